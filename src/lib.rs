@@ -1,1 +1,9 @@
-//! x
+//! kube-rebootd as a library, for its own binary and tests; ARCHITECTURE.md is the map.
+
+pub mod boot;
+pub mod names;
+pub mod node;
+pub mod now;
+pub mod pod;
+pub mod root;
+pub mod slot;

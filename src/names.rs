@@ -1,0 +1,44 @@
+//! The keys, labels and field managers of DESIGN.md, in one place: users and other tools rely on them.
+
+/// Label on a Lease: which group the slot belongs to.
+pub const GROUP: &str = "kube-rebootd/group";
+/// Label on a Lease: the protocol its users must speak; a higher number means hands off.
+pub const PROTOCOL: &str = "kube-rebootd/protocol";
+/// The protocol this build speaks.
+pub const PROTOCOL_VERSION: u64 = 1;
+/// Annotation on a Lease: whether the holder is a control-plane node, for those who only see the Lease.
+pub const ROLE: &str = "kube-rebootd/role";
+/// Annotation on a Lease: the waiters that may take the freed slot first, comma separated.
+pub const NEXT: &str = "kube-rebootd/next";
+/// Annotation on a Lease: who held it last and until when; changes at every give-up.
+pub const LAST_HOLD: &str = "kube-rebootd/last-hold";
+/// Annotation on a Lease or a Node: closed, and why.
+pub const PAUSED: &str = "kube-rebootd/paused";
+
+/// Label on the holder's Node: the Lease it holds. The second record beside the Lease (DESIGN.md 3).
+pub const SLOT: &str = "kube-rebootd/slot";
+/// Annotation on the Node: the record of the hold, so that a host without its disk can finish.
+pub const STATE: &str = "kube-rebootd/state";
+/// Annotation on the Node: the last reboots with their reasons; no clean-up removes it.
+pub const HISTORY: &str = "kube-rebootd/history";
+/// Annotation on the Node: somebody asks for a reboot, and why.
+pub const REBOOT: &str = "kube-rebootd/reboot";
+
+/// Label on the node's own kube-node-lease Lease: the group whose slot it waits for.
+pub const WAITING: &str = "kube-rebootd/waiting";
+/// Annotation beside [`WAITING`]: since when.
+pub const SINCE: &str = "kube-rebootd/since";
+
+/// Node role labels whose nodes form a quorum (I13).
+pub const QUORUM_ROLES: [&str; 2] = [
+    "node-role.kubernetes.io/control-plane",
+    "node-role.kubernetes.io/etcd",
+];
+
+/// Field manager of all that we apply on the Node.
+pub const NODE_MANAGER: &str = "kube-rebootd";
+/// Field manager of the Lease that an installation makes: not the taker's, else its labels would
+/// vanish with the take.
+pub const SETUP_MANAGER: &str = "kube-rebootd-setup";
+/// Namespace of the kubelets' heartbeat Leases.
+pub const NODE_LEASES: &str = "kube-node-lease";

@@ -1,0 +1,108 @@
+//! Pods of this node as data: what the drain judges and what the health check compares.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::slot::Keys;
+
+/// A pod, as far as anything here looks at it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pod {
+    pub namespace: String,
+    pub name: String,
+    pub uid: String,
+    pub labels: Keys,
+    /// `kubernetes.io/config.mirror` is set: the kubelet's own copy of a static pod.
+    pub mirror: bool,
+    /// Kind, name and UID of the owner reference with `controller: true`.
+    pub controller: Option<Controller>,
+    pub phase: PodPhase,
+    pub restart_policy: RestartPolicy,
+    /// `metadata.deletionTimestamp` is set (the server's clock: never compared with ours).
+    pub terminating: bool,
+    /// `metadata.deletionGracePeriodSeconds` of a terminating pod.
+    pub grace_seconds: u64,
+    /// Any emptyDir volume.
+    pub empty_dir: bool,
+    /// `spec.priority`; system-critical is 2,000,000,000 and above.
+    pub priority: i32,
+    /// Condition Ready is True.
+    pub ready: bool,
+    pub containers: Vec<Container>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Controller {
+    pub kind: String,
+    pub name: String,
+    pub uid: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PodPhase {
+    Pending,
+    Running,
+    Succeeded,
+    Failed,
+    Unknown,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RestartPolicy {
+    Always,
+    OnFailure,
+    Never,
+}
+
+/// The three values of which one changes when a container starts again (DESIGN.md 9); compared, never
+/// ordered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Container {
+    pub name: String,
+    pub id: String,
+    /// None when it does not run.
+    pub started: Option<Timestamp>,
+    pub restarts: u32,
+}
+
+impl Pod {
+    /// `namespace/name`, as people write it.
+    pub fn path(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+
+    /// Its controller is a DaemonSet, of any API group.
+    pub fn daemon_set(&self) -> Option<&Controller> {
+        self.controller
+            .as_ref()
+            .filter(|owner| owner.kind == "DaemonSet")
+    }
+
+    /// Succeeded or Failed: nothing runs any more.
+    pub fn finished(&self) -> bool {
+        matches!(self.phase, PodPhase::Succeeded | PodPhase::Failed)
+    }
+}
+
+/// How the API server answered an eviction; kubernetes.md 3 has the table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EvictAnswer {
+    /// 200, 201: it will go; the watch says when.
+    Accepted,
+    /// 404, 409 on the UID, 403 "can only evict pods with spec.nodeName set to itself": look again.
+    LookAgain,
+    /// 429 with cause DisruptionBudget: the server's message, which names the budget.
+    Budget(String),
+    /// 429 without that cause, 5xx, or no answer: after this many seconds at least.
+    Busy {
+        retry_after: Option<u64>,
+        why: String,
+    },
+    /// 500: more than one budget on the pod; never recovers by itself.
+    TwoBudgets(String),
+    /// 403 with cause NamespaceTerminating: its pods are deleted anyway.
+    NamespaceTerminating,
+    /// Any other refusal, in words.
+    Refused(String),
+}
