@@ -1,0 +1,423 @@
+//! Sentinel files such as `/run/reboot-required`: read with bounds, watched by inotify.
+//!
+//! The watch only makes it fast. Mounts and NFS give no events, so the caller's slow poll of
+//! [`look`] is the truth. What cannot be read is an error, never "no sentinel" and never "reboot"
+//! (I8).
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    ffi::OsString,
+    fmt,
+    fs::{self, File, OpenOptions},
+    io::{self, Read},
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    path::{Component, Path, PathBuf},
+    time::Duration,
+};
+
+use futures_util::StreamExt;
+use inotify::{Event, EventMask, EventStream, Inotify, WatchDescriptor, WatchMask};
+use nix::fcntl::OFlag;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use tokio::time::Instant;
+
+use crate::root::Root;
+
+/// A `.pkgs` file of a whole distribution upgrade is about 50 KiB; the rest is not needed.
+const MAX_BYTES: u64 = 64 * 1024;
+/// Reading a few local files; only a dead network mount takes longer.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
+/// As many symbolic links as the kernel follows (`path_resolution(7)`).
+const MAX_LINKS: usize = 40;
+/// How long to wait when inotify has no instance or watch left for us.
+const RETRY: Duration = Duration::from_secs(60);
+/// Room for 15 events with the longest name; more are read in turns.
+const BUFFER_BYTES: usize = 4096;
+
+/// Which file it was: any difference means that it was written or made anew. ext4 reuses an inode
+/// number at once (proved), hence the times.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// Device number.
+    pub dev: u64,
+    /// Inode number.
+    pub inode: u64,
+    /// Last change of the content: seconds and nanoseconds since 1970.
+    pub mtime: (i64, i64),
+    /// Last change of the inode: seconds and nanoseconds since 1970.
+    pub ctime: (i64, i64),
+}
+
+/// A sentinel file that exists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sentinel {
+    /// The path as configured.
+    pub path: String,
+    /// The lines of `PATH.pkgs`: who asked.
+    pub pkgs: BTreeSet<String>,
+    /// Its text, without control characters at the ends; at most 64 KiB.
+    pub content: String,
+    /// Tells it from a later file of the same name.
+    pub identity: Identity,
+}
+
+impl Sentinel {
+    /// zypp's contract: the content may name another kind of reboot. Those kinds do not exist here
+    /// yet, so the caller reports that it will be an ordinary reboot.
+    pub fn other_kind(&self) -> Option<&'static str> {
+        match self.content.as_str() {
+            "kexec" => Some("kexec"),
+            "soft-reboot" => Some("soft-reboot"),
+            _ => None,
+        }
+    }
+}
+
+/// Why it is not known whether a sentinel exists.
+#[derive(Debug, Error)]
+pub enum SentinelError {
+    /// The file is there or may be there, and cannot be read.
+    #[error("cannot read the sentinel {path}: {source}")]
+    Read {
+        /// The path as configured, or that of its `.pkgs` file.
+        path: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// Something of that name is there, but no regular file.
+    #[error("the sentinel {path} is not a regular file; remove it or change triggers.sentinels")]
+    Kind {
+        /// The path as configured.
+        path: String,
+    },
+    /// Reading took too long: probably a network mount whose server is gone.
+    #[error("the sentinels could not be read within {} s", READ_TIMEOUT.as_secs())]
+    Timeout,
+}
+
+/// Reads all `paths`, each on its own terms, without blocking the loop.
+pub async fn look(
+    root: &Root,
+    paths: &[String],
+) -> Result<Vec<Result<Option<Sentinel>, SentinelError>>, SentinelError> {
+    let (root, paths) = (root.clone(), paths.to_vec());
+    let reading = tokio::task::spawn_blocking(move || {
+        paths
+            .iter()
+            .map(|path| read(&root, path))
+            .collect::<Vec<_>>()
+    });
+    match tokio::time::timeout(READ_TIMEOUT, reading).await {
+        Ok(Ok(found)) => Ok(found),
+        Ok(Err(_)) | Err(_) => Err(SentinelError::Timeout),
+    }
+}
+
+/// Reads one sentinel; `None` only when the kernel says that there is no such file.
+pub fn read(root: &Root, path: &str) -> Result<Option<Sentinel>, SentinelError> {
+    let failed = |path: &str| {
+        let path = path.to_owned();
+        move |source| SentinelError::Read { path, source }
+    };
+    let Some(file) = open(root, path).map_err(failed(path))? else {
+        return Ok(None);
+    };
+    let metadata = file.metadata().map_err(failed(path))?;
+    if !metadata.is_file() {
+        return Err(SentinelError::Kind {
+            path: path.to_owned(),
+        });
+    }
+    let (content, _) = bounded(file).map_err(failed(path))?;
+    let list = format!("{path}.pkgs");
+    let pkgs = match open(root, &list).map_err(failed(&list))? {
+        None => BTreeSet::new(),
+        Some(file) => packages(bounded(file).map_err(failed(&list))?),
+    };
+    Ok(Some(Sentinel {
+        path: path.to_owned(),
+        pkgs,
+        content: content.trim().to_owned(),
+        identity: Identity {
+            dev: metadata.dev(),
+            inode: metadata.ino(),
+            mtime: (metadata.mtime(), metadata.mtime_nsec()),
+            ctime: (metadata.ctime(), metadata.ctime_nsec()),
+        },
+    }))
+}
+
+fn open(root: &Root, path: &str) -> io::Result<Option<File>> {
+    let opened = resolve(root, Path::new(path)).and_then(|real| {
+        OpenOptions::new()
+            .read(true)
+            // A FIFO of that name would hang the open for ever.
+            .custom_flags(OFlag::O_NONBLOCK.bits())
+            .open(real)
+    });
+    match opened {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The text, and whether it was cut at [`MAX_BYTES`].
+fn bounded(file: File) -> io::Result<(String, bool)> {
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    let limit = usize::try_from(MAX_BYTES).unwrap_or(usize::MAX);
+    let cut = bytes.len() > limit;
+    bytes.truncate(limit);
+    Ok((String::from_utf8_lossy(&bytes).into_owned(), cut))
+}
+
+fn packages((text, cut): (String, bool)) -> BTreeSet<String> {
+    let whole = match text.rfind('\n') {
+        // The last line of a cut text is half a name.
+        Some(end) if cut => &text[..end],
+        _ => &text,
+    };
+    whole
+        .lines()
+        .map(|line| line.replace(char::is_control, " ").trim().to_owned())
+        .filter(|line| !line.is_empty())
+        .collect()
+}
+
+/// The real path of a host path: symbolic links are followed, absolute ones from `root`. The last
+/// part may be missing; a missing directory is `NotFound`.
+fn resolve(root: &Root, path: &Path) -> io::Result<PathBuf> {
+    let mut todo: Vec<PathBuf> = parts(path);
+    let mut done = PathBuf::from("/");
+    let mut links = 0;
+    while let Some(part) = todo.pop() {
+        if part.as_os_str() == ".." {
+            done.pop();
+            continue;
+        }
+        let next = done.join(&part);
+        match fs::read_link(root.path(&next)) {
+            Ok(target) => {
+                links += 1;
+                if links > MAX_LINKS {
+                    return Err(nix::errno::Errno::ELOOP.into());
+                }
+                if target.is_absolute() {
+                    done = PathBuf::from("/");
+                }
+                todo.extend(parts(&target));
+            }
+            // EINVAL: it exists and is no link. A missing last part is for the open to find.
+            Err(error)
+                if error.kind() == io::ErrorKind::InvalidInput
+                    || (error.kind() == io::ErrorKind::NotFound && todo.is_empty()) =>
+            {
+                done = next;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(root.path(done))
+}
+
+/// The parts of a path, last one first.
+fn parts(path: &Path) -> Vec<PathBuf> {
+    let mut parts: Vec<_> = path
+        .components()
+        .filter_map(|component| match component {
+            Component::Normal(name) => Some(PathBuf::from(name)),
+            Component::ParentDir => Some(PathBuf::from("..")),
+            Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+        })
+        .collect();
+    parts.reverse();
+    parts
+}
+
+/// Watches the directories of some sentinels, or, while one is missing, where it will appear.
+#[derive(Debug)]
+pub struct Watch {
+    root: Root,
+    paths: Vec<String>,
+    armed: Option<Armed>,
+    retry_at: Instant,
+}
+
+/// The names that matter in one watched directory.
+#[derive(Debug, Default)]
+struct Names {
+    /// Sentinels and their `.pkgs`: an event means that the caller reads again.
+    files: BTreeSet<OsString>,
+    /// Missing directories: an event means that the watch is made anew.
+    directories: BTreeSet<OsString>,
+}
+
+struct Armed {
+    events: EventStream<Vec<u8>>,
+    names: HashMap<WatchDescriptor, Names>,
+}
+
+/// What an event asks for.
+enum Meaning {
+    Nothing,
+    Changed,
+    Rearm,
+}
+
+impl Watch {
+    /// Watches at once, so that nothing is missed between this and the first [`look`].
+    pub fn new(root: &Root, paths: &[String]) -> Self {
+        let mut watch = Self {
+            root: root.clone(),
+            paths: paths.to_vec(),
+            armed: None,
+            retry_at: Instant::now(),
+        };
+        watch.arm();
+        watch
+    }
+
+    /// Returns when a sentinel may have changed: [`look`] then. Cancel safe.
+    pub async fn changed(&mut self) {
+        loop {
+            let Some(armed) = &mut self.armed else {
+                tokio::time::sleep_until(self.retry_at).await;
+                if self.arm() {
+                    // What happened without a watch went unseen.
+                    return;
+                }
+                continue;
+            };
+            let meaning = match armed.events.next().await {
+                Some(Ok(event)) => armed.meaning(&event),
+                Some(Err(_)) | None => Meaning::Rearm,
+            };
+            match meaning {
+                Meaning::Nothing => {}
+                Meaning::Changed => return,
+                Meaning::Rearm => {
+                    self.arm();
+                    return;
+                }
+            }
+        }
+    }
+
+    fn arm(&mut self) -> bool {
+        self.armed = match Armed::new(&self.root, &self.paths) {
+            Ok(armed) => Some(armed),
+            Err(error) => {
+                tracing::warn!(%error, "Sentinels are only polled: inotify failed; see fs.inotify.max_user_instances");
+                self.retry_at = Instant::now() + RETRY;
+                None
+            }
+        };
+        self.armed.is_some()
+    }
+}
+
+impl fmt::Debug for Armed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Armed")
+            .field("names", &self.names)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Armed {
+    fn new(root: &Root, paths: &[String]) -> io::Result<Self> {
+        let events = Inotify::init()?.into_event_stream(vec![0; BUFFER_BYTES])?;
+        let mut armed = Self {
+            events,
+            names: HashMap::new(),
+        };
+        for path in paths {
+            armed.add(root, Path::new(path))?;
+        }
+        Ok(armed)
+    }
+
+    fn add(&mut self, root: &Root, path: &Path) -> io::Result<()> {
+        let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
+            return Ok(());
+        };
+        if let Some(wd) = self.watch(root, directory)? {
+            let names = self.names.entry(wd).or_default();
+            let mut list = name.to_owned();
+            list.push(".pkgs");
+            names.files.extend([name.to_owned(), list]);
+            return Ok(());
+        }
+        // The nearest directory that exists shows the next one appear.
+        for missing in directory.ancestors() {
+            let (Some(parent), Some(name)) = (missing.parent(), missing.file_name()) else {
+                break;
+            };
+            if let Some(wd) = self.watch(root, parent)? {
+                self.names
+                    .entry(wd)
+                    .or_default()
+                    .directories
+                    .insert(name.to_owned());
+                if resolve(root, missing).is_ok_and(|real| real.is_dir()) {
+                    // It was made before the watch was there: begin again, one level deeper.
+                    return self.add(root, path);
+                }
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Watches a directory; `None` when it does not exist.
+    fn watch(&mut self, root: &Root, directory: &Path) -> io::Result<Option<WatchDescriptor>> {
+        let mask = WatchMask::CREATE
+            | WatchMask::MOVED_TO
+            | WatchMask::MOVED_FROM
+            | WatchMask::DELETE
+            | WatchMask::CLOSE_WRITE
+            | WatchMask::ATTRIB
+            | WatchMask::DELETE_SELF
+            | WatchMask::MOVE_SELF
+            | WatchMask::ONLYDIR;
+        let added = resolve(root, directory).and_then(|real| self.events.watches().add(real, mask));
+        match added {
+            Ok(wd) => Ok(Some(wd)),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                ) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn meaning(&self, event: &Event<OsString>) -> Meaning {
+        let lost = EventMask::IGNORED
+            | EventMask::DELETE_SELF
+            | EventMask::MOVE_SELF
+            | EventMask::UNMOUNT
+            | EventMask::Q_OVERFLOW;
+        if event.mask.intersects(lost) {
+            return Meaning::Rearm;
+        }
+        let (Some(names), Some(name)) = (self.names.get(&event.wd), &event.name) else {
+            return Meaning::Nothing;
+        };
+        if names.directories.contains(name) {
+            Meaning::Rearm
+        } else if names.files.contains(name) {
+            Meaning::Changed
+        } else {
+            Meaning::Nothing
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
