@@ -11,7 +11,7 @@ use std::{
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
-        mpsc::{Receiver, SyncSender, sync_channel},
+        mpsc::{Receiver, SyncSender, TryRecvError, sync_channel},
     },
     thread,
     time::Duration,
@@ -161,7 +161,18 @@ fn stderr_is_journal() -> bool {
 }
 
 fn write_all(receiver: &Receiver<Item>, sink: &Sink, shared: &Shared) {
-    while let Ok(item) = receiver.recv() {
+    loop {
+        let item = match receiver.try_recv() {
+            Ok(item) => item,
+            Err(TryRecvError::Empty) => {
+                report_dropped(sink, shared);
+                match receiver.recv() {
+                    Ok(item) => item,
+                    Err(_) => return,
+                }
+            }
+            Err(TryRecvError::Disconnected) => return,
+        };
         match item {
             Item::Record(mut record) => {
                 if let Ok(node) = shared.node.lock()
@@ -175,17 +186,21 @@ fn write_all(receiver: &Receiver<Item>, sink: &Sink, shared: &Shared) {
                 sink.write(&record);
             }
             Item::Flush(done) => {
+                report_dropped(sink, shared);
                 let _ = done.try_send(());
             }
         }
-        let dropped = shared.dropped.swap(0, Ordering::Relaxed);
-        if dropped > 0 {
-            sink.write(&Record {
-                priority: 4,
-                message: format!("{dropped} log records were dropped: the journal was stuck"),
-                fields: BTreeMap::new(),
-            });
-        }
+    }
+}
+
+fn report_dropped(sink: &Sink, shared: &Shared) {
+    let dropped = shared.dropped.swap(0, Ordering::Relaxed);
+    if dropped > 0 {
+        sink.write(&Record {
+            priority: 4,
+            message: format!("{dropped} log records were dropped: the journal was stuck"),
+            fields: BTreeMap::new(),
+        });
     }
 }
 
@@ -216,7 +231,11 @@ fn priority(level: Level) -> u8 {
 impl Record {
     fn add(&mut self, field: &Field, mut value: String) {
         if value.len() > MAX_VALUE_BYTES {
-            value.truncate(value.floor_char_boundary(MAX_VALUE_BYTES));
+            let mut cut = MAX_VALUE_BYTES;
+            while !value.is_char_boundary(cut) {
+                cut -= 1;
+            }
+            value.truncate(cut);
         }
         if field.name() == "message" {
             self.message = value;

@@ -1,7 +1,10 @@
 //! A host's system bus for tests: a private `dbus-daemon` with a fake logind and a fake systemd.
 //!
-//! Knobs are in [`State`]; change them through [`FakeHostBus::state`]. The daemon's binary meets
+//! Knobs are in [`Knobs`]; change them through [`FakeHostBus::knobs`]. The daemon's binary meets
 //! this bus when `DBUS_SYSTEM_BUS_ADDRESS` is [`FakeHostBus::address`].
+
+// clippy.toml allows unwrap in test functions only; all of this is test code.
+#![allow(clippy::unwrap_used)]
 
 use std::{
     collections::HashMap,
@@ -52,7 +55,7 @@ pub(crate) type InhibitorRow = (String, String, String, String, u32, u32);
 
 /// The host's state and what was done to it.
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct Knobs {
     pub(crate) inhibitors: Vec<InhibitorRow>,
     pub(crate) refusal: Refusal,
     /// logind's `PreparingForShutdown`.
@@ -79,7 +82,7 @@ pub(crate) struct State {
     pub(crate) leftovers: Vec<String>,
 }
 
-impl Default for State {
+impl Default for Knobs {
     fn default() -> Self {
         Self {
             inhibitors: Vec::new(),
@@ -99,8 +102,8 @@ impl Default for State {
     }
 }
 
-/// State shared with the fakes.
-pub(crate) type Shared = Arc<Mutex<State>>;
+/// Knobs shared with the fakes.
+pub(crate) type Shared = Arc<Mutex<Knobs>>;
 
 /// The bus and its two services; all end when it is dropped.
 pub(crate) struct FakeHostBus {
@@ -141,13 +144,13 @@ impl FakeHostBus {
     }
 
     /// The knobs and records. Do not hold it across an await.
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn knobs(&self) -> MutexGuard<'_, Knobs> {
         self.state.lock().unwrap()
     }
 
     /// Sets the locks that `ListInhibitors` shows, with the signal that logind sends.
     pub(crate) async fn inhibit(&self, rows: &[(&str, &str, &str, &str)]) {
-        self.state().inhibitors = rows
+        self.knobs().inhibitors = rows
             .iter()
             .map(|(what, who, why, mode)| {
                 let [what, who, why, mode] = [what, who, why, mode].map(|s| (*s).to_owned());
@@ -175,7 +178,7 @@ impl FakeHostBus {
 
     /// Sends `PrepareForShutdown` and sets the property.
     pub(crate) async fn prepare(&self, start: bool) {
-        self.state().preparing = start;
+        self.knobs().preparing = start;
         if let Some(login) = &self.login {
             let emitter = SignalEmitter::new(login, LOGIN_PATH).unwrap();
             FakeLogin::prepare_for_shutdown(&emitter, start)
@@ -233,9 +236,9 @@ impl FakeHostBus {
     }
 
     /// Waits until the state fulfils `done`.
-    pub(crate) async fn until(&self, what: &str, done: impl Fn(&State) -> bool) {
+    pub(crate) async fn until(&self, what: &str, done: impl Fn(&Knobs) -> bool) {
         let deadline = Instant::now() + Duration::from_secs(20);
-        while !done(&self.state()) {
+        while !done(&self.knobs()) {
             assert!(Instant::now() < deadline, "never happened: {what}");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

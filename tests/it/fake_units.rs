@@ -1,6 +1,9 @@
 //! The fake systemd of [`crate::fake_bus`]: state of the host, and transient units that really run
 //! or that say what a test wants.
 
+// clippy.toml allows unwrap in test functions only; all of this is test code.
+#![allow(clippy::unwrap_used)]
+
 use std::{
     collections::VecDeque, os::fd, os::unix::process::ExitStatusExt, sync::Arc, sync::Mutex,
 };

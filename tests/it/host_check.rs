@@ -38,7 +38,7 @@ async fn exit_code_and_output_come_back() {
     );
     assert_eq!(outcome.output, "kernel");
     assert_eq!(sh(&host, "exit 0").await.verdict, Verdict::Ok);
-    let state = host.state();
+    let state = host.knobs();
     let (names, properties): (Vec<_>, Vec<_>) = state.started.iter().cloned().unzip();
     assert_ne!(names[0], names[1]);
     for trap in [
@@ -120,7 +120,7 @@ async fn i8_odd_units_are_unknown() {
         ),
     ];
     for (name, script) in odd {
-        host.state().run = Run::Says(script);
+        host.knobs().run = Run::Says(script);
         let verdict = sh(&host, "true").await.verdict;
         assert!(
             matches!(verdict, Verdict::Unknown { .. }),
@@ -128,9 +128,9 @@ async fn i8_odd_units_are_unknown() {
         );
     }
     // The same script without the odd end is an answer: the fake itself is not the reason.
-    host.state().run = Run::Says(vec![Unit::RUNNING, ok]);
+    host.knobs().run = Run::Says(vec![Unit::RUNNING, ok]);
     assert_eq!(sh(&host, "true").await.verdict, Verdict::Ok);
-    host.state().run = Run::Refused;
+    host.knobs().run = Run::Refused;
     assert!(matches!(
         sh(&host, "true").await.verdict,
         Verdict::Unknown { .. }
@@ -140,7 +140,7 @@ async fn i8_odd_units_are_unknown() {
 #[tokio::test]
 async fn i8_a_unit_that_never_ends_is_stopped() {
     let host = FakeHostBus::start().await;
-    host.state().run = Run::Says(vec![Unit::RUNNING]);
+    host.knobs().run = Run::Says(vec![Unit::RUNNING]);
     let endless = run(&host, Duration::from_secs(300), &["/bin/true"]);
     let hurry = async {
         host.until("the unit was started", |state| !state.started.is_empty())
@@ -151,8 +151,8 @@ async fn i8_a_unit_that_never_ends_is_stopped() {
         tokio::time::resume();
     };
     let (outcome, ()) = tokio::join!(endless, hurry);
-    let name = host.state().started[0].0.clone();
-    assert_eq!(host.state().stopped, [name]);
+    let name = host.knobs().started[0].0.clone();
+    assert_eq!(host.knobs().stopped, [name]);
     assert!(
         matches!(outcome.verdict, Verdict::Unknown { .. }),
         "{outcome:?}"
@@ -172,12 +172,12 @@ async fn i8_no_bus_is_unknown() {
 #[tokio::test]
 async fn leftovers_are_stopped_at_start() {
     let host = FakeHostBus::start().await;
-    host.state().leftovers = ["kube-rebootd-check-a-1.service", "other.service"]
+    host.knobs().leftovers = ["kube-rebootd-check-a-1.service", "other.service"]
         .map(str::to_owned)
         .to_vec();
     let stopped = check::stop_leftovers(&Bus::at(host.address()))
         .await
         .unwrap();
     assert_eq!(stopped, 1);
-    assert_eq!(host.state().stopped, ["kube-rebootd-check-a-1.service"]);
+    assert_eq!(host.knobs().stopped, ["kube-rebootd-check-a-1.service"]);
 }

@@ -28,8 +28,8 @@ async fn reboot_is_asked_once_with_its_message() {
     let bus = Bus::at(host.address());
     assert!(!logind::preparing_for_shutdown(&bus).await.unwrap());
     logind::ask_reboot(&bus, "kernel update").await.unwrap();
-    assert_eq!(host.state().reboots, 1);
-    assert_eq!(host.state().wall, "kernel update");
+    assert_eq!(host.knobs().reboots, 1);
+    assert_eq!(host.knobs().wall, "kernel update");
     assert!(logind::preparing_for_shutdown(&bus).await.unwrap());
 }
 
@@ -45,7 +45,7 @@ async fn i2_each_refusal_has_its_name() {
         Refusal::Interactive,
         Refusal::InProgress,
     ] {
-        host.state().refusal = refusal;
+        host.knobs().refusal = refusal;
         let error = logind::ask_reboot(&bus, "").await.unwrap_err();
         let right = match refusal {
             Refusal::Blocked252 | Refusal::Blocked257 | Refusal::Blocked258 => {
@@ -61,7 +61,7 @@ async fn i2_each_refusal_has_its_name() {
 #[tokio::test]
 async fn silence_ends_in_a_timeout() {
     let host = FakeHostBus::start().await;
-    host.state().refusal = Refusal::Silent;
+    host.knobs().refusal = Refusal::Silent;
     let bus = Bus::at(host.address());
     let hurry = async {
         host.until("Reboot was called", |state| state.reboots == 1)
@@ -146,7 +146,7 @@ async fn calls_survive_a_restart_of_the_bus() {
     host.stop_bus();
     systemd::system_state(&bus).await.unwrap_err();
     host.start_bus().await;
-    host.state().system_state = "degraded".to_owned();
+    host.knobs().system_state = "degraded".to_owned();
     assert_eq!(systemd::system_state(&bus).await.unwrap(), "degraded");
 }
 
@@ -161,7 +161,7 @@ async fn boot_changes_with_either_half() {
     std::fs::write(&id, "one\n").unwrap();
     let first = Boot::read(&root, &bus).await.unwrap();
     assert_eq!(first, Boot::read(&root, &bus).await.unwrap());
-    host.state().boot_usec += 1;
+    host.knobs().boot_usec += 1;
     let soft = Boot::read(&root, &bus).await.unwrap();
     assert_ne!(first, soft);
     std::fs::write(&id, "two\n").unwrap();
@@ -173,7 +173,7 @@ async fn boot_complete_is_read_each_time() {
     let host = FakeHostBus::start().await;
     let bus = Bus::at(host.address());
     assert!(systemd::boot_complete(&bus).await.unwrap());
-    host.state().boot_complete = "inactive".to_owned();
+    host.knobs().boot_complete = "inactive".to_owned();
     assert!(!systemd::boot_complete(&bus).await.unwrap());
     assert!(systemd::version(&bus).await.unwrap().starts_with("257"));
 }

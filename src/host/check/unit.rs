@@ -22,7 +22,7 @@ const CLD_EXITED: i32 = 1;
 
 /// One reading of the unit's properties, in systemd's names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct State {
+pub(super) struct Reading {
     pub(super) load_state: String,
     pub(super) active_state: String,
     /// Job number; 0 when none waits.
@@ -47,7 +47,7 @@ pub(super) struct Progress {
 
 impl Progress {
     /// Takes in one reading; answers once the command has ended.
-    pub(super) fn see(&mut self, state: &State) -> Option<Exit> {
+    pub(super) fn see(&mut self, state: &Reading) -> Option<Exit> {
         let lost = |why: &str| Some(Exit::Lost(why.to_owned()));
         if state.load_state != "loaded" {
             // A unit that is gone reads as inactive with result success and status 0 (proved).
@@ -71,7 +71,7 @@ impl Progress {
     }
 }
 
-fn exit(state: &State) -> Exit {
+fn exit(state: &Reading) -> Exit {
     match state.exit_code {
         CLD_EXITED => {}
         0 => return Exit::Lost("it never ran".to_owned()),
@@ -107,7 +107,7 @@ impl Unit {
         })
     }
 
-    pub(super) async fn state(&self) -> zbus::Result<State> {
+    pub(super) async fn state(&self) -> zbus::Result<Reading> {
         let properties = PropertiesProxy::builder(&self.connection)
             .destination(SERVICE)
             .path(&self.path)
@@ -117,7 +117,7 @@ impl Unit {
         let unit = properties.get_all(UNIT).await?;
         let exec = properties.get_all(EXEC).await?;
         let (job, _): (u32, OwnedObjectPath) = take(&unit, "Job")?;
-        Ok(State {
+        Ok(Reading {
             load_state: take(&unit, "LoadState")?,
             active_state: take(&unit, "ActiveState")?,
             job,
@@ -164,8 +164,8 @@ where
 mod tests {
     use super::*;
 
-    fn ended(status: i32) -> State {
-        State {
+    fn ended(status: i32) -> Reading {
+        Reading {
             load_state: "loaded".to_owned(),
             active_state: "inactive".to_owned(),
             job: 0,
@@ -178,20 +178,20 @@ mod tests {
         }
     }
 
-    fn see(states: &[State]) -> Option<Exit> {
+    fn see(states: &[Reading]) -> Option<Exit> {
         let mut progress = Progress::default();
         states.iter().find_map(|state| progress.see(state))
     }
 
     #[test]
     fn waits_until_it_has_ended() {
-        let waiting = State {
+        let waiting = Reading {
             job: 5,
             invocation_id: vec![0; 16],
             exit_code: 0,
             ..ended(0)
         };
-        let running = State {
+        let running = Reading {
             active_state: "active".to_owned(),
             exit_code: 0,
             ..ended(0)
@@ -206,14 +206,14 @@ mod tests {
         let odd = [
             (
                 "gone",
-                State {
+                Reading {
                     load_state: "not-found".to_owned(),
                     ..ended(0)
                 },
             ),
             (
                 "signal",
-                State {
+                Reading {
                     exit_code: 2,
                     exit_status: 15,
                     ..ended(0)
@@ -221,7 +221,7 @@ mod tests {
             ),
             (
                 "core dump",
-                State {
+                Reading {
                     exit_code: 3,
                     exit_status: 11,
                     ..ended(0)
@@ -229,42 +229,42 @@ mod tests {
             ),
             (
                 "never ran",
-                State {
+                Reading {
                     exit_code: 0,
                     ..ended(0)
                 },
             ),
             (
                 "never started",
-                State {
+                Reading {
                     invocation_id: vec![],
                     ..ended(0)
                 },
             ),
             (
                 "timeout, exit 1",
-                State {
+                Reading {
                     result: "timeout".to_owned(),
                     ..ended(1)
                 },
             ),
             (
                 "oom",
-                State {
+                Reading {
                     result: "oom-kill".to_owned(),
                     ..ended(1)
                 },
             ),
             (
                 "stopped, exit 1",
-                State {
+                Reading {
                     active_exit: 100,
                     ..ended(1)
                 },
             ),
             (
                 "no code",
-                State {
+                Reading {
                     exit_status: 300,
                     ..ended(0)
                 },
@@ -273,11 +273,11 @@ mod tests {
         for (name, state) in odd {
             assert!(matches!(see(&[state]), Some(Exit::Lost(_))), "{name}");
         }
-        let running = State {
+        let running = Reading {
             active_state: "active".to_owned(),
             ..ended(0)
         };
-        let other = State {
+        let other = Reading {
             invocation_id: vec![8; 16],
             ..ended(0)
         };

@@ -88,8 +88,8 @@ fn i8_what_cannot_be_read_is_an_error() {
 fn reads_are_bounded_and_cut_at_a_line() {
     let (_dir, root) = host();
     fs::write(root.path(PATH), vec![b'x'; 1024 * 1024]).unwrap();
-    let lines: String = (0..20_000).map(|n| format!("package-{n:05}\n")).collect();
-    fs::write(root.path("/run/reboot-required.pkgs"), lines).unwrap();
+    let lines: Vec<String> = (0..20_000).map(|n| format!("package-{n:05}")).collect();
+    fs::write(root.path("/run/reboot-required.pkgs"), lines.join("\n")).unwrap();
     let found = read(&root, PATH).unwrap().unwrap();
     assert_eq!(found.content.len() as u64, MAX_BYTES);
     assert!(
