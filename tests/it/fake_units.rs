@@ -2,10 +2,17 @@
 //! or that say what a test wants.
 
 // clippy.toml allows unwrap in test functions only; all of this is test code.
-#![allow(clippy::unwrap_used)]
+// The interface macro dictates owned arguments and methods with self.
+#![allow(
+    clippy::unwrap_used,
+    clippy::needless_pass_by_value,
+    clippy::unused_self,
+    clippy::used_underscore_binding
+)]
 
 use std::{
-    collections::VecDeque, os::fd, os::unix::process::ExitStatusExt, sync::Arc, sync::Mutex,
+    collections::VecDeque, fmt::Write, os::fd, os::unix::process::ExitStatusExt, sync::Arc,
+    sync::Mutex,
 };
 
 use tokio::sync::Notify;
@@ -111,7 +118,7 @@ fn unit_path(name: &str) -> OwnedObjectPath {
         if byte.is_ascii_alphanumeric() {
             path.push(char::from(byte));
         } else {
-            path.push_str(&format!("_{byte:02x}"));
+            write!(path, "_{byte:02x}").unwrap();
         }
     }
     OwnedObjectPath::try_from(path).unwrap()
