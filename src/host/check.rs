@@ -212,7 +212,7 @@ async fn start(
     output: &File,
 ) -> zbus::Result<()> {
     let program = check.command.first().map_or("", String::as_str);
-    let exec = vec![(program, check.command, false)];
+    let exec = vec![(program, check.command, vec!["no-env-expand"])];
     let any_code: Vec<i32> = (1..=255).collect();
     let properties: Vec<Property<'_>> = vec![
         (
@@ -221,7 +221,8 @@ async fn start(
         ),
         // RuntimeMaxSec is ignored for oneshot, and simple hides a command that is not there.
         ("Type", "exec".into()),
-        ("ExecStart", Variant::new(exec)),
+        // Plain ExecStart expands `$NAME` and turns `$$` into `$` in the admin's arguments.
+        ("ExecStartEx", Variant::new(exec)),
         // A collected unit reads as success.
         ("AddRef", true.into()),
         ("CollectMode", "inactive-or-failed".into()),

@@ -236,13 +236,14 @@ impl FakeSystemd {
     }
 }
 
-/// Runs `ExecStart` as systemd would, as far as a check can tell.
+/// Runs `ExecStartEx` as systemd would, as far as a check can tell.
 async fn command(properties: Vec<(String, OwnedVariant)>, script: Script, stop: Arc<Notify>) {
     let property = |name: &str| {
         let (_, value) = properties.iter().find(|(key, _)| key == name).unwrap();
         value.try_clone().unwrap()
     };
-    let exec: Vec<(String, Vec<String>, bool)> = property("ExecStart").try_into().unwrap();
+    let exec: Vec<(String, Vec<String>, Vec<String>)> = property("ExecStartEx").try_into().unwrap();
+    assert_eq!(exec[0].2, ["no-env-expand"]);
     let limit: u64 = property("RuntimeMaxUSec").try_into().unwrap();
     let output: zbus::Fd<'static> = property("StandardOutputFileDescriptor").try_into().unwrap();
     let spawned = tokio::process::Command::new(&exec[0].0)
