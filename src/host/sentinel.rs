@@ -1,7 +1,7 @@
 //! Sentinel files such as `/run/reboot-required`: read with bounds, watched by inotify.
 //!
 //! The watch only makes it fast. Mounts and NFS give no events, so the caller's slow poll of
-//! [`look`] is the truth. What cannot be read is an error, never "no sentinel" and never "reboot"
+//! [`Reader::look`] is the truth. What cannot be read is an error, never "no sentinel" and never "reboot"
 //! (I8).
 
 use std::{
@@ -16,6 +16,7 @@ use std::{
 use nix::fcntl::OFlag;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+use tokio::{task::JoinHandle, time::timeout};
 
 mod watch;
 
@@ -91,21 +92,36 @@ pub enum SentinelError {
     Timeout,
 }
 
-/// Reads all `paths`, each on its own terms, without blocking the loop.
-pub async fn look(
-    root: &Root,
-    paths: &[String],
-) -> Result<Vec<Result<Option<Sentinel>, SentinelError>>, SentinelError> {
-    let (root, paths) = (root.clone(), paths.to_vec());
-    let reading = tokio::task::spawn_blocking(move || {
-        paths
-            .iter()
-            .map(|path| read(&root, path))
-            .collect::<Vec<_>>()
-    });
-    match tokio::time::timeout(READ_TIMEOUT, reading).await {
-        Ok(Ok(found)) => Ok(found),
-        Ok(Err(_)) | Err(_) => Err(SentinelError::Timeout),
+/// What [`Reader::look`] found, in the order of the paths.
+pub type Found = Vec<Result<Option<Sentinel>, SentinelError>>;
+
+/// Reads sentinels beside the loop, at most one reading at a time: each reading of a dead network
+/// mount would otherwise leave a thread behind.
+#[derive(Debug, Default)]
+pub struct Reader {
+    running: Option<JoinHandle<Found>>,
+}
+
+impl Reader {
+    /// Reads all `paths`, each on its own terms. Cancel safe.
+    pub async fn look(&mut self, root: &Root, paths: &[String]) -> Result<Found, SentinelError> {
+        let (root, paths) = (root.clone(), paths.to_vec());
+        let reading = async {
+            if let Some(earlier) = &mut self.running {
+                // It began before whatever is asked about now: its answer may be old.
+                let _ = earlier.await;
+            }
+            let reading = self.running.insert(tokio::task::spawn_blocking(move || {
+                paths.iter().map(|path| read(&root, path)).collect()
+            }));
+            let found = reading.await;
+            self.running = None;
+            found
+        };
+        match timeout(READ_TIMEOUT, reading).await {
+            Ok(Ok(found)) => Ok(found),
+            Ok(Err(_)) | Err(_) => Err(SentinelError::Timeout),
+        }
     }
 }
 

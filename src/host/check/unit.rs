@@ -72,14 +72,16 @@ impl Progress {
 }
 
 fn exit(state: &Reading) -> Exit {
+    // First, because a command that ends itself on SIGTERM has an exit code too, often 1.
+    match state.result.as_str() {
+        "timeout" => return Exit::Lost("it took longer than its timeout".to_owned()),
+        "success" | "exit-code" | "signal" | "core-dump" => {}
+        other => return Exit::Lost(format!("systemd ended it: {other}")),
+    }
     match state.exit_code {
         CLD_EXITED => {}
         0 => return Exit::Lost("it never ran".to_owned()),
         _ => return Exit::Lost(format!("it was killed by signal {}", state.exit_status)),
-    }
-    if !matches!(state.result.as_str(), "success" | "exit-code") {
-        // A command that ends itself on SIGTERM has an exit code too, often 1.
-        return Exit::Lost(format!("systemd ended it: {}", state.result));
     }
     if state.active_exit != 0 && state.active_exit < state.exit_time {
         // The unit left `active` before its process ended: somebody stopped it, which systemd

@@ -20,7 +20,7 @@ fn watch(root: &Root, path: &str) -> Watch {
 
 /// Waits for events until the sentinel is there, or gone.
 async fn until(watch: &mut Watch, root: &Root, path: &str, present: bool) {
-    tokio::time::timeout(PATIENCE, async {
+    timeout(PATIENCE, async {
         while read(root, path).unwrap().is_some() != present {
             watch.changed().await;
         }
@@ -118,11 +118,33 @@ async fn look_reads_each_on_its_own() {
     fs::write(root.path(PATH), "").unwrap();
     fs::create_dir(root.path("/run/bad")).unwrap();
     let paths = [PATH, "/run/bad", "/run/none"].map(str::to_owned);
-    let found = look(&root, &paths).await.unwrap();
-    assert!(matches!(
-        found[..],
-        [Ok(Some(_)), Err(SentinelError::Kind { .. }), Ok(None)]
-    ));
+    let mut reader = Reader::default();
+    for _ in 0..2 {
+        let found = reader.look(&root, &paths).await.unwrap();
+        assert!(matches!(
+            found[..],
+            [Ok(Some(_)), Err(SentinelError::Kind { .. }), Ok(None)]
+        ));
+    }
+}
+
+#[tokio::test]
+async fn a_reading_that_was_given_up_is_not_answered_later() {
+    let (_dir, root) = host();
+    let (release, held) = std::sync::mpsc::channel::<()>();
+    let mut reader = Reader {
+        running: Some(tokio::task::spawn_blocking(move || {
+            held.recv().unwrap();
+            Vec::new()
+        })),
+    };
+    fs::write(root.path(PATH), "").unwrap();
+    let paths = [PATH.to_owned()];
+    let given_up = timeout(Duration::ZERO, reader.look(&root, &paths)).await;
+    assert!(given_up.is_err());
+    release.send(()).unwrap();
+    let found = reader.look(&root, &paths).await.unwrap();
+    assert!(matches!(found[..], [Ok(Some(_))]), "{found:?}");
 }
 
 #[tokio::test]
@@ -170,7 +192,7 @@ async fn renamed_into_place_and_replaced() {
     for text in ["one", "two", "three"] {
         fs::write(root.path("/run/.new"), text).unwrap();
         fs::rename(root.path("/run/.new"), root.path(PATH)).unwrap();
-        let found = tokio::time::timeout(PATIENCE, async {
+        let found = timeout(PATIENCE, async {
             loop {
                 watch.changed().await;
                 if let Some(found) = read(&root, PATH).unwrap()
@@ -193,7 +215,5 @@ async fn packages_written_later_are_seen() {
     fs::write(root.path(PATH), "").unwrap();
     let mut watch = watch(&root, PATH);
     fs::write(root.path("/run/reboot-required.pkgs"), "linux\n").unwrap();
-    tokio::time::timeout(PATIENCE, watch.changed())
-        .await
-        .unwrap();
+    timeout(PATIENCE, watch.changed()).await.unwrap();
 }

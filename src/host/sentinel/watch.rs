@@ -53,7 +53,7 @@ enum Meaning {
 }
 
 impl Watch {
-    /// Watches at once, so that nothing is missed between this and the first [`look`].
+    /// Watches at once, so that nothing is missed between this and the first [`super::Reader::look`].
     pub fn new(root: &Root, paths: &[String]) -> Self {
         let mut watch = Self {
             root: root.clone(),
@@ -65,7 +65,7 @@ impl Watch {
         watch
     }
 
-    /// Returns when a sentinel may have changed: [`look`] then. Cancel safe.
+    /// Returns when a sentinel may have changed: [`super::Reader::look`] then. Cancel safe.
     pub async fn changed(&mut self) {
         loop {
             let Some(armed) = &mut self.armed else {
