@@ -64,11 +64,10 @@ pub struct Inhibitor {
 }
 
 impl Inhibitor {
-    /// Whether it blocks a reboot. `block-weak` (from 257) is what `block` was before, and a
-    /// package manager may use either; both are respected. `delay` only delays.
+    /// Whether it blocks a reboot. `delay` only delays, and `block-weak` (from 257) is made for
+    /// being ignored by root.
     fn blocks_reboot(&self) -> bool {
-        matches!(self.mode.as_str(), "block" | "block-weak")
-            && self.what.split(':').any(|what| what == "shutdown")
+        self.mode == "block" && self.what.split(':').any(|what| what == "shutdown")
     }
 }
 
