@@ -5,6 +5,7 @@ pub mod decide;
 pub mod facts;
 pub mod gates;
 pub mod health;
+pub mod host;
 pub mod names;
 pub mod node;
 pub mod now;
