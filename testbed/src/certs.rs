@@ -26,10 +26,9 @@ impl Authority {
         let cert = root()?.self_signed(&key)?;
         fs::write(dir.join("ca.crt"), cert.pem())?;
         fs::write(dir.join("ca.key"), key.serialize_pem())?;
-        fs::write(
-            dir.join("service-accounts.key"),
-            KeyPair::generate()?.serialize_pem(),
-        )?;
+        let tokens = KeyPair::generate()?;
+        fs::write(dir.join("service-accounts.key"), tokens.serialize_pem())?;
+        fs::write(dir.join("service-accounts.pub"), tokens.public_key_pem())?;
         let authority = Self {
             dir: dir.to_owned(),
         };

@@ -80,7 +80,7 @@ pub(crate) fn api_server(bed: &Bed) -> Result<()> {
         "--authorization-mode=Node,RBAC".to_owned(),
         "--enable-admission-plugins=NodeRestriction".to_owned(),
         "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
-        format!("--service-account-key-file={}", pki("service-accounts.key")),
+        format!("--service-account-key-file={}", pki("service-accounts.pub")),
         format!(
             "--service-account-signing-key-file={}",
             pki("service-accounts.key")
