@@ -218,12 +218,12 @@ fn any_pod(number: usize) -> impl Strategy<Value = Pod> {
 fn any_answer() -> impl Strategy<Value = EvictAnswer> {
     prop_oneof![
         3 => Just(EvictAnswer::Accepted),
-        Just(EvictAnswer::LookAgain),
-        Just(EvictAnswer::Budget("disruption budget b is full".to_owned())),
-        Just(EvictAnswer::Busy { retry_after: Some(2), why: String::new() }),
-        Just(EvictAnswer::TwoBudgets("two".to_owned())),
-        Just(EvictAnswer::NamespaceTerminating),
-        Just(EvictAnswer::Refused("no".to_owned())),
+        1 => Just(EvictAnswer::LookAgain),
+        1 => Just(EvictAnswer::Budget("disruption budget b is full".to_owned())),
+        1 => Just(EvictAnswer::Busy { retry_after: Some(2), why: String::new() }),
+        1 => Just(EvictAnswer::TwoBudgets("two".to_owned())),
+        1 => Just(EvictAnswer::NamespaceTerminating),
+        1 => Just(EvictAnswer::Refused("no".to_owned())),
     ]
 }
 
