@@ -174,7 +174,7 @@ impl Drain {
         self.tick(now);
         let critical = self.critical_open(now);
         let over = self.over(now);
-        let going = matches!(over, None) && self.synced && !self.silent;
+        let going = over.is_none() && self.synced && !self.silent;
         let (evict, mut wake) = if going {
             self.choose(critical, now)
         } else {

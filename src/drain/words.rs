@@ -8,7 +8,8 @@ pub fn describe(next: &Next) -> String {
         State::Going { left, blocked } => {
             let mut words = format!("{} left", count(*left));
             if !blocked.is_empty() {
-                words += &format!(", {}", all(blocked));
+                words.push_str(", ");
+                words.push_str(&all(blocked));
             }
             words
         }
@@ -19,11 +20,8 @@ pub fn describe(next: &Next) -> String {
     };
     if let [first, ..] = next.held_by_finalizer.as_slice() {
         let held = next.held_by_finalizer.len();
-        words += &format!(
-            "; {} held by a finalizer: pod {}",
-            count(held),
-            first.path()
-        );
+        let (held, path) = (count(held), first.path());
+        words = format!("{words}; {held} held by a finalizer: pod {path}");
     }
     words
 }
