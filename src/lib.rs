@@ -1,11 +1,18 @@
 //! kube-rebootd as a library, for its own binary and tests; ARCHITECTURE.md is the map.
 
 pub mod boot;
+pub mod decide;
 pub mod drain;
+pub mod facts;
+pub mod gates;
+pub mod health;
 pub mod names;
 pub mod node;
 pub mod now;
+pub mod phase;
 pub mod pod;
+pub mod record;
 pub mod root;
 pub mod selector;
 pub mod slot;
+pub mod trigger;

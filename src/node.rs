@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::names;
+use crate::record::{Hold, Record, Stage};
 use crate::slot::Keys;
 
 /// The own Node, as far as it is known.
@@ -45,7 +47,7 @@ pub struct Node {
 impl Node {
     /// A control-plane or etcd node (I13).
     pub fn quorum(&self) -> bool {
-        crate::names::QUORUM_ROLES
+        names::QUORUM_ROLES
             .iter()
             .any(|role| self.labels.contains_key(*role))
     }
@@ -74,4 +76,109 @@ pub struct Leftovers {
     pub annotations: Vec<String>,
     /// The cordon is ours although its owner is `before-first-apply`.
     pub cordon: bool,
+}
+
+impl NodeSet {
+    /// All of ours that `node` should carry now: label and record while the slot is held, the cordon
+    /// from Draining until the host is proved healthy or the hold is undone.
+    pub fn of(record: &Record, node: &Node) -> Self {
+        let mut set = Self {
+            uid: node.uid.clone(),
+            resource_version: node.resource_version.clone(),
+            ..Self::default()
+        };
+        let history = record
+            .history_annotation()
+            .or_else(|| node.annotations.get(names::HISTORY).cloned());
+        if let Some(history) = history {
+            set.annotations.insert(names::HISTORY.to_owned(), history);
+        }
+        let labelled = match record.hold.as_ref().map(|hold| &hold.stage) {
+            None | Some(Stage::Taking | Stage::Releasing | Stage::Undoing(_)) => false,
+            Some(Stage::Draining | Stage::Rebooting) => {
+                set.unschedulable = true;
+                true
+            }
+            Some(Stage::Claiming | Stage::Uncordoned) => true,
+        };
+        if record.kept.is_some() {
+            set.unschedulable = true;
+        }
+        if let Some(hold) = record.hold.as_ref().filter(|_| labelled) {
+            set.labels
+                .insert(names::SLOT.to_owned(), hold.take.lease.clone());
+        }
+        if (labelled || record.kept.is_some())
+            && let Some(state) = record.annotation()
+        {
+            set.annotations.insert(names::STATE.to_owned(), state);
+        }
+        set
+    }
+}
+
+/// What the record on the Node says, if it is one of ours and can be read.
+pub fn recorded(node: &Node) -> Option<Record> {
+    Record::decode(node.annotations.get(names::STATE)?).ok()
+}
+
+/// The Node carries this hold at this step: the apply that belongs to it has landed.
+pub fn carries(node: &Node, hold: &Hold) -> bool {
+    node.labels.get(names::SLOT) == Some(&hold.take.lease)
+        && recorded(node)
+            .and_then(|record| record.hold)
+            .is_some_and(|there| there.same(hold) && there.step == hold.step)
+}
+
+/// Something of a hold is on the Node: label, record or a cordon of ours.
+pub fn marked(node: &Node) -> bool {
+    node.labels.contains_key(names::SLOT)
+        || node.annotations.contains_key(names::STATE)
+        || ours(node)
+}
+
+/// The cordon is (also) ours.
+fn ours(node: &Node) -> bool {
+    node.unschedulable
+        && node
+            .cordon_owners
+            .iter()
+            .any(|owner| owner == names::NODE_MANAGER)
+}
+
+/// Somebody other than us cordoned the Node.
+pub fn foreign_cordon(node: &Node) -> bool {
+    node.unschedulable
+        && (node.cordon_owners.is_empty()
+            || node
+                .cordon_owners
+                .iter()
+                .any(|owner| owner != names::NODE_MANAGER))
+}
+
+/// What an apply of `set` could not take away, read from its answer; `cordoned`: the cordon was ours
+/// alone, so that one without any real owner (`before-first-apply`) still is.
+///
+/// An admin's server-side dump or wiped managedFields leave such keys behind (proved).
+pub fn leftovers(node: &Node, set: &NodeSet, cordoned: bool) -> Option<Leftovers> {
+    let label = (!set.labels.contains_key(names::SLOT) && node.labels.contains_key(names::SLOT))
+        .then(|| names::SLOT.to_owned());
+    let state = (!set.annotations.contains_key(names::STATE)
+        && node.annotations.contains_key(names::STATE))
+    .then(|| names::STATE.to_owned());
+    let unowned = node
+        .cordon_owners
+        .iter()
+        .all(|owner| owner == "before-first-apply");
+    let cordon = cordoned && !set.unschedulable && node.unschedulable && unowned;
+    if label.is_none() && state.is_none() && !cordon {
+        return None;
+    }
+    Some(Leftovers {
+        uid: node.uid.clone(),
+        resource_version: node.resource_version.clone(),
+        labels: label.into_iter().collect(),
+        annotations: state.into_iter().collect(),
+        cordon,
+    })
 }

@@ -9,6 +9,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::names::{self, PROTOCOL_VERSION};
+
 /// Longest Lease name that is also a valid label value.
 pub const NAME_MAX: usize = 63;
 
@@ -117,3 +119,114 @@ pub struct GiveUp {
 
 /// Labels and annotations, as everything on an object is looked at.
 pub type Keys = BTreeMap<String, String>;
+
+/// Named waiters act one after another, this far apart.
+const TURN: Duration = Duration::from_secs(1);
+/// All others act this long after they saw the slot become free: time for three named waiters and
+/// their answers.
+const LATECOMERS: Duration = Duration::from_secs(15);
+/// Spread of the latecomers, so that they do not act as one.
+const SPREAD_MILLIS: u64 = 5_000;
+/// How many waiters a give-up names.
+pub const HINTS: usize = 3;
+
+impl Lease {
+    /// Why this Lease is no slot for anybody, whatever its holder.
+    pub fn unusable(&self) -> Option<String> {
+        if self.name.len() > NAME_MAX {
+            return Some(format!("its name has more than {NAME_MAX} characters"));
+        }
+        if self.protocol > PROTOCOL_VERSION {
+            return Some(format!(
+                "it speaks protocol {}, this kube-rebootd only {PROTOCOL_VERSION}",
+                self.protocol
+            ));
+        }
+        None
+    }
+
+    /// The boot time from which `me` may take this free slot. First come first served: the named
+    /// waiters in their order, then the rest; at once when nobody was named or nobody saw it become
+    /// free. A wrong or lost hint costs time, never safety.
+    pub fn turn(&self, me: &str) -> Duration {
+        let Some(freed) = self.freed else {
+            return Duration::ZERO;
+        };
+        if self.next.is_empty() {
+            return freed;
+        }
+        match self.next.iter().position(|node| node == me) {
+            Some(place) => freed + TURN * u32::try_from(place).unwrap_or(u32::MAX),
+            None => {
+                freed
+                    + LATECOMERS
+                    + Duration::from_millis(scatter(&[me, &self.name]) % SPREAD_MILLIS)
+            }
+        }
+    }
+}
+
+/// A number that differs between nodes and stays the same on each: jitter without a random source.
+pub fn scatter(words: &[&str]) -> u64 {
+    // FNV-1a, 64 bit: stable over builds, unlike std's hasher.
+    words
+        .iter()
+        .flat_map(|word| word.bytes().chain([0]))
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        })
+}
+
+/// What the other labelled Nodes mean for a take of `lease`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    Clear,
+    /// A Node claims this slot, or one that no group knows: not ours to take.
+    Collision(String),
+    /// Other nodes of the quorum are down; `first`: of those that collide this node has the smallest
+    /// name, so it may wait until it is alone (I13).
+    Quorum {
+        who: String,
+        first: bool,
+    },
+}
+
+impl Peers {
+    /// DESIGN.md 3: the second record against a compromised node, and the quorum (I13).
+    pub fn verdict(&self, lease: &str, me: &str, quorum: bool) -> Verdict {
+        let claims = |peer: &&Peer| peer.slot == lease || !self.leases.contains(&peer.slot);
+        if let Some(peer) = self.labelled.iter().find(claims) {
+            return Verdict::Collision(format!(
+                "Node {} carries {}={}",
+                peer.node,
+                names::SLOT,
+                peer.slot
+            ));
+        }
+        let mut others: Vec<&str> = self
+            .labelled
+            .iter()
+            .filter(|peer| quorum && peer.quorum)
+            .map(|peer| peer.node.as_str())
+            .collect();
+        others.sort_unstable();
+        match others.first() {
+            None => Verdict::Clear,
+            Some(smallest) => Verdict::Quorum {
+                who: others.join(", "),
+                first: me < *smallest,
+            },
+        }
+    }
+}
+
+/// The waiters to name, longest-waiting first.
+pub fn hints(waiters: &[Waiter], me: &str) -> Vec<String> {
+    let mut order: Vec<&Waiter> = waiters.iter().filter(|waiter| waiter.node != me).collect();
+    order.sort_by(|a, b| a.since.cmp(&b.since).then_with(|| a.node.cmp(&b.node)));
+    order
+        .into_iter()
+        .take(HINTS)
+        .map(|waiter| waiter.node.clone())
+        .collect()
+}

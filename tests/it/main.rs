@@ -1,1 +1,3 @@
+//! The integration tests, as one binary: the simulator, the real API server, real hosts.
 
+mod simulator;

@@ -1,0 +1,316 @@
+//! What to do next: one pure function of facts, policy and the time (I1-I4, I6-I8, I10, I13).
+//!
+//! No IO, no clock, no await. A step names what must be durable first, then one effect; after it the
+//! world is looked at again. There are no transitions to get wrong: after a crash the same facts
+//! lead to the same step. `tests/it/simulator.rs` kills between any two of them.
+
+use std::time::Duration;
+
+use crate::facts::{Effect, Facts, Point};
+use crate::node::{self, Node, NodeSet, Seen};
+use crate::now::Now;
+use crate::phase::Phase;
+use crate::record::{Hold, Record, Stage, Why};
+use crate::slot::Lease;
+
+mod claim;
+mod drain;
+mod idle;
+mod queue;
+mod reboot;
+mod release;
+mod start;
+mod verify;
+
+/// How old a consistent read may be when a cordon or a reboot rests on it (I2).
+const FRESH: Duration = Duration::from_secs(5);
+/// A person's look at a phase that waits: when to decide again although nothing changed. Long, as
+/// every change wakes the daemon by itself.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
+
+/// The configuration, as far as decisions rest on it, and who this node is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    /// Name of the own Node.
+    pub me: String,
+    pub namespace: String,
+    pub group: String,
+    /// `reboot.retry`: the first back-off.
+    pub retry: Duration,
+    /// `reboot.delay`: between the end of the drain and the reboot.
+    pub delay: Duration,
+    /// `reboot.timeout`: how long logind may take to begin the shutdown.
+    pub timeout: Duration,
+    /// `health.timeout`: after it Verifying is reported as late.
+    pub health_timeout: Duration,
+}
+
+/// What to do now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    pub phase: Phase,
+    /// To be durable before the effect.
+    pub record: Record,
+    pub effect: Effect,
+    /// Boot time at which to decide again though nothing changed.
+    pub wake: Option<Duration>,
+    /// One sentence for people: what this phase does or waits for.
+    pub status: String,
+}
+
+/// The next step. Total: every combination of facts has one.
+pub fn decide(facts: &Facts, policy: &Policy, now: Now) -> Step {
+    if !facts.started {
+        return start::decide(&At { facts, policy, now });
+    }
+    let followed = follow(facts);
+    let facts = followed.as_ref().unwrap_or(facts);
+    let at = At { facts, policy, now };
+    let Some(hold) = &facts.record.hold else {
+        return idle::decide(&at);
+    };
+    let rebooted = hold.boot != facts.boot;
+    match &hold.stage {
+        Stage::Taking => claim::taking(&at, hold),
+        Stage::Releasing if proved_in(facts) => release::decide(&at, hold, None),
+        _ if rebooted => verify::decide(&at, hold),
+        Stage::Claiming => claim::decide(&at, hold),
+        Stage::Draining => drain::decide(&at, hold),
+        Stage::Rebooting => reboot::decide(&at, hold),
+        Stage::Undoing(why) => release::decide(&at, hold, Some(why)),
+        // Only a new boot leads there; a record that claims it in the same boot rebooted nothing.
+        Stage::Uncordoned | Stage::Releasing => undo(&at, hold, Why::NoHold),
+    }
+}
+
+/// The request follows its triggers until logind was asked; from then on it is what the reboot was
+/// for, until that is settled.
+fn follow(facts: &Facts) -> Option<Facts> {
+    let record = &facts.record;
+    let frozen = record.hold.as_ref().is_some_and(|hold| {
+        hold.asked() || hold.boot != facts.boot || hold.stage == Stage::Releasing
+    });
+    let same = record.request == facts.observed.request && record.settled == facts.observed.settled;
+    if frozen || same {
+        return None;
+    }
+    let mut followed = facts.clone();
+    followed.record.request.clone_from(&facts.observed.request);
+    followed.record.settled.clone_from(&facts.observed.settled);
+    Some(followed)
+}
+
+/// The reboot of the hold that is being released was proved in this very boot.
+fn proved_in(facts: &Facts) -> bool {
+    facts
+        .record
+        .settled
+        .as_ref()
+        .is_some_and(|settled| settled.boot == facts.boot)
+}
+
+/// One look at the world, as the parts of the decision share it.
+struct At<'a> {
+    facts: &'a Facts,
+    policy: &'a Policy,
+    now: Now,
+}
+
+/// Whether the slot is still ours (I2): a watch alone is not believed when it says no.
+enum Holding {
+    Yes,
+    Lost,
+    /// Ask the API server.
+    Ask,
+}
+
+impl<'a> At<'a> {
+    fn step(&self, phase: Phase, effect: Effect, status: impl Into<String>) -> Step {
+        Step {
+            phase,
+            record: self.facts.record.clone(),
+            effect,
+            wake: None,
+            status: status.into(),
+        }
+    }
+
+    fn wait(&self, phase: Phase, wake: Duration, status: impl Into<String>) -> Step {
+        let mut step = self.step(phase, Effect::Wait, status);
+        step.wake = Some(wake);
+        step
+    }
+
+    /// Waits for a change that wakes by itself.
+    fn stay(&self, phase: Phase, status: impl Into<String>) -> Step {
+        self.wait(phase, self.now.boot + LOOK_AGAIN, status)
+    }
+
+    /// A consistent read asked for at `asked` still counts.
+    fn fresh(&self, asked: Option<Duration>) -> bool {
+        asked.is_some_and(|asked| self.now.since(asked) <= FRESH)
+    }
+
+    fn lease(&self, name: &str) -> Option<&Lease> {
+        self.facts.leases.get(name)
+    }
+
+    fn holding(&self, hold: &Hold) -> Holding {
+        match self.lease(&hold.take.lease) {
+            Some(lease) if hold.matches(lease, &self.policy.me) => Holding::Yes,
+            Some(lease) if lease.read.is_some() => Holding::Lost,
+            None if self.facts.absent.contains_key(&hold.take.lease) => Holding::Lost,
+            Some(_) | None => Holding::Ask,
+        }
+    }
+
+    /// The own Node, or the step that finds out; a Node that is gone is the caller's to judge.
+    fn node(&self, phase: Phase) -> Result<Option<&'a Node>, Box<Step>> {
+        match &self.facts.node {
+            Seen::Unknown => Err(Box::new(self.step(
+                phase,
+                Effect::ReadNode,
+                "reading the own Node",
+            ))),
+            Seen::Absent => Ok(None),
+            Seen::Present(node) => Ok(Some(node)),
+        }
+    }
+
+    /// The apply of this step of the hold was answered in this process.
+    fn applied(&self, hold: &Hold) -> bool {
+        self.facts
+            .applied
+            .is_some_and(|applied| applied.point == Point::of(hold))
+    }
+}
+
+/// `hold` at its next stage, in a record.
+fn advance(at: &At, hold: &Hold, stage: Stage) -> Record {
+    let mut record = at.facts.record.clone();
+    record.hold = Some(Hold {
+        step: hold.step + 1,
+        stage,
+        ..hold.clone()
+    });
+    record
+}
+
+/// The step that applies the whole set of ours, with `record` durable first.
+fn apply(at: &At, phase: Phase, record: Record, node: &Node, status: impl Into<String>) -> Step {
+    let point = record.hold.as_ref().map(Point::of).unwrap_or_default();
+    let effect = Effect::Apply {
+        set: NodeSet::of(&record, node),
+        point,
+    };
+    Step {
+        record,
+        ..at.step(phase, effect, status)
+    }
+}
+
+/// Nothing was rebooted: from here on only take back (I3, I4).
+fn undo(at: &At, hold: &Hold, why: Why) -> Step {
+    let mut record = at.facts.record.clone();
+    let cordoned = matches!(hold.stage, Stage::Draining | Stage::Rebooting);
+    if let (Why::Paused(words), Seen::Present(node)) = (&why, &at.facts.node)
+        && cordoned
+        && node.unschedulable
+        && !hold.foreign_cordon
+    {
+        record.kept = Some(crate::record::Kept {
+            node_uid: node.uid.clone(),
+            since: at.now.wall,
+            why: words.clone(),
+        });
+    }
+    let status = format!("undoing: {}", why.words());
+    record.hold = Some(Hold {
+        step: hold.step + 1,
+        stage: Stage::Undoing(why),
+        ..hold.clone()
+    });
+    // The effect comes with the next decision: the intent is durable first.
+    Step {
+        record,
+        ..at.step(Phase::Undoing, Effect::Wait, status)
+    }
+}
+
+/// What ends a hold before logind was asked, whatever it was doing; None: go on.
+fn objection(at: &At, hold: &Hold) -> Option<Why> {
+    if !at.facts.writable {
+        return Some(Why::Unwritable);
+    }
+    if at.facts.record.request.is_none() && !hold.asked() {
+        return Some(Why::Withdrawn);
+    }
+    if let Seen::Present(node) = &at.facts.node
+        && let Some(why) = node.annotations.get(crate::names::PAUSED)
+    {
+        return Some(Why::Paused(why.clone()));
+    }
+    let gate = at.facts.closed.first()?;
+    Some(Why::Gate(gate.why.clone()))
+}
+
+/// The Node this hold labelled is there, or why the hold ends.
+fn same_node<'a>(at: &At<'a>, hold: &Hold, phase: Phase) -> Result<&'a Node, Box<Step>> {
+    let Some(node) = at.node(phase)? else {
+        return Err(Box::new(undo(at, hold, Why::NodeReplaced)));
+    };
+    match &hold.node_uid {
+        Some(uid) if *uid != node.uid => Err(Box::new(undo(at, hold, Why::NodeReplaced))),
+        _ => Ok(node),
+    }
+}
+
+/// The slot is ours, or the step that finds out, or the undoing.
+fn still_ours(at: &At, hold: &Hold, phase: Phase) -> Result<(), Box<Step>> {
+    match at.holding(hold) {
+        Holding::Yes => Ok(()),
+        Holding::Lost => Err(Box::new(undo(at, hold, Why::Lost))),
+        Holding::Ask => {
+            let effect = Effect::ReadLease(hold.take.lease.clone());
+            Err(Box::new(at.step(
+                phase,
+                effect,
+                "asking whether the slot is still held",
+            )))
+        }
+    }
+}
+
+/// The cordon of this hold is on the Node, or the step that puts it there, or the cancelling by
+/// somebody's uncordon: seen by a consistent read, as a watch may lag behind our own apply.
+fn cordoned<'a>(at: &At<'a>, hold: &Hold, phase: Phase) -> Result<&'a Node, Box<Step>> {
+    let node = same_node(at, hold, phase)?;
+    if !node::carries(node, hold) {
+        if node.read.is_none() {
+            return Err(Box::new(at.step(
+                phase,
+                Effect::ReadNode,
+                "reading the own Node",
+            )));
+        }
+        let record = at.facts.record.clone();
+        return Err(Box::new(apply(
+            at,
+            phase,
+            record,
+            node,
+            "cordoning the node",
+        )));
+    }
+    if node.unschedulable {
+        return Ok(node);
+    }
+    Err(Box::new(match node.read {
+        Some(_) => undo(at, hold, Why::Uncordoned),
+        None => at.step(
+            phase,
+            Effect::ReadNode,
+            "asking whether the node was uncordoned",
+        ),
+    }))
+}

@@ -1,0 +1,164 @@
+//! Claiming: the take's answer, the label, the peers, the gates; then the cordon (I1, I2, I5, I13).
+
+use std::time::Duration;
+
+use super::{At, Holding, Step, advance, apply, objection, same_node, still_ours, undo};
+use crate::facts::Effect;
+use crate::node::{self, Node};
+use crate::phase::Phase;
+use crate::record::{Hold, Record, Stage, Why};
+use crate::slot::{TakeSaid, Verdict};
+
+/// A request on its way that had no answer can land this long after it was sent: the API server's
+/// own request timeout (60 s) and some network.
+const LATE: Duration = Duration::from_secs(75);
+/// How long the smallest name of colliding control-plane nodes waits to be alone (I13).
+const ALONE: Duration = Duration::from_secs(30);
+/// How often it looks.
+const ALONE_AGAIN: Duration = Duration::from_secs(1);
+
+/// A take on record: sent again unchanged until its fate is known.
+pub(super) fn taking(at: &At, hold: &Hold) -> Step {
+    let send = || {
+        let status = format!("taking slot {}", hold.take.lease);
+        at.step(Phase::Claiming, Effect::Take(hold.take.clone()), status)
+    };
+    match &at.facts.take.said {
+        None => send(),
+        Some(TakeSaid::Taken) => taken(at, hold),
+        Some(TakeSaid::Conflict(when)) => believe(at, hold, *when),
+        Some(TakeSaid::Refused(_)) => match at.facts.take.unanswered {
+            Some(last) if at.now.boot < last + LATE => at.wait(
+                Phase::Claiming,
+                last + LATE,
+                "waiting for a take that may still land",
+            ),
+            Some(last) => believe(at, hold, last + LATE),
+            None => not_taken(at),
+        },
+    }
+}
+
+/// A consistent read asked for after `when` decides.
+fn believe(at: &At, hold: &Hold, when: Duration) -> Step {
+    let read = at.lease(&hold.take.lease).and_then(|lease| lease.read);
+    let absent = at.facts.absent.get(&hold.take.lease).copied();
+    if read.max(absent).is_none_or(|asked| asked < when) {
+        let effect = Effect::ReadLease(hold.take.lease.clone());
+        return at.step(Phase::Claiming, effect, "asking who got the slot");
+    }
+    match at.holding(hold) {
+        Holding::Yes => taken(at, hold),
+        Holding::Lost | Holding::Ask => not_taken(at),
+    }
+}
+
+fn taken(at: &At, hold: &Hold) -> Step {
+    let record = advance(at, hold, Stage::Claiming);
+    let status = format!("took slot {}", hold.take.lease);
+    Step {
+        record,
+        ..at.step(Phase::Claiming, Effect::Wait, status)
+    }
+}
+
+fn not_taken(at: &At) -> Step {
+    let record = Record {
+        hold: None,
+        ..at.facts.record.clone()
+    };
+    Step {
+        record,
+        ..at.step(Phase::Queued, Effect::Wait, "another node took the slot")
+    }
+}
+
+/// The slot is taken: make it known, look who else claims, then cordon.
+pub(super) fn decide(at: &At, hold: &Hold) -> Step {
+    claim(at, hold).unwrap_or_else(|step| *step)
+}
+
+fn claim(at: &At, hold: &Hold) -> Result<Step, Box<Step>> {
+    let phase = Phase::Claiming;
+    let node = same_node(at, hold, phase)?;
+    still_ours(at, hold, phase)?;
+    if let Some(why) = objection(at, hold) {
+        return Ok(undo(at, hold, why));
+    }
+    if !node::carries(node, hold) {
+        return Ok(label(at, hold, node));
+    }
+    // After a restart the label was there before this process: any list of its own is later.
+    let labelled = at
+        .facts
+        .applied
+        .map_or(Duration::ZERO, |applied| applied.at);
+    let Some(peers) = at
+        .facts
+        .peers
+        .as_ref()
+        .filter(|peers| peers.asked >= labelled)
+    else {
+        return Ok(at.step(
+            phase,
+            Effect::ListPeers,
+            "looking for others that claim the slot",
+        ));
+    };
+    match peers.verdict(&hold.take.lease, &at.policy.me, node.quorum()) {
+        Verdict::Clear => {}
+        Verdict::Collision(why) => return Ok(undo(at, hold, Why::Collision(why))),
+        Verdict::Quorum { who, first } => {
+            let patient = first && at.now.since(labelled) < ALONE && at.applied(hold);
+            if !patient {
+                return Ok(undo(at, hold, Why::Quorum(who)));
+            }
+            let status = format!("waiting to be the only control-plane node that is down: {who}");
+            if at.now.since(peers.asked) >= ALONE_AGAIN {
+                return Ok(at.step(phase, Effect::ListPeers, status));
+            }
+            return Ok(at.wait(phase, peers.asked + ALONE_AGAIN, status));
+        }
+    }
+    if let Some(Some(_)) = at.facts.waiting {
+        return Ok(at.step(phase, Effect::Unmark, "leaving the queue"));
+    }
+    Ok(cordon(at, hold, node))
+}
+
+/// The label and the record on the own Node, before anything that could disturb a pod.
+fn label(at: &At, hold: &Hold, node: &Node) -> Step {
+    let record = Record {
+        hold: Some(Hold {
+            node_uid: Some(node.uid.clone()),
+            ..hold.clone()
+        }),
+        waiting: None,
+        ..at.facts.record.clone()
+    };
+    apply(
+        at,
+        Phase::Claiming,
+        record,
+        node,
+        format!("claiming slot {}", hold.take.lease),
+    )
+}
+
+/// Gates are read again while holding; then the cordon begins the drain.
+fn cordon(at: &At, hold: &Hold, node: &Node) -> Step {
+    let phase = Phase::Claiming;
+    let Some(marks) = &at.facts.marks else {
+        return at.stay(phase, "listing the pods of this node");
+    };
+    if !at.fresh(at.facts.host_read) {
+        return at.step(phase, Effect::ReadHost, "checking the gates");
+    }
+    let before = Hold {
+        foreign_cordon: node::foreign_cordon(node),
+        marks: Some(marks.clone()),
+        ..hold.clone()
+    };
+    let record = advance(at, &before, Stage::Draining);
+    apply(at, Phase::Draining, record, node, "cordoning the node")
+}

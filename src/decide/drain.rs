@@ -1,0 +1,97 @@
+//! Draining: from the cordon until the last list shows nothing that must go (I1, I2, I9).
+
+use super::{At, FRESH, Step, advance, apply, cordoned, objection, still_ours, undo};
+use crate::facts::{Drained, Effect};
+use crate::node::Node;
+use crate::phase::Phase;
+use crate::record::{Hold, Stage, Why};
+
+pub(super) fn decide(at: &At, hold: &Hold) -> Step {
+    drain(at, hold).unwrap_or_else(|step| *step)
+}
+
+fn drain(at: &At, hold: &Hold) -> Result<Step, Box<Step>> {
+    let phase = Phase::Draining;
+    let node = cordoned(at, hold, phase)?;
+    still_ours(at, hold, phase)?;
+    if let Some(why) = objection(at, hold) {
+        return Ok(undo(at, hold, why));
+    }
+    match &at.facts.drain {
+        Drained::Starting => Ok(at.stay(phase, "draining: listing pods")),
+        Drained::Failed { why } => Ok(undo(at, hold, Why::Drain(why.clone()))),
+        Drained::Going {
+            evict,
+            words,
+            spent,
+            wake,
+        } => {
+            let effect = match evict.as_slice() {
+                [] => Effect::Wait,
+                pods => Effect::Evict(pods.to_vec()),
+            };
+            let mut step = at.stay(phase, format!("draining: {words}"));
+            checkpoint(&mut step, spent.as_secs());
+            let wake = wake.map_or(step.wake, |wake| step.wake.map(|stay| stay.min(wake)));
+            Ok(Step {
+                effect,
+                wake,
+                ..step
+            })
+        }
+        Drained::Done { at: done } => Ok(drained(at, hold, node, *done)),
+    }
+}
+
+/// The drain's clock is kept on disk now and then, so that a daemon that restarts over and over does
+/// not drain for ever.
+const CHECKPOINT_SECS: u64 = 30;
+
+fn checkpoint(step: &mut Step, spent: u64) {
+    if let Some(hold) = &mut step.record.hold
+        && spent >= hold.drain_spent + CHECKPOINT_SECS
+    {
+        hold.drain_spent = spent;
+    }
+}
+
+/// Drained: the configured delay, one more list, then the intent to reboot.
+fn drained(at: &At, hold: &Hold, node: &Node, done: std::time::Duration) -> Step {
+    let phase = Phase::Draining;
+    let due = done + at.policy.delay;
+    if at.now.boot < due {
+        return at.wait(phase, due, "drained: waiting for reboot.delay");
+    }
+    let list = at.facts.last_list.as_ref();
+    let Some(list) = list.filter(|list| list.asked >= due && at.now.since(list.asked) <= FRESH)
+    else {
+        return at.step(
+            phase,
+            Effect::ListPods,
+            "drained: listing the pods once more",
+        );
+    };
+    if !list.clean {
+        return at.stay(phase, "draining: a pod came late");
+    }
+    let ready = Hold {
+        marks: Some(merge(hold, list)),
+        ..hold.clone()
+    };
+    let record = advance(at, &ready, Stage::Rebooting);
+    apply(
+        at,
+        Phase::Rebooting,
+        record,
+        node,
+        "drained: about to reboot",
+    )
+}
+
+/// Which DaemonSets were ready is what was seen before the cordon; the containers are those of now.
+fn merge(hold: &Hold, list: &crate::facts::LastList) -> crate::health::Marks {
+    match &hold.marks {
+        Some(before) => before.clone().with_containers_of(&list.marks),
+        None => list.marks.clone(),
+    }
+}

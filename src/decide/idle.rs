@@ -1,0 +1,203 @@
+//! No hold: Idle, Pending, and what must be put right first (I3, I6, I10).
+
+use super::{At, Step, apply, queue, start, undo};
+use crate::facts::{Effect, Point};
+use crate::names;
+use crate::node::{self, Node, NodeSet, Seen};
+use crate::phase::Phase;
+use crate::record::{Hold, Record, Why};
+use crate::trigger::{Reason, Request};
+
+/// Cleans up what a hold left, then follows the request.
+pub(super) fn decide(at: &At) -> Step {
+    if let Some(step) = stray(at) {
+        return step;
+    }
+    let record = at.facts.record.clone();
+    let Some(request) = &record.request else {
+        return idle(at, record);
+    };
+    if let Some(why) = blocked(at, &record, request) {
+        return pending(at, record, &why);
+    }
+    queue::decide(at, record)
+}
+
+/// A Lease that names us though no hold is on record (a late first take, an admin's edit), or
+/// anything of a hold on the Node: undone before anything else.
+fn stray(at: &At) -> Option<Step> {
+    let me = at.policy.me.as_str();
+    if let Some(lease) = at
+        .facts
+        .leases
+        .values()
+        .find(|lease| lease.holder.as_deref() == Some(me))
+    {
+        if lease.read.is_none() {
+            let effect = Effect::ReadLease(lease.name.clone());
+            return Some(at.step(
+                Phase::Idle,
+                effect,
+                "asking about a slot that names this node",
+            ));
+        }
+        let hold = Hold {
+            boot: at.facts.boot.clone(),
+            ..start::found(lease)
+        };
+        return Some(undo(at, &hold, Why::NoHold));
+    }
+    let Seen::Present(node) = &at.facts.node else {
+        return None;
+    };
+    kept(at, node).or_else(|| unmark(at, node))
+}
+
+/// A cordon kept for a person ends with `resume` (the pause is gone), their uncordon, or a new Node.
+fn kept(at: &At, node: &Node) -> Option<Step> {
+    let kept = at.facts.record.kept.as_ref()?;
+    let ended = kept.node_uid != node.uid
+        || !node.unschedulable
+        || !node.annotations.contains_key(names::PAUSED);
+    if !ended {
+        return None;
+    }
+    if node.read.is_none() {
+        return Some(at.step(Phase::Idle, Effect::ReadNode, "reading the own Node"));
+    }
+    let record = Record {
+        kept: None,
+        ..at.facts.record.clone()
+    };
+    Some(apply(
+        at,
+        Phase::Idle,
+        record,
+        node,
+        "uncordoning: the node is no longer paused",
+    ))
+}
+
+/// Label, record or cordon of ours without a hold.
+fn unmark(at: &At, node: &Node) -> Option<Step> {
+    if at.facts.record.kept.is_some() || !node::marked(node) {
+        return None;
+    }
+    let status = "clearing what an earlier hold left on the Node";
+    if node.read.is_none() {
+        return Some(at.step(Phase::Idle, Effect::ReadNode, status));
+    }
+    let set = NodeSet::of(&at.facts.record, node);
+    let applied = at
+        .facts
+        .applied
+        .is_some_and(|applied| applied.point == Point::default());
+    match node::leftovers(node, &set, false) {
+        Some(left) if applied => Some(at.step(Phase::Idle, Effect::Mend(left), status)),
+        _ => Some(apply(
+            at,
+            Phase::Idle,
+            at.facts.record.clone(),
+            node,
+            status,
+        )),
+    }
+}
+
+/// Nothing asks for a reboot.
+fn idle(at: &At, mut record: Record) -> Step {
+    record.backoff = None;
+    record.waiting = None;
+    let status = match at.facts.observed.uncleared.as_slice() {
+        [] => "idle: no reboot needed".to_owned(),
+        uncleared => format!(
+            "idle: the last reboot did not clear {}; ignored until it has gone once or its reasons change",
+            names_of(uncleared)
+        ),
+    };
+    without_record(at, record, Phase::Idle, status, None)
+}
+
+/// A request that may not queue yet: why, and when that ends if it is known.
+struct Blocked {
+    why: String,
+    opens: Option<std::time::Duration>,
+}
+
+fn blocked(at: &At, record: &Record, request: &Request) -> Option<Blocked> {
+    let facts = at.facts;
+    if !facts.writable {
+        let why = "the state file cannot be written".to_owned();
+        return Some(Blocked { why, opens: None });
+    }
+    if request.latched.is_empty()
+        && let Some(until) = facts.limited
+    {
+        let why = format!("reboot.max_per_day is reached; next automatic reboot after {until}");
+        return Some(Blocked { why, opens: None });
+    }
+    if let Some(backoff) = &record.backoff
+        && backoff.boot == facts.boot
+        && at.now.boot < backoff.until
+    {
+        let left = backoff.until.saturating_sub(at.now.boot).as_secs();
+        let why = format!(
+            "{} failed attempts, next in {left}s: {}",
+            backoff.failures, backoff.why
+        );
+        return Some(Blocked {
+            why,
+            opens: Some(backoff.until),
+        });
+    }
+    if facts.closed.is_empty() {
+        return None;
+    }
+    let why = facts
+        .closed
+        .iter()
+        .map(|gate| gate.why.as_str())
+        .collect::<Vec<_>>()
+        .join("; ");
+    let opens = facts.closed.iter().filter_map(|gate| gate.opens).min();
+    Some(Blocked { why, opens })
+}
+
+fn pending(at: &At, mut record: Record, blocked: &Blocked) -> Step {
+    // Nobody should keep a turn for a node that cannot take it.
+    record.waiting = None;
+    let status = format!("reboot pending: {}", blocked.why);
+    without_record(at, record, Phase::Pending, status, blocked.opens)
+}
+
+/// Takes the waiting record away if the own heartbeat Lease shows one, else waits.
+fn without_record(
+    at: &At,
+    record: Record,
+    phase: Phase,
+    status: String,
+    wake: Option<std::time::Duration>,
+) -> Step {
+    let effect = match at.facts.waiting {
+        Some(Some(_)) => Effect::Unmark,
+        Some(None) => Effect::Wait,
+        None => Effect::ReadWaiting,
+    };
+    let wait = at.stay(phase, status);
+    let wake = wake.map_or(wait.wake, |wake| wait.wake.map(|stay| stay.min(wake)));
+    Step {
+        record,
+        effect,
+        wake,
+        ..wait
+    }
+}
+
+/// Triggers by name, for one sentence.
+pub(super) fn names_of(reasons: &[Reason]) -> String {
+    reasons
+        .iter()
+        .map(|reason| reason.trigger.as_str())
+        .collect::<Vec<_>>()
+        .join(", ")
+}

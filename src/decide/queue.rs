@@ -1,0 +1,199 @@
+//! Queued: whose turn it is, and the write-ahead of the take (I1, I5, I13).
+
+use std::time::Duration;
+
+use jiff::{Timestamp, Unit};
+
+use super::{At, Policy, Step};
+use crate::facts::Effect;
+use crate::node::Seen;
+use crate::phase::Phase;
+use crate::record::{Hold, Record, Stage};
+use crate::slot::{Lease, Take, Verdict, Waiting, scatter};
+
+/// How often a queue that another Node's label blocks looks again: such a Node does not wake us.
+const BLOCKED_AGAIN: Duration = Duration::from_secs(5);
+
+/// Takes the free slot whose turn it is; else waits, visibly.
+pub(super) fn decide(at: &At, record: Record) -> Step {
+    let quorum = match &at.facts.node {
+        Seen::Present(node) => node.quorum(),
+        Seen::Unknown => {
+            return with(
+                record,
+                at.step(Phase::Queued, Effect::ReadNode, "reading the own Node"),
+            );
+        }
+        Seen::Absent => {
+            return with(
+                record,
+                at.stay(Phase::Queued, "queued: this node is not registered"),
+            );
+        }
+    };
+    if let Err(why) = &at.facts.listed {
+        return with(record, at.stay(Phase::Queued, format!("queued: {why}")));
+    }
+    let group: Vec<&Lease> = at
+        .facts
+        .leases
+        .values()
+        .filter(|lease| lease.group == at.policy.group)
+        .collect();
+    if group.is_empty() {
+        return with(record, no_lease(at));
+    }
+    let free = free(at, &group);
+    let Some((lease, turn)) = free.first() else {
+        return wait(at, record, at.now.boot + super::LOOK_AGAIN, &busy(&group));
+    };
+    if *turn > at.now.boot {
+        let words = format!(
+            "queued: {} is free, its turn comes first to others",
+            lease.name
+        );
+        return wait(at, record, *turn, &words);
+    }
+    let Some(peers) = at
+        .facts
+        .peers
+        .as_ref()
+        .filter(|peers| at.fresh(Some(peers.asked)))
+    else {
+        return with(
+            record,
+            at.step(Phase::Queued, Effect::ListPeers, "queued: a slot is free"),
+        );
+    };
+    let verdicts = free
+        .iter()
+        .map(|(lease, _)| (*lease, peers.verdict(&lease.name, &at.policy.me, quorum)));
+    match pick(verdicts) {
+        Ok(lease) => take(at, record, lease, quorum),
+        Err(why) => {
+            // Asked again when this list is as old as the pause, not at once.
+            let wake = peers.asked.max(at.now.boot.saturating_sub(BLOCKED_AGAIN)) + BLOCKED_AGAIN;
+            let wake = wake.max(at.now.boot + Duration::from_secs(1));
+            wait(at, record, wake, &format!("queued: {why}"))
+        }
+    }
+}
+
+fn with(record: Record, step: Step) -> Step {
+    Step { record, ..step }
+}
+
+/// The slots that are free, by whose turn it is; between equals the choice is spread over the nodes.
+fn free<'a>(at: &At, group: &[&'a Lease]) -> Vec<(&'a Lease, Duration)> {
+    let me = at.policy.me.as_str();
+    let mut free: Vec<_> = group
+        .iter()
+        .filter(|lease| {
+            lease.holder.is_none() && lease.paused.is_none() && lease.unusable().is_none()
+        })
+        .map(|lease| (*lease, lease.turn(me)))
+        .collect();
+    free.sort_by_key(|(lease, turn)| ((*turn).max(at.now.boot), scatter(&[me, &lease.name])));
+    free
+}
+
+/// The first slot that no other Node's label speaks against, or why there is none.
+fn pick<'a>(verdicts: impl Iterator<Item = (&'a Lease, Verdict)>) -> Result<&'a Lease, String> {
+    let mut why = String::new();
+    for (lease, verdict) in verdicts {
+        match verdict {
+            Verdict::Clear => return Ok(lease),
+            Verdict::Collision(words) => why = words,
+            Verdict::Quorum { who, .. } => {
+                why = format!("another control-plane node is down: {who}");
+            }
+        }
+    }
+    Err(why)
+}
+
+/// The take, in the record before it is sent: a start repeats exactly this one.
+fn take(at: &At, mut record: Record, lease: &Lease, quorum: bool) -> Step {
+    let take = Take {
+        lease: lease.name.clone(),
+        uid: lease.uid.clone(),
+        resource_version: lease.resource_version.clone(),
+        acquire_time: micros(at.now.wall),
+        control_plane: quorum,
+    };
+    record.hold = Some(Hold {
+        take: take.clone(),
+        step: 1,
+        boot: at.facts.boot.clone(),
+        node_uid: None,
+        stage: Stage::Taking,
+        foreign_cordon: false,
+        marks: None,
+        drain_spent: 0,
+        asks: 0,
+        asked: None,
+    });
+    let status = format!("taking slot {}", lease.name);
+    with(record, at.step(Phase::Claiming, Effect::Take(take), status))
+}
+
+/// The API server keeps microseconds; what it answers must equal what was sent.
+fn micros(wall: Timestamp) -> Timestamp {
+    wall.round(Unit::Microsecond).unwrap_or(wall)
+}
+
+/// Waits with the waiting record shown, so that a give-up can name this node.
+fn wait(at: &At, mut record: Record, wake: Duration, status: &str) -> Step {
+    let keep = record
+        .waiting
+        .take()
+        .filter(|waiting| waiting.group == at.policy.group);
+    let waiting = keep.unwrap_or_else(|| Waiting {
+        group: at.policy.group.clone(),
+        since: micros(at.now.wall),
+    });
+    let effect = match &at.facts.waiting {
+        Some(Some(shown)) if *shown == waiting => Effect::Wait,
+        _ => Effect::Mark(waiting.clone()),
+    };
+    record.waiting = Some(waiting);
+    Step {
+        effect,
+        ..with(record, at.wait(Phase::Queued, wake, status))
+    }
+}
+
+/// Who holds what this node waits for.
+fn busy(group: &[&Lease]) -> String {
+    let words: Vec<String> = group
+        .iter()
+        .map(
+            |lease| match (&lease.holder, &lease.paused, lease.unusable()) {
+                (_, _, Some(why)) => format!("{} is no slot: {why}", lease.name),
+                (Some(holder), ..) => format!("{} is held by {holder}", lease.name),
+                (None, Some(why), _) => format!("{} is paused: {why}", lease.name),
+                (None, None, None) => format!("{} is free", lease.name),
+            },
+        )
+        .collect();
+    format!("queued: {}", words.join("; "))
+}
+
+/// A group without a slot: make the one that the manifests let nodes make, or say how.
+fn no_lease(at: &At) -> Step {
+    let Policy {
+        group, namespace, ..
+    } = at.policy;
+    let cure = format!(
+        "no Lease in namespace {namespace} is labelled kube-rebootd/group={group}: \
+         kube-rebootd manifests --group {group} | kubectl apply -f -"
+    );
+    if group == "default" && at.facts.create_refused.is_none() {
+        return at.step(
+            Phase::Queued,
+            Effect::CreateLease,
+            "making the Lease default, paused",
+        );
+    }
+    at.stay(Phase::Queued, format!("queued: {cure}"))
+}

@@ -1,0 +1,144 @@
+//! Releasing and Undoing: uncordon, own label (confirmed), Lease last (I3, I4).
+
+use std::time::Duration;
+
+use super::{At, FRESH, Holding, Step, apply};
+use crate::facts::Effect;
+use crate::names;
+use crate::node::{self, Leftovers, Node, NodeSet, Seen};
+use crate::phase::Phase;
+use crate::record::{Backoff, Hold, Record, Why};
+use crate::slot::{GiveUp, hints, scatter};
+
+/// The longest back-off, before jitter.
+const BACKOFF_MAX: Duration = Duration::from_secs(6 * 3600);
+
+/// Takes everything of the hold back; `undone`: nothing was rebooted, and why.
+pub(super) fn decide(at: &At, hold: &Hold, undone: Option<&Why>) -> Step {
+    let phase = if undone.is_some() {
+        Phase::Undoing
+    } else {
+        Phase::Releasing
+    };
+    let words = match undone {
+        Some(why) => format!("undoing: {}", why.words()),
+        None => "healthy: giving the slot up".to_owned(),
+    };
+    if undone.is_some() && at.facts.shutting_down {
+        // A cordon taken off now would bring pods onto a host that goes down.
+        return at.stay(phase, "the host is shutting down");
+    }
+    if let Some(step) = clean(at, hold, phase, undone.is_none(), &words) {
+        return step;
+    }
+    match at.holding(hold) {
+        Holding::Ask => at.step(phase, Effect::ReadLease(hold.take.lease.clone()), words),
+        Holding::Lost => done(at, undone),
+        Holding::Yes => give_up(at, hold, phase, undone, words),
+    }
+}
+
+/// The Node part; None when nothing of the hold is left there, confirmed by a consistent read.
+fn clean(at: &At, hold: &Hold, phase: Phase, rebooted: bool, words: &str) -> Option<Step> {
+    let node = match &at.facts.node {
+        Seen::Unknown => return Some(at.step(phase, Effect::ReadNode, words)),
+        Seen::Absent => return None,
+        Seen::Present(node) => node.as_ref(),
+    };
+    let record = &at.facts.record;
+    let set = NodeSet::of(record, node);
+    if !at.applied(hold) {
+        return Some(apply(at, phase, record.clone(), node, words));
+    }
+    if node.read.is_none() && node::marked(node) {
+        return Some(at.step(phase, Effect::ReadNode, words));
+    }
+    let ours = !hold.foreign_cordon;
+    if let Some(left) = node::leftovers(node, &set, ours) {
+        return Some(at.step(phase, Effect::Mend(left), words));
+    }
+    (rebooted && node.annotations.contains_key(names::REBOOT))
+        .then(|| at.step(phase, Effect::Mend(asked(node)), words))
+}
+
+/// The annotation that asked for the reboot that is done: set again, it is a new request.
+fn asked(node: &Node) -> Leftovers {
+    Leftovers {
+        uid: node.uid.clone(),
+        resource_version: node.resource_version.clone(),
+        annotations: vec![names::REBOOT.to_owned()],
+        ..Leftovers::default()
+    }
+}
+
+fn give_up(at: &At, hold: &Hold, phase: Phase, undone: Option<&Why>, words: String) -> Step {
+    let Some(waiters) = at
+        .facts
+        .waiters
+        .as_ref()
+        .filter(|list| at.now.since(list.asked) <= FRESH)
+    else {
+        return at.step(phase, Effect::ListWaiters, words);
+    };
+    let Some(lease) = at.lease(&hold.take.lease) else {
+        return at.step(phase, Effect::ReadLease(hold.take.lease.clone()), words);
+    };
+    let outcome = if undone.is_some() {
+        "undone"
+    } else {
+        "rebooted"
+    };
+    let effect = Effect::GiveUp(GiveUp {
+        lease: lease.name.clone(),
+        resource_version: lease.resource_version.clone(),
+        next: hints(&waiters.list, &at.policy.me),
+        last_hold: format!(
+            "{} from {} to {}: {outcome}",
+            at.policy.me, hold.take.acquire_time, at.now.wall
+        ),
+    });
+    at.step(phase, effect, words)
+}
+
+/// The hold is over; a failed attempt backs off, and its place in the queue is lost.
+fn done(at: &At, undone: Option<&Why>) -> Step {
+    let mut record = Record {
+        hold: None,
+        ..at.facts.record.clone()
+    };
+    let phase = match undone {
+        None => Phase::Idle,
+        Some(why) => {
+            record.waiting = None;
+            if why.backs_off() {
+                record.backoff = Some(backoff(at, &record, why));
+            }
+            Phase::Pending
+        }
+    };
+    Step {
+        record,
+        ..at.step(phase, Effect::Wait, "the slot is given up")
+    }
+}
+
+/// Doubles from `reboot.retry` to six hours, with up to a tenth of jitter.
+fn backoff(at: &At, record: &Record, why: &Why) -> Backoff {
+    let before = record
+        .backoff
+        .as_ref()
+        .filter(|backoff| backoff.boot == at.facts.boot);
+    let failures = before.map_or(0, |backoff| backoff.failures) + 1;
+    let doubled = at.policy.retry.saturating_mul(1 << (failures - 1).min(16));
+    let delay = doubled.min(BACKOFF_MAX);
+    let tenth = u64::try_from(delay.as_millis() / 10)
+        .unwrap_or(u64::MAX)
+        .max(1);
+    let jitter = Duration::from_millis(scatter(&[&at.policy.me, &failures.to_string()]) % tenth);
+    Backoff {
+        failures,
+        boot: at.facts.boot.clone(),
+        until: at.now.boot + delay + jitter,
+        why: why.words(),
+    }
+}

@@ -1,0 +1,126 @@
+//! The start: three records that may disagree become one (I6, DESIGN.md 6 "At every start").
+
+use super::{At, Step};
+use crate::boot::Boot;
+use crate::facts::Effect;
+use crate::node::{self, Seen};
+use crate::phase::Phase;
+use crate::record::{Hold, Record, Stage};
+use crate::slot::{Lease, Take};
+use crate::trigger::Past;
+
+/// Before the Leases of all groups and the own Node were read nothing is decided: a phase on record
+/// waits where it is (I7).
+pub(super) fn decide(at: &At) -> Step {
+    let phase = standing(at);
+    if at.facts.listed.is_err() || at.facts.node == Seen::Unknown {
+        let status = match &at.facts.listed {
+            Err(why) => format!("starting: {why}"),
+            Ok(()) => "starting: reading the own Node".to_owned(),
+        };
+        return at.step(phase, Effect::ReadStart, status);
+    }
+    let record = recover(at);
+    Step {
+        record,
+        ..at.step(phase, Effect::Begin, "starting")
+    }
+}
+
+/// The phase that the state file alone says, for display until the API server answers.
+fn standing(at: &At) -> Phase {
+    let Some(hold) = &at.facts.record.hold else {
+        return Phase::Idle;
+    };
+    match hold.stage {
+        Stage::Taking => Phase::Claiming,
+        Stage::Releasing => Phase::Releasing,
+        _ if hold.boot != at.facts.boot => Phase::Verifying,
+        Stage::Claiming => Phase::Claiming,
+        Stage::Draining => Phase::Draining,
+        Stage::Rebooting => Phase::Rebooting,
+        Stage::Uncordoned => Phase::Verifying,
+        Stage::Undoing(_) => Phase::Undoing,
+    }
+}
+
+/// File, Node annotation and Leases, merged.
+fn recover(at: &At) -> Record {
+    let mut record = at.facts.record.clone();
+    let there = match &at.facts.node {
+        Seen::Present(node) => node::recorded(node),
+        Seen::Absent | Seen::Unknown => None,
+    };
+    let mine = |hold: &Hold| {
+        at.facts
+            .leases
+            .values()
+            .any(|lease| hold.matches(lease, &at.policy.me))
+    };
+    let carried = there.as_ref().and_then(|there| there.hold.clone());
+    let from_node = match (&record.hold, &carried) {
+        (Some(file), Some(node)) if file.same(node) => node.step > file.step,
+        (Some(file), Some(node)) => mine(node) && !mine(file),
+        (None, Some(_)) => true,
+        (_, None) => false,
+    };
+    if let Some(there) = there {
+        if from_node {
+            record.hold = carried;
+            record.request = there.request.or(record.request);
+        }
+        record.kept = record.kept.or(there.kept);
+    }
+    if record.hold.is_none() {
+        record.hold = orphan(at);
+    }
+    if record.history.is_empty() {
+        record.history = history(&at.facts.node);
+    }
+    record
+}
+
+/// A Lease of ours without any record: a reinstalled host. Its boot before is not known, so only a
+/// healthy host ends the hold.
+fn orphan(at: &At) -> Option<Hold> {
+    let held = |lease: &&Lease| lease.holder.as_deref() == Some(at.policy.me.as_str());
+    let lease = at.facts.leases.values().find(held)?;
+    Some(Hold {
+        stage: Stage::Claiming,
+        boot: Boot::unknown(),
+        ..found(lease)
+    })
+}
+
+/// A hold as the Lease alone tells it.
+pub(super) fn found(lease: &Lease) -> Hold {
+    Hold {
+        take: Take {
+            lease: lease.name.clone(),
+            uid: lease.uid.clone(),
+            resource_version: lease.resource_version.clone(),
+            acquire_time: lease.acquire_time.unwrap_or_default(),
+            control_plane: lease.control_plane,
+        },
+        step: 0,
+        boot: Boot::unknown(),
+        node_uid: None,
+        stage: Stage::Claiming,
+        foreign_cordon: false,
+        marks: None,
+        drain_spent: 0,
+        asks: 0,
+        asked: None,
+    }
+}
+
+/// The history that outlives the disk.
+fn history(node: &Seen) -> Vec<Past> {
+    let Seen::Present(node) = node else {
+        return Vec::new();
+    };
+    node.annotations
+        .get(crate::names::HISTORY)
+        .and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_default()
+}

@@ -1,0 +1,170 @@
+//! Verifying: a new boot with a record of a hold (I3, I4, I6, I7). Entering it writes nothing: it is
+//! derived from the boot and the record.
+
+use super::{At, Step, advance, apply};
+use crate::facts::Effect;
+use crate::names;
+use crate::node::{self, Node, NodeSet, Seen};
+use crate::phase::Phase;
+use crate::record::{HISTORY_MAX, Hold, Kept, Stage};
+use crate::trigger::{Past, Settled};
+
+pub(super) fn decide(at: &At, hold: &Hold) -> Step {
+    let node = match &at.facts.node {
+        Seen::Unknown => {
+            return at.step(
+                Phase::Verifying,
+                Effect::ReadNode,
+                "verifying: reading the own Node",
+            );
+        }
+        Seen::Absent => return late(at, "the node is not registered"),
+        Seen::Present(node) => node.as_ref(),
+    };
+    if hold.node_uid.as_ref() != Some(&node.uid) {
+        return adopt(at, hold, node);
+    }
+    if hold.stage == Stage::Releasing {
+        return match health(at) {
+            Err(missing) => late(at, &missing),
+            Ok(()) => again(at),
+        };
+    }
+    if hold.stage != Stage::Uncordoned {
+        return match &at.facts.host_health {
+            Err(missing) => late(at, &missing.join("; ")),
+            Ok(()) => uncordon(at, hold, node),
+        };
+    }
+    if !node::carries(node, hold) {
+        return reapply(at, node);
+    }
+    let set = NodeSet::of(&at.facts.record, node);
+    let ours = !hold.foreign_cordon;
+    if at.applied(hold)
+        && let Some(left) = node::leftovers(node, &set, ours)
+    {
+        return at.step(
+            Phase::Verifying,
+            Effect::Mend(left),
+            "verifying: uncordoning",
+        );
+    }
+    match health(at) {
+        Err(missing) => late(at, &missing),
+        Ok(()) => settle(at, hold),
+    }
+}
+
+/// Both steps of DESIGN.md 9.
+fn health(at: &At) -> Result<(), String> {
+    let missing = at
+        .facts
+        .host_health
+        .as_ref()
+        .err()
+        .or(at.facts.pod_health.as_ref().err());
+    missing.map_or(Ok(()), |missing| Err(missing.join("; ")))
+}
+
+/// The host rebooted once more while the slot was given up: counted already, but not proved.
+fn again(at: &At) -> Step {
+    let mut record = at.facts.record.clone();
+    if let Some(settled) = &mut record.settled {
+        settled.boot = at.facts.boot.clone();
+        settled.proved_boot = at.now.boot;
+    }
+    Step {
+        record,
+        ..at.step(
+            Phase::Releasing,
+            Effect::Wait,
+            "healthy: giving the slot up",
+        )
+    }
+}
+
+/// Still waiting: past `health.timeout` the same, said louder; the slot is kept, the rollout stops.
+fn late(at: &At, missing: &str) -> Step {
+    let status = if at.facts.verifying > at.policy.health_timeout {
+        format!("not healthy within health.timeout, slot kept: {missing}")
+    } else {
+        format!("verifying: {missing}")
+    };
+    at.stay(Phase::Verifying, status)
+}
+
+/// The Node was registered anew, or its UID is not known: the hold goes on with this one.
+fn adopt(at: &At, hold: &Hold, node: &Node) -> Step {
+    let adopted = Hold {
+        node_uid: Some(node.uid.clone()),
+        ..hold.clone()
+    };
+    let record = advance(at, &adopted, hold.stage.clone());
+    Step {
+        record,
+        ..at.step(
+            Phase::Verifying,
+            Effect::Wait,
+            "verifying: found the own Node",
+        )
+    }
+}
+
+/// The host is healthy: let pods come, so that the DaemonSets' can be judged. A paused node keeps its
+/// cordon: that is how a person keeps it out.
+fn uncordon(at: &At, hold: &Hold, node: &Node) -> Step {
+    let mut record = advance(at, hold, Stage::Uncordoned);
+    if let Some(why) = node.annotations.get(names::PAUSED)
+        && !hold.foreign_cordon
+        && node.unschedulable
+    {
+        record.kept = Some(Kept {
+            node_uid: node.uid.clone(),
+            since: at.now.wall,
+            why: why.clone(),
+        });
+    }
+    apply(
+        at,
+        Phase::Verifying,
+        record,
+        node,
+        "verifying: the host is healthy, uncordoning",
+    )
+}
+
+fn reapply(at: &At, node: &Node) -> Step {
+    if node.read.is_none() {
+        return at.step(
+            Phase::Verifying,
+            Effect::ReadNode,
+            "verifying: reading the own Node",
+        );
+    }
+    apply(
+        at,
+        Phase::Verifying,
+        at.facts.record.clone(),
+        node,
+        "verifying: uncordoning",
+    )
+}
+
+/// Proved: the request is settled and the history written before anything is given back.
+fn settle(at: &At, hold: &Hold) -> Step {
+    let mut record = advance(at, hold, Stage::Releasing);
+    let request = record.request.take();
+    record
+        .history
+        .insert(0, Past::of(request.as_ref(), at.now.wall));
+    record.history.truncate(HISTORY_MAX);
+    record.settled = Some(Settled::of(request.as_ref(), &at.facts.boot, at.now.boot));
+    record.backoff = None;
+    record.waiting = None;
+    let status = "healthy: giving the slot up";
+    Step {
+        record,
+        ..at.step(Phase::Releasing, Effect::Wait, status)
+    }
+}

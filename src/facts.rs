@@ -1,0 +1,206 @@
+//! All that a decision rests on, gathered elsewhere; and the one list of outside effects (I6).
+//!
+//! A fact that is not known says so: there is no default that could pass for a yes (I8).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::boot::Boot;
+use crate::gates::Closed;
+use crate::health::Marks;
+use crate::node::{Leftovers, NodeSet, Seen};
+use crate::record::{Hold, Record};
+use crate::slot::{GiveUp, Lease, Peers, Take, TakeAnswer, Waiter, Waiting};
+use crate::trigger::Observed;
+
+/// The world as this daemon sees it at one moment.
+#[derive(Debug, Clone)]
+pub struct Facts {
+    /// The three start-up reads were made and merged; none of them is believed alone.
+    pub started: bool,
+    pub boot: Boot,
+    /// As last written, or as it would be if it could be.
+    pub record: Record,
+    /// The state file can be written.
+    pub writable: bool,
+    /// logind's `PreparingForShutdown`.
+    pub shutting_down: bool,
+    /// When (boot clock) the host's gates and `shutting_down` were last read.
+    pub host_read: Option<Duration>,
+    pub observed: Observed,
+    /// `max_per_day` is reached until then.
+    pub limited: Option<Timestamp>,
+    /// Gates that are closed, or cannot be evaluated (I8).
+    pub closed: Vec<Closed>,
+    pub node: Seen,
+    /// This process' last successful apply was this step of this hold, answered then.
+    pub applied: Option<Applied>,
+    /// All Leases known: the group's by watch, others by name.
+    pub leases: BTreeMap<String, Lease>,
+    /// Leases that a GET answered 404, and when it was asked.
+    pub absent: BTreeMap<String, Duration>,
+    /// The group's Leases have been listed; false: why not.
+    pub listed: Result<(), String>,
+    /// Making the Lease `default` was refused, and why.
+    pub create_refused: Option<String>,
+    pub peers: Option<Peers>,
+    pub take: TakeAnswer,
+    pub waiters: Option<Waiters>,
+    /// What the own kube-node-lease Lease shows; none before it was read.
+    pub waiting: Option<Option<Waiting>>,
+    /// The pods of this node, once their watch has listed them.
+    pub marks: Option<Marks>,
+    pub drain: Drained,
+    /// The consistent list of pods after the drain.
+    pub last_list: Option<LastList>,
+    /// This process' last call of logind was refused.
+    pub ask: Option<Refusal>,
+    /// It was accepted; when it was made.
+    pub ask_accepted: Option<Duration>,
+    /// Step (a) of DESIGN.md 9, or what is missing.
+    pub host_health: Result<(), Vec<String>>,
+    /// Step (b), or what is missing.
+    pub pod_health: Result<(), Vec<String>>,
+    /// Verifying has lasted this long in this process.
+    pub verifying: Duration,
+}
+
+/// An apply that was answered with 200.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Applied {
+    pub point: Point,
+    pub at: Duration,
+}
+
+/// A write-ahead point of a hold; the default stands for no hold at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Point {
+    /// The hold's acquire time.
+    pub hold: Option<Timestamp>,
+    pub step: u64,
+}
+
+impl Point {
+    /// Where `hold` is.
+    pub fn of(hold: &Hold) -> Self {
+        Self {
+            hold: Some(hold.take.acquire_time),
+            step: hold.step,
+        }
+    }
+}
+
+/// The waiters of the group, from one list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiters {
+    pub asked: Duration,
+    pub list: Vec<Waiter>,
+}
+
+/// Where the drain is; `drain` judges the pods.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Drained {
+    /// Its pods are not listed yet.
+    Starting,
+    /// Pods to evict now (maybe none), and how it stands, in words.
+    Going {
+        evict: Vec<PodRef>,
+        words: String,
+        spent: Duration,
+        wake: Option<Duration>,
+    },
+    /// Nothing is left that must go; since when.
+    Done {
+        at: Duration,
+    },
+    Failed {
+        why: String,
+    },
+}
+
+/// A pod to evict.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodRef {
+    pub namespace: String,
+    pub name: String,
+    /// Precondition of the eviction (I9).
+    pub uid: String,
+}
+
+/// The consistent list of pods that ends a drain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastList {
+    pub asked: Duration,
+    /// Nothing is left that must go.
+    pub clean: bool,
+    pub marks: Marks,
+}
+
+/// logind (or the configured command) said no.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    pub at: Duration,
+    pub why: String,
+}
+
+/// Every outside effect there is, and the reads that must be consistent. What must be durable first
+/// is the record of the same step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing to do until something changes or the step's `wake`.
+    Wait,
+    /// The three reads of a start: Leases of all groups, own Node, own kube-node-lease Lease.
+    ReadStart,
+    /// The record is merged: from now on it is decided upon.
+    Begin,
+    ReadLease(String),
+    ReadNode,
+    /// The waiting record on the own kube-node-lease Lease.
+    ReadWaiting,
+    /// Gates, inhibitors, `PreparingForShutdown`.
+    ReadHost,
+    ListPeers,
+    ListWaiters,
+    ListPods,
+    CreateLease,
+    Take(Take),
+    Apply {
+        set: NodeSet,
+        point: Point,
+    },
+    Mend(Leftovers),
+    Mark(Waiting),
+    Unmark,
+    Evict(Vec<PodRef>),
+    AskReboot,
+    GiveUp(GiveUp),
+}
+
+impl Effect {
+    /// It changes something outside this process.
+    pub fn outside(&self) -> bool {
+        match self {
+            Self::CreateLease
+            | Self::Take(_)
+            | Self::Apply { .. }
+            | Self::Mend(_)
+            | Self::Mark(_)
+            | Self::Unmark
+            | Self::Evict(_)
+            | Self::AskReboot
+            | Self::GiveUp(_) => true,
+            Self::Wait
+            | Self::ReadStart
+            | Self::Begin
+            | Self::ReadLease(_)
+            | Self::ReadNode
+            | Self::ReadWaiting
+            | Self::ReadHost
+            | Self::ListPeers
+            | Self::ListWaiters
+            | Self::ListPods => false,
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! stub
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Closed {
+    pub why: String,
+    pub opens: Option<std::time::Duration>,
+}

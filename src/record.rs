@@ -1,0 +1,273 @@
+//! What must survive a crash: the state file and, in part, the Node annotation (I6).
+//!
+//! One record, written whole before every outside effect. Either copy alone is enough to finish: the
+//! annotation carries all that the rest of a cycle needs, the file has the history and the back-off
+//! besides.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::boot::Boot;
+use crate::health::Marks;
+use crate::slot::{Lease, Take, Waiting};
+use crate::trigger::{Past, Request, Settled};
+
+/// The format this build writes; a higher number is a newer build's and is not touched.
+pub const VERSION: u32 = 1;
+
+/// Reboots kept in the state file and in the Node annotation: enough to see a loop at a glance.
+pub const HISTORY_MAX: usize = 8;
+
+/// Everything durable.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    pub version: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<Hold>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<Request>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settled: Option<Settled>,
+    /// The waiting record this node wants beside its heartbeat Lease.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<Waiting>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<Kept>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backoff: Option<Backoff>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub history: Vec<Past>,
+}
+
+impl Default for Record {
+    fn default() -> Self {
+        Self {
+            version: VERSION,
+            hold: None,
+            request: None,
+            settled: None,
+            waiting: None,
+            kept: None,
+            backoff: None,
+            history: Vec::new(),
+        }
+    }
+}
+
+/// From the write-ahead of the take to the end of the give-up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hold {
+    /// Lease, uid and acquire time are the hold's identity.
+    pub take: Take,
+    /// Counts the write-aheads; of two copies of one hold the higher is newer.
+    pub step: u64,
+    /// The boot in which the slot was taken.
+    pub boot: Boot,
+    /// UID of the Node that was labelled; none before that, or when it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_uid: Option<String>,
+    pub stage: Stage,
+    /// Somebody else had cordoned the Node before us.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub foreign_cordon: bool,
+    /// What ran here before: see `health`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub marks: Option<Marks>,
+    /// Seconds of the drain's clock used up so far, so that a restart goes on counting.
+    #[serde(default)]
+    pub drain_spent: u64,
+    /// How often logind was asked, and when last (boot clock of `boot`).
+    #[serde(default)]
+    pub asks: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<Duration>,
+}
+
+/// How far the hold is; the write-ahead points are the changes of this value (plus `asks`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stage {
+    /// The take may have been sent; repeat it until the answer is known.
+    Taking,
+    /// The slot is ours; label, peers and gates come next.
+    Claiming,
+    /// The cordon may have been set.
+    Draining,
+    /// logind may have been asked.
+    Rebooting,
+    /// After the new boot: the cordon may have been taken off.
+    Uncordoned,
+    /// After the new boot: request settled, history written.
+    Releasing,
+    /// Nothing was rebooted: take everything back.
+    Undoing(Why),
+}
+
+/// Why a hold ended without a reboot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Why {
+    /// The drain failed.
+    Drain(String),
+    /// Somebody uncordoned the Node: that cancels.
+    Uncordoned,
+    /// The Lease is not ours any more.
+    Lost,
+    /// Another Node claims the slot.
+    Collision(String),
+    /// Another control-plane Node is down (I13).
+    Quorum(String),
+    /// A gate closed.
+    Gate(String),
+    /// All triggers are gone.
+    Withdrawn,
+    /// A person paused this node; its cordon stays.
+    Paused(String),
+    /// The Node was deleted or replaced.
+    NodeReplaced,
+    /// logind did not reboot.
+    Reboot(String),
+    /// The state cannot be written.
+    Unwritable,
+    /// The Lease named this node though there was no hold.
+    NoHold,
+}
+
+impl Why {
+    /// A failed attempt, after which the next one waits; the others are somebody's wish, or end by
+    /// themselves.
+    pub fn backs_off(&self) -> bool {
+        match self {
+            Self::Drain(_)
+            | Self::Uncordoned
+            | Self::Lost
+            | Self::Collision(_)
+            | Self::Reboot(_) => true,
+            Self::Quorum(_)
+            | Self::Gate(_)
+            | Self::Withdrawn
+            | Self::Paused(_)
+            | Self::NodeReplaced
+            | Self::Unwritable
+            | Self::NoHold => false,
+        }
+    }
+
+    /// As a sentence for people.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Drain(why) => format!("the drain failed: {why}"),
+            Self::Uncordoned => "somebody uncordoned the node, which cancels".to_owned(),
+            Self::Lost => "the slot was taken away".to_owned(),
+            Self::Collision(why) => format!("another node claims the slot: {why}"),
+            Self::Quorum(why) => format!("another control-plane node is down: {why}"),
+            Self::Gate(why) => format!("a gate closed: {why}"),
+            Self::Withdrawn => "nothing asks for a reboot any more".to_owned(),
+            Self::Paused(why) => format!("the node is paused: {why}"),
+            Self::NodeReplaced => "the Node was deleted or replaced".to_owned(),
+            Self::Reboot(why) => format!("the host did not reboot: {why}"),
+            Self::Unwritable => "the state cannot be written".to_owned(),
+            Self::NoHold => "the slot was ours without a hold".to_owned(),
+        }
+    }
+}
+
+/// A cordon of ours that a person's pause turned into theirs, until `resume` or an uncordon.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Kept {
+    pub node_uid: String,
+    pub since: Timestamp,
+    pub why: String,
+}
+
+/// After a failed attempt: when the next may begin.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Backoff {
+    pub failures: u32,
+    /// The back-off ends with this boot, or at `until` on its clock.
+    pub boot: Boot,
+    pub until: Duration,
+    pub why: String,
+}
+
+impl Hold {
+    /// Both are records of the same hold.
+    pub fn same(&self, other: &Hold) -> bool {
+        self.take.uid == other.take.uid && self.take.acquire_time == other.take.acquire_time
+    }
+
+    /// The Lease says that this hold is ours.
+    pub fn matches(&self, lease: &Lease, me: &str) -> bool {
+        lease.uid == self.take.uid
+            && lease.holder.as_deref() == Some(me)
+            && lease.acquire_time == Some(self.take.acquire_time)
+    }
+
+    /// logind may have been asked in `boot`.
+    pub fn asked(&self) -> bool {
+        self.asks > 0
+    }
+}
+
+/// Why a stored record cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CodecError {
+    #[error("it is not a state record: {0}")]
+    Damaged(String),
+    #[error("version {0} was written by a newer kube-rebootd; this one knows {VERSION}")]
+    Newer(u32),
+}
+
+/// Only the version, to tell a newer file from a damaged one.
+#[derive(Deserialize)]
+struct Versioned {
+    version: u32,
+}
+
+impl Record {
+    /// The text of the state file.
+    pub fn encode(&self) -> String {
+        // A record holds only strings, numbers and timestamps: there is nothing that could fail.
+        serde_json::to_string_pretty(self).unwrap_or_default()
+    }
+
+    /// # Errors
+    /// [`CodecError`] says whether the text is damaged or newer than this build.
+    pub fn decode(text: &str) -> Result<Self, CodecError> {
+        let damaged = |err: serde_json::Error| CodecError::Damaged(err.to_string());
+        let Versioned { version } = serde_json::from_str(text).map_err(damaged)?;
+        if version > VERSION {
+            return Err(CodecError::Newer(version));
+        }
+        serde_json::from_str(text).map_err(damaged)
+    }
+
+    /// The text of the Node annotation `kube-rebootd/state`: all that the rest of a cycle needs.
+    pub fn annotation(&self) -> Option<String> {
+        if self.hold.is_none() && self.kept.is_none() {
+            return None;
+        }
+        let carried = Self {
+            history: Vec::new(),
+            backoff: None,
+            waiting: None,
+            settled: None,
+            ..self.clone()
+        };
+        serde_json::to_string(&carried).ok()
+    }
+
+    /// The text of the Node annotation `kube-rebootd/history`.
+    pub fn history_annotation(&self) -> Option<String> {
+        if self.history.is_empty() {
+            return None;
+        }
+        serde_json::to_string(&self.history).ok()
+    }
+}

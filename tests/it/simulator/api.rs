@@ -1,0 +1,310 @@
+//! How the model answers: reads, writes under preconditions, and what a daemon remembers of them.
+
+use std::time::Duration;
+
+use kube_rebootd::facts::{Applied, Drained, Effect, LastList, PodRef, Refusal, Waiters};
+use kube_rebootd::health::Marks;
+use kube_rebootd::names;
+use kube_rebootd::node::{Leftovers, Node, NodeSet, Seen};
+use kube_rebootd::now::Now;
+use kube_rebootd::slot::{GiveUp, Lease, Peer, Peers, Take, TakeSaid, Waiter};
+
+use super::world::{Said, World};
+
+impl World {
+    /// Does the effect; an error is a definite refusal.
+    pub(super) fn perform(&mut self, index: usize, effect: &Effect, now: Now) -> Said {
+        match effect {
+            Effect::Take(take) => self.take(index, take),
+            Effect::Apply { set, .. } => self.apply(index, set),
+            Effect::Mend(left) => self.mend(index, left),
+            Effect::GiveUp(give_up) => self.give_up(index, give_up),
+            Effect::Mark(waiting) => {
+                self.hosts[index].waiting = Some(waiting.clone());
+                Said::Done
+            }
+            Effect::Unmark => {
+                self.hosts[index].waiting = None;
+                Said::Done
+            }
+            Effect::Evict(pods) => {
+                let gone = pods.len();
+                let host = &mut self.hosts[index];
+                host.pods = host.pods.saturating_sub(gone);
+                Said::Done
+            }
+            Effect::AskReboot => {
+                self.may_reboot(index, now);
+                let host = &mut self.hosts[index];
+                host.asked += 1;
+                host.shutting_down = !host.deaf;
+                Said::Done
+            }
+            Effect::CreateLease => Said::Refused,
+            Effect::Wait
+            | Effect::ReadStart
+            | Effect::Begin
+            | Effect::ReadLease(_)
+            | Effect::ReadNode
+            | Effect::ReadWaiting
+            | Effect::ReadHost
+            | Effect::ListPeers
+            | Effect::ListWaiters
+            | Effect::ListPods => Said::Done,
+        }
+    }
+
+    fn take(&mut self, index: usize, take: &Take) -> Said {
+        let me = self.hosts[index].name.clone();
+        let version = self.bump();
+        let Some(lease) = self.leases.get_mut(&take.lease) else {
+            return Said::Refused;
+        };
+        if lease.uid != take.uid || lease.resource_version != take.resource_version {
+            return Said::Conflict;
+        }
+        lease.holder = Some(me);
+        lease.acquire_time = Some(take.acquire_time);
+        lease.control_plane = take.control_plane;
+        lease.resource_version = version;
+        Said::Done
+    }
+
+    fn give_up(&mut self, index: usize, give_up: &GiveUp) -> Said {
+        let version = self.bump();
+        let Some(lease) = self.leases.get_mut(&give_up.lease) else {
+            return Said::Refused;
+        };
+        if lease.resource_version != give_up.resource_version {
+            return Said::Conflict;
+        }
+        lease.holder = None;
+        lease.acquire_time = None;
+        lease.next.clone_from(&give_up.next);
+        lease.resource_version = version;
+        self.clean_at_give_up(index);
+        Said::Done
+    }
+
+    fn apply(&mut self, index: usize, set: &NodeSet) -> Said {
+        let version = self.bump();
+        let name = self.hosts[index].name.clone();
+        let Some(node) = self.nodes.get_mut(&name) else {
+            return Said::Conflict;
+        };
+        if node.uid != set.uid || node.version.to_string() != set.resource_version {
+            return Said::Conflict;
+        }
+        if set.unschedulable {
+            node.cordon.insert(names::NODE_MANAGER.to_owned());
+        } else {
+            node.cordon.remove(names::NODE_MANAGER);
+        }
+        for key in std::mem::take(&mut node.ours) {
+            node.labels.remove(&key);
+            node.annotations.remove(&key);
+        }
+        for (key, value) in &set.labels {
+            node.labels.insert(key.clone(), value.clone());
+            node.ours.insert(key.clone());
+        }
+        for (key, value) in &set.annotations {
+            node.annotations.insert(key.clone(), value.clone());
+            node.ours.insert(key.clone());
+        }
+        node.version = version.parse().unwrap();
+        Said::Done
+    }
+
+    fn mend(&mut self, index: usize, left: &Leftovers) -> Said {
+        let version = self.bump();
+        let name = self.hosts[index].name.clone();
+        let Some(node) = self.nodes.get_mut(&name) else {
+            return Said::Conflict;
+        };
+        if node.uid != left.uid || node.version.to_string() != left.resource_version {
+            return Said::Conflict;
+        }
+        for key in &left.labels {
+            node.labels.remove(key);
+        }
+        for key in &left.annotations {
+            node.annotations.remove(key);
+        }
+        if left.cordon {
+            node.cordon.clear();
+        }
+        node.version = version.parse().unwrap();
+        Said::Done
+    }
+
+    /// What the daemon learns; `None` is no answer at all.
+    pub(super) fn answer(&mut self, index: usize, effect: &Effect, said: Option<Said>, now: Now) {
+        let node = self.node_view(index, Some(now.boot));
+        let leases = self.leases.clone();
+        let peers = self.peers(index, now.boot);
+        let waiters = Waiters {
+            asked: now.boot,
+            list: self.waiters(index),
+        };
+        let (pods, waiting) = (self.hosts[index].pods, self.hosts[index].waiting.clone());
+        let Some(facts) = &mut self.hosts[index].facts else {
+            return;
+        };
+        let read = |lease: &Lease| Lease {
+            read: Some(now.boot),
+            ..lease.clone()
+        };
+        match (effect, said) {
+            (Effect::Take(_), None) => facts.take.unanswered = Some(now.boot),
+            (Effect::Take(take), Some(Said::Done)) => {
+                facts
+                    .leases
+                    .insert(take.lease.clone(), read(&leases[&take.lease]));
+                facts.take.said = Some(TakeSaid::Taken);
+            }
+            (Effect::Take(_), Some(Said::Conflict)) => {
+                facts.take.said = Some(TakeSaid::Conflict(now.boot));
+            }
+            (Effect::Take(_), Some(Said::Refused)) => {
+                facts.take.said = Some(TakeSaid::Refused("no".to_owned()));
+            }
+            (Effect::AskReboot, Some(_)) => facts.ask_accepted = Some(now.boot),
+            (Effect::AskReboot, None) => {
+                facts.ask = Some(Refusal {
+                    at: now.boot,
+                    why: "no answer".to_owned(),
+                });
+            }
+            // A lost answer of a write says nothing; the object must be read again.
+            (
+                Effect::Apply { .. } | Effect::Mend(_),
+                None | Some(Said::Conflict | Said::Refused),
+            ) => {
+                facts.node = Seen::Unknown;
+            }
+            (Effect::GiveUp(give_up), None | Some(Said::Conflict | Said::Refused)) => {
+                facts.leases.remove(&give_up.lease);
+            }
+            (Effect::Apply { point, .. }, Some(Said::Done)) => {
+                facts.node = node;
+                facts.applied = Some(Applied {
+                    point: *point,
+                    at: now.boot,
+                });
+            }
+            (Effect::ReadNode | Effect::Mend(_), Some(Said::Done)) => facts.node = node,
+            (Effect::GiveUp(GiveUp { lease, .. }) | Effect::ReadLease(lease), Some(Said::Done)) => {
+                facts.leases.insert(lease.clone(), read(&leases[lease]));
+            }
+            (Effect::ReadStart, Some(Said::Done)) => {
+                facts.node = node;
+                facts.leases = leases
+                    .iter()
+                    .map(|(name, lease)| (name.clone(), read(lease)))
+                    .collect();
+                facts.listed = Ok(());
+                facts.waiting = Some(waiting);
+            }
+            (Effect::Begin, Some(_)) => facts.started = true,
+            (Effect::ListPeers, Some(Said::Done)) => facts.peers = Some(peers),
+            (Effect::ListWaiters, Some(Said::Done)) => facts.waiters = Some(waiters),
+            (Effect::ListPods, Some(Said::Done)) => {
+                let (asked, clean) = (now.boot, pods == 0);
+                facts.last_list = Some(LastList {
+                    asked,
+                    clean,
+                    marks: Marks::default(),
+                });
+            }
+            (Effect::Mark(_) | Effect::Unmark | Effect::ReadWaiting, said) => {
+                facts.waiting = said.map(|_| waiting);
+            }
+            (Effect::ReadHost, Some(_)) => facts.host_read = Some(now.boot),
+            _ => {}
+        }
+    }
+
+    pub(super) fn node_view(&self, index: usize, read: Option<Duration>) -> Seen {
+        let name = &self.hosts[index].name;
+        let Some(node) = self.nodes.get(name) else {
+            return Seen::Absent;
+        };
+        Seen::Present(Box::new(Node {
+            name: name.clone(),
+            uid: node.uid.clone(),
+            resource_version: node.version.to_string(),
+            unschedulable: !node.cordon.is_empty(),
+            cordon_owners: node.cordon.iter().cloned().collect(),
+            labels: node.labels.clone(),
+            annotations: node.annotations.clone(),
+            ready: self.hosts[index].kubelet_up,
+            heartbeat: None,
+            boot_id: String::new(),
+            read,
+        }))
+    }
+
+    fn peers(&self, index: usize, asked: Duration) -> Peers {
+        let me = &self.hosts[index].name;
+        let labelled = self
+            .nodes
+            .iter()
+            .filter(|(name, _)| *name != me)
+            .filter_map(|(name, node)| {
+                Some(Peer {
+                    node: name.clone(),
+                    slot: node.labels.get(names::SLOT)?.clone(),
+                    quorum: node.labels.contains_key(names::QUORUM_ROLES[0]),
+                })
+            })
+            .collect();
+        Peers {
+            asked,
+            labelled,
+            leases: self.leases.keys().cloned().collect(),
+        }
+    }
+
+    fn waiters(&self, index: usize) -> Vec<Waiter> {
+        let others = self
+            .hosts
+            .iter()
+            .enumerate()
+            .filter(|(other, _)| *other != index);
+        others
+            .filter_map(|(_, host)| {
+                let since = host.waiting.as_ref()?.since;
+                Some(Waiter {
+                    node: host.name.clone(),
+                    since,
+                })
+            })
+            .collect()
+    }
+
+    /// The drain, much simplified: what `drain` makes of real pods has tests of its own.
+    pub(super) fn drained(&mut self, index: usize, now: Now) -> Drained {
+        let host = &mut self.hosts[index];
+        if host.stuck {
+            return Drained::Failed {
+                why: "budget web".to_owned(),
+            };
+        }
+        if host.pods == 0 {
+            let at = *host.drained.get_or_insert(now.boot);
+            return Drained::Done { at };
+        }
+        let pod = |number: usize| PodRef {
+            namespace: "shop".to_owned(),
+            name: format!("pod-{number}"),
+            uid: format!("uid-{number}"),
+        };
+        Drained::Going {
+            evict: (0..host.pods.min(2)).map(pod).collect(),
+            words: format!("{} pods left", host.pods),
+            spent: Duration::ZERO,
+            wake: None,
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! Whole cycles without clocks, network or hosts: a model of the API server and of the hosts that
+//! `decide` is driven against, killed between any two effects (I1-I6, I10, I13).
+//!
+//! The model is the part of DESIGN.md 3, 5 and 7 that the lock rests on: resourceVersion and uid as
+//! preconditions, field ownership of the cordon, lost answers, requests that land late. What a real
+//! API server answers is proved in `cluster_*`; here it is only imitated.
+
+use std::time::Duration;
+
+use kube_rebootd::names;
+use kube_rebootd::phase::Phase;
+
+mod api;
+mod world;
+
+use world::{Chance, Fate, World};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn calm(_: &mut World, _: usize) -> Fate {
+    Fate::Done
+}
+
+/// The fates that a single write can meet without a refusal.
+const FATES: [Fate; 6] = [
+    Fate::AnswerLost,
+    Fate::Lost,
+    Fate::Late,
+    Fate::KilledBefore,
+    Fate::KilledAfter,
+    Fate::PowerLoss,
+];
+
+#[test]
+fn one_host_reboots_once_and_leaves_nothing() {
+    let mut world = World::new(1, 1, 0);
+    world.touch(0);
+    world.run(HOUR, calm);
+    world.at_rest();
+    assert_eq!(world.boots(0), 1, "{}", world.told());
+    let phases = &world.hosts[0].phases;
+    let all = [
+        Phase::Idle,
+        Phase::Queued,
+        Phase::Claiming,
+        Phase::Draining,
+        Phase::Rebooting,
+        Phase::Verifying,
+        Phase::Releasing,
+        Phase::Idle,
+    ];
+    assert_eq!(phases, &all);
+    assert!(world.annotation(0, names::HISTORY).is_some());
+}
+
+#[test]
+fn i1_three_hosts_go_one_after_another() {
+    let mut world = World::new(3, 1, 0);
+    (0..3).for_each(|host| world.touch(host));
+    world.run(HOUR, calm);
+    world.at_rest();
+    (0..3).for_each(|host| assert_eq!(world.boots(host), 1));
+}
+
+#[test]
+fn i13_control_plane_nodes_go_one_at_a_time_whatever_the_slots() {
+    let mut world = World::new(3, 3, 3);
+    (0..3).for_each(|host| world.touch(host));
+    world.run(HOUR, calm);
+    world.at_rest();
+    (0..3).for_each(|host| assert_eq!(world.boots(host), 1, "{}", world.told()));
+}
+
+#[test]
+fn i3_a_foreign_cordon_survives() {
+    let mut world = World::new(1, 1, 0);
+    world.cordon_by_admin(0);
+    world.touch(0);
+    world.run(HOUR, calm);
+    world.at_rest();
+    assert_eq!(world.boots(0), 1);
+}
+
+/// Every write of a whole cycle, each meeting each fate: the matrix of I6.
+#[test]
+fn i6_any_single_fault_at_any_effect_ends_in_one_reboot() {
+    let mut faults = 0;
+    for fate in FATES {
+        for nth in 1.. {
+            let mut world = World::new(2, 1, 0);
+            (0..2).for_each(|host| world.touch(host));
+            let mut met = false;
+            world.run(2 * HOUR, |world, host| {
+                if !met && host == 0 && world.effects + 1 == nth {
+                    met = true;
+                    return fate;
+                }
+                Fate::Done
+            });
+            world.at_rest();
+            for host in 0..2 {
+                let most = if fate == Fate::PowerLoss { 2 } else { 1 };
+                assert!(
+                    (1..=most).contains(&world.boots(host)),
+                    "{fate:?} at {nth}: {} boots\n{}",
+                    world.boots(host),
+                    world.told()
+                );
+            }
+            faults += u64::from(met);
+            if nth > world.effects {
+                break;
+            }
+        }
+    }
+    assert!(faults > 60, "only {faults} faults were met");
+}
+
+#[test]
+fn i6_a_lost_disk_is_made_up_for_by_the_node_and_the_lease() {
+    for nth in 1..40 {
+        let mut world = World::new(1, 1, 0);
+        world.touch(0);
+        let mut met = false;
+        world.run(HOUR, |world, host| {
+            if !met && world.effects == nth {
+                met = true;
+                world.lose_disk(host);
+                return Fate::KilledAfter;
+            }
+            Fate::Done
+        });
+        world.at_rest();
+        assert!(world.boots(0) <= 2, "lost at {nth}: {}", world.told());
+    }
+}
+
+#[test]
+fn i10_a_trigger_that_survives_is_not_repeated() {
+    let mut world = World::new(1, 1, 0);
+    world.hosts[0].sticky = true;
+    world.touch(0);
+    world.run(48 * HOUR, calm);
+    world.at_rest();
+    assert_eq!(world.boots(0), 1);
+    assert!(
+        world.status(0).contains("did not clear"),
+        "{}",
+        world.status(0)
+    );
+    // Gone once, and there again: a new request.
+    world.remove_sentinel(0);
+    world.run(HOUR, calm);
+    world.touch(0);
+    world.run(HOUR, calm);
+    assert_eq!(world.boots(0), 2);
+}
+
+#[test]
+fn an_unlock_while_draining_undoes_and_queues_again() {
+    let mut world = World::new(1, 1, 0);
+    world.touch(0);
+    let mut unlocked = false;
+    world.run(HOUR, |world, host| {
+        if !unlocked && world.phase(host) == Some(Phase::Draining) {
+            unlocked = true;
+            world.unlock_by_admin("default");
+        }
+        Fate::Done
+    });
+    world.at_rest();
+    assert!(world.hosts[0].phases.contains(&Phase::Undoing));
+    assert_eq!(world.boots(0), 1, "{}", world.told());
+}
+
+#[test]
+fn an_uncordon_while_draining_cancels_and_backs_off() {
+    let mut world = World::new(1, 1, 0);
+    world.touch(0);
+    let mut done = false;
+    world.run(Duration::from_secs(200), |world, host| {
+        if !done && world.phase(host) == Some(Phase::Draining) && world.cordoned(host) {
+            done = true;
+            world.uncordon_by_admin(host);
+        }
+        Fate::Done
+    });
+    world.at_rest();
+    assert_eq!(world.boots(0), 0, "{}", world.told());
+    assert!(world.record(0).backoff.is_some());
+    world.run(HOUR, calm);
+    assert_eq!(world.boots(0), 1);
+}
+
+#[test]
+fn a_drain_that_fails_gives_the_slot_to_the_next_and_backs_off() {
+    let mut world = World::new(2, 1, 0);
+    world.hosts[0].stuck = true;
+    (0..2).for_each(|host| world.touch(host));
+    world.run(10 * HOUR, calm);
+    assert_eq!((world.boots(0), world.boots(1)), (0, 1), "{}", world.told());
+    let failures = world.record(0).backoff.unwrap().failures;
+    assert!(
+        (4..12).contains(&failures),
+        "doubling: {failures} in ten hours"
+    );
+    world.hosts[0].stuck = false;
+    world.run(10 * HOUR, calm);
+    world.at_rest();
+    assert_eq!(world.boots(0), 1);
+}
+
+#[test]
+fn a_deaf_logind_is_asked_three_times_and_then_undone() {
+    let mut world = World::new(1, 1, 0);
+    world.hosts[0].deaf = true;
+    world.touch(0);
+    world.run(Duration::from_secs(2000), calm);
+    world.at_rest();
+    assert!(
+        world.hosts[0].phases.contains(&Phase::Undoing),
+        "{}",
+        world.told()
+    );
+    assert!(
+        world.status(0).contains("logind") || world.status(0).contains("asked"),
+        "{}",
+        world.status(0)
+    );
+}
+
+#[test]
+fn a_pause_while_draining_keeps_the_cordon_until_resumed() {
+    let mut world = World::new(1, 1, 0);
+    world.touch(0);
+    let mut paused = false;
+    world.run(HOUR, |world, host| {
+        if !paused && world.phase(host) == Some(Phase::Draining) && world.cordoned(host) {
+            paused = true;
+            world.annotate(host, names::PAUSED, Some("looking"));
+            world.hosts[host].closed.push(closed("paused"));
+        }
+        Fate::Done
+    });
+    assert!(world.cordoned(0), "the cordon stays");
+    assert_eq!(world.holder("default"), None);
+    assert_eq!(world.boots(0), 0);
+    world.annotate(0, names::PAUSED, None);
+    world.hosts[0].closed.clear();
+    world.run(HOUR, calm);
+    world.at_rest();
+    assert_eq!(world.boots(0), 1, "{}", world.told());
+}
+
+fn closed(why: &str) -> kube_rebootd::gates::Closed {
+    kube_rebootd::gates::Closed {
+        why: why.to_owned(),
+        opens: None,
+    }
+}
+
+#[test]
+fn a_replaced_node_starts_over_before_and_goes_on_after_the_reboot() {
+    for phase in [Phase::Claiming, Phase::Draining, Phase::Verifying] {
+        let mut world = World::new(1, 1, 0);
+        world.touch(0);
+        let mut done = false;
+        world.run(HOUR, |world, host| {
+            if !done && world.phase(host) == Some(phase) {
+                done = true;
+                world.replace_node(host);
+            }
+            Fate::Done
+        });
+        world.at_rest();
+        assert_eq!(world.boots(0), 1, "{phase}: {}", world.told());
+    }
+}
+
+#[test]
+fn a_host_rebooted_by_somebody_else_in_mid_drain_ends_as_verifying() {
+    let mut world = World::new(1, 1, 0);
+    world.touch(0);
+    let mut done = false;
+    world.run(HOUR, |world, host| {
+        if !done && world.phase(host) == Some(Phase::Draining) {
+            done = true;
+            return Fate::PowerLoss;
+        }
+        Fate::Done
+    });
+    world.at_rest();
+    assert_eq!(world.boots(0), 1, "{}", world.told());
+    assert!(world.hosts[0].phases.contains(&Phase::Verifying));
+}
+
+#[test]
+fn i7_an_api_server_that_is_gone_for_hours_changes_nothing() {
+    for phase in [
+        Phase::Claiming,
+        Phase::Draining,
+        Phase::Rebooting,
+        Phase::Verifying,
+    ] {
+        let mut world = World::new(1, 1, 0);
+        world.touch(0);
+        let mut since = None;
+        world.run(9 * HOUR, |world, host| {
+            if since.is_none() && world.phase(host) == Some(phase) {
+                since = Some(0);
+                world.api_down = true;
+            }
+            if let Some(turns) = &mut since {
+                *turns += 1;
+                if *turns == 5_000 {
+                    world.api_down = false;
+                }
+            }
+            Fate::Done
+        });
+        world.api_down = false;
+        world.advance(Duration::from_secs(1));
+        world.run(HOUR, calm);
+        world.at_rest();
+        assert_eq!(world.boots(0), 1, "{phase}: {}", world.told());
+    }
+}
+
+/// Many hosts, few slots, faults at random: I1, I2, I4 and I13 are checked at every step.
+#[test]
+fn i1_i6_random_faults_never_break_the_lock() {
+    for seed in 0..300 {
+        let mut chance = Chance::seed(seed);
+        let (hosts, slots) = (2 + chance.below(4), 1 + chance.below(2));
+        let mut world = World::new(hosts, slots, chance.below(hosts + 1));
+        (0..hosts).for_each(|host| world.touch(host));
+        let mut budget = 25;
+        world.run(12 * HOUR, |world, _| {
+            if budget > 0 && chance.hit(8) {
+                budget -= 1;
+                return FATES[chance.below(FATES.len())];
+            }
+            if budget > 0 && chance.hit(1) {
+                budget -= 1;
+                world.unlock_by_admin("default");
+            }
+            Fate::Done
+        });
+        world.at_rest();
+        for host in 0..hosts {
+            assert!(
+                world.boots(host) >= 1,
+                "seed {seed}: n{host} never rebooted: {}\n{}",
+                world.status(host),
+                world.told()
+            );
+        }
+    }
+}
