@@ -2,6 +2,7 @@
 
 pub mod boot;
 pub mod decide;
+pub mod drain;
 pub mod facts;
 pub mod gates;
 pub mod health;
@@ -13,5 +14,6 @@ pub mod phase;
 pub mod pod;
 pub mod record;
 pub mod root;
+pub mod selector;
 pub mod slot;
 pub mod trigger;
