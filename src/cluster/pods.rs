@@ -11,7 +11,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
 use crate::cluster::answer::{ApiError, CALL, Failure, bounded, call, cause, retry_after};
-use crate::facts::PodRef;
+use crate::drain::PodRef;
 use crate::pod::{Container, Controller, EvictAnswer, Pod, PodPhase, RestartPolicy};
 
 /// Annotation by which the kubelet marks its copy of a static pod.
