@@ -8,6 +8,7 @@ pub mod answer;
 pub mod client;
 pub mod credentials;
 pub mod lease;
+pub mod manifests;
 pub mod node;
 pub mod peers;
 pub mod pods;

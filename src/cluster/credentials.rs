@@ -91,17 +91,16 @@ impl Fingerprint {
 /// # Errors
 /// Every path that was searched, with what was wrong with it.
 pub fn find(root: &Root, explicit: Option<&Path>) -> Result<Found, Vec<Searched>> {
-    let candidates = match explicit {
-        Some(path) => vec![path.to_owned()],
-        None => {
-            let mut paths = running(root);
-            for known in KNOWN {
-                if !paths.iter().any(|path| path == Path::new(known)) {
-                    paths.push(PathBuf::from(known));
-                }
+    let candidates = if let Some(path) = explicit {
+        vec![path.to_owned()]
+    } else {
+        let mut paths = running(root);
+        for known in KNOWN {
+            if !paths.iter().any(|path| path == Path::new(known)) {
+                paths.push(PathBuf::from(known));
             }
-            paths
         }
+        paths
     };
     let mut searched = Vec::new();
     for path in candidates {

@@ -1,7 +1,7 @@
 //! Leases of the daemon's namespace as slots: read, take, give up (I1, I4, I5).
 //!
 //! The lock is `metadata.uid` and `metadata.resourceVersion` of the object that was read; force only
-//! takes over field ownership that kubectl, a restore or GitOps left behind. Proved on 1.36.3.
+//! takes over field ownership that kubectl, a restore or `GitOps` left behind. Proved on 1.36.3.
 
 use std::time::Duration;
 
@@ -123,7 +123,7 @@ impl Leases {
 
     /// Gives the slot up in one request and returns the freed Lease.
     ///
-    /// An apply cannot do this: what kubectl, a restore or GitOps came to own would stay (proved).
+    /// An apply cannot do this: what kubectl, a restore or `GitOps` came to own would stay (proved).
     pub async fn give_up(&self, give_up: &GiveUp, asked: Duration) -> Result<Lease, GiveUpError> {
         let next = Some(give_up.next.join(",")).filter(|next| !next.is_empty());
         let body = json!({

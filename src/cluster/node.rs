@@ -44,7 +44,7 @@ impl OwnNode {
 
     /// Holds exactly `set` on the Node, and what the Node is then.
     ///
-    /// Forced: without it a label that an admin set, or a GitOps `unschedulable: false`, would leave
+    /// Forced: without it a label that an admin set, or a `GitOps` `unschedulable: false`, would leave
     /// the node without a cordon (proved); equal values stay shared, so nobody loses anything.
     pub async fn apply(&self, set: &NodeSet, asked: Duration) -> Result<Node, ApiError> {
         let params = PatchParams::apply(names::NODE_MANAGER).force();
