@@ -89,38 +89,35 @@ pub fn closed(facts: &GateFacts, policy: &GatePolicy, now: Now) -> Vec<Closed> {
     .collect()
 }
 
-fn shut(gate: Gate, why: String, opens: Option<Duration>) -> Option<Closed> {
-    Some(Closed { gate, why, opens })
+fn shut(gate: Gate, why: String, opens: Option<Duration>) -> Closed {
+    Closed { gate, why, opens }
 }
 
 fn pause(gate: Gate, subject: &str, pause: &Pause) -> Option<Closed> {
-    match pause {
-        Pause::None => None,
-        Pause::Unknown => shut(
-            gate,
-            format!("not known whether the {subject} is paused"),
-            None,
-        ),
-        Pause::Paused(why) if why.is_empty() => shut(gate, format!("{subject} paused"), None),
-        Pause::Paused(why) => shut(gate, format!("{subject} paused: {why}"), None),
-    }
+    let why = match pause {
+        Pause::None => return None,
+        Pause::Unknown => format!("not known whether the {subject} is paused"),
+        Pause::Paused(why) if why.is_empty() => format!("{subject} paused"),
+        Pause::Paused(why) => format!("{subject} paused: {why}"),
+    };
+    Some(shut(gate, why, None))
 }
 
 fn inhibitors(inhibitors: Option<&[Inhibitor]>) -> Option<Closed> {
     let Some(inhibitors) = inhibitors else {
         let why = "not known whether something inhibits a shutdown: logind did not say";
-        return shut(Gate::Inhibitors, why.to_owned(), None);
+        return Some(shut(Gate::Inhibitors, why.to_owned(), None));
     };
     if inhibitors.is_empty() {
         return None;
     }
     let each = |one: &Inhibitor| format!("{} ({})", one.who, one.why);
     let all = inhibitors.iter().map(each).collect::<Vec<_>>().join(", ");
-    shut(
+    Some(shut(
         Gate::Inhibitors,
         format!("shutdown inhibited by {all}"),
         None,
-    )
+    ))
 }
 
 fn min_uptime(least: Duration, now: Now) -> Option<Closed> {
@@ -128,7 +125,7 @@ fn min_uptime(least: Duration, now: Now) -> Option<Closed> {
         return None;
     }
     let why = format!("up for less than gates.min_uptime of {least:?}");
-    shut(Gate::MinUptime, why, Some(least))
+    Some(shut(Gate::MinUptime, why, Some(least)))
 }
 
 /// Open as soon as one reason has settled, and for every latched wish: a trigger that needs no time
@@ -147,13 +144,13 @@ fn settle(request: Option<&Request>, findings: &[Finding], now: Now) -> Option<C
         .min_by_key(|(opens, _)| *opens);
     let Some((opens, reason)) = opens else {
         let why = "no trigger of the request is configured any more";
-        return shut(Gate::Settle, why.to_owned(), None);
+        return Some(shut(Gate::Settle, why.to_owned(), None));
     };
     if opens <= now.boot {
         return None;
     }
     let why = format!("{} has not settled yet", reason.trigger);
-    shut(Gate::Settle, why, Some(opens))
+    Some(shut(Gate::Settle, why, Some(opens)))
 }
 
 fn blocking(blocking: &Blocking) -> Option<Closed> {
@@ -161,13 +158,13 @@ fn blocking(blocking: &Blocking) -> Option<Closed> {
         Blocking::Cordoned => None,
         Blocking::Unknown => {
             let why = "not known which pods would block the drain: pods not listed yet";
-            shut(Gate::BlockingPods, why.to_owned(), None)
+            Some(shut(Gate::BlockingPods, why.to_owned(), None))
         }
         Blocking::Seen(pods) => {
             let first = pods.first()?;
             let (pod, number) = (first.pod.path(), pods.len());
             let why = format!("{number} would block the drain: pod {pod} {}", first.why);
-            shut(Gate::BlockingPods, why, None)
+            Some(shut(Gate::BlockingPods, why, None))
         }
     }
 }

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::boot::Boot;
-use crate::node::{Node, Seen};
+use crate::node::Seen;
 use crate::pod::{Container, Pod};
 
 #[cfg(test)]
@@ -25,7 +25,7 @@ const ID_KEPT: usize = 16;
 /// `[health]` of the configuration, as far as it is judged here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
-    /// systemd's SystemState `degraded` counts as up.
+    /// systemd's `SystemState` `degraded` counts as up.
     pub allow_degraded: bool,
     /// boot-complete.target must be active.
     pub boot_complete: bool,
@@ -160,7 +160,7 @@ pub struct HostSeen {
     pub boot: Boot,
     /// The boot of the hold.
     pub before: Boot,
-    /// systemd's SystemState, when it answered.
+    /// systemd's `SystemState`, when it answered.
     pub system_state: Option<String>,
     /// boot-complete.target is active, when systemd answered.
     pub boot_complete: Option<bool>,
@@ -205,11 +205,10 @@ pub fn host_healthy(
 }
 
 fn not_ready(pulse: &Pulse, node: &Seen, ready_for: Duration, now: Duration) -> Option<String> {
-    let ready = |node: &Node| node.ready;
     match node {
         Seen::Unknown => Some("the Node is not read yet".to_owned()),
         Seen::Absent => Some("the Node does not exist".to_owned()),
-        Seen::Present(node) if !ready(node) => Some("the Node is not Ready".to_owned()),
+        Seen::Present(node) if !node.ready => Some("the Node is not Ready".to_owned()),
         Seen::Present(_) => {
             let lasted = |since| now.saturating_sub(since) >= ready_for;
             (!pulse.ready_since.is_some_and(lasted))

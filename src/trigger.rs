@@ -17,7 +17,7 @@ mod tests;
 
 /// A reason that is there again this soon after the proof was not cleared by the reboot (I10): jobs
 /// that write the sentinel at boot run within minutes.
-const AGAIN: Duration = Duration::from_mins(15);
+const AGAIN: Duration = Duration::from_secs(15 * 60);
 /// What `reboot.max_per_day` counts in, on the host's wall clock.
 const DAY: SignedDuration = SignedDuration::from_hours(24);
 

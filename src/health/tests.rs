@@ -1,6 +1,7 @@
 //! Tables of the two steps.
 
 use super::*;
+use crate::node::Node;
 use crate::pod::{Controller, PodPhase, RestartPolicy};
 
 fn container(id: &str) -> Container {
@@ -69,6 +70,8 @@ fn stamp(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
+type Change = fn(&mut Pod);
+
 fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
@@ -77,7 +80,6 @@ fn secs(seconds: u64) -> Duration {
 fn i8_a_ready_from_before_the_boot_is_no_evidence() {
     let before = pod("p", "net");
     let marks = Marks::take(std::slice::from_ref(&before));
-    type Change = fn(&mut Pod);
     let rows: [(&str, Change, bool); 9] = [
         ("nothing changed", |_| {}, false),
         (
@@ -225,7 +227,7 @@ fn i4_step_a_names_each_thing_that_is_missing() {
         ..host()
     };
     assert_eq!(good(&same, &policy()), 2, "no new boot, no kubelet");
-    let state = |state: Option<&str>| HostSeen {
+    let systemd = |state: Option<&str>| HostSeen {
         system_state: state.map(str::to_owned),
         ..host()
     };
@@ -233,10 +235,10 @@ fn i4_step_a_names_each_thing_that_is_missing() {
         allow_degraded: true,
         ..policy()
     };
-    assert_eq!(good(&state(Some("degraded")), &policy()), 1);
-    assert_eq!(good(&state(Some("degraded")), &lenient), 0);
-    assert_eq!(good(&state(Some("starting")), &lenient), 1);
-    assert_eq!(good(&state(None), &lenient), 1);
+    assert_eq!(good(&systemd(Some("degraded")), &policy()), 1);
+    assert_eq!(good(&systemd(Some("degraded")), &lenient), 0);
+    assert_eq!(good(&systemd(Some("starting")), &lenient), 1);
+    assert_eq!(good(&systemd(None), &lenient), 1);
     assert_eq!(
         good(
             &HostSeen {
@@ -252,8 +254,8 @@ fn i4_step_a_names_each_thing_that_is_missing() {
         ..policy()
     };
     assert_eq!(good(&host(), &long), 1);
-    let stale = [mirror("m", "etcd")];
-    assert_eq!(missing(&host(), &policy(), &ready, Some(&stale)), 1);
+    let static_pods = [mirror("m", "etcd")];
+    assert_eq!(missing(&host(), &policy(), &ready, Some(&static_pods)), 1);
     assert_eq!(missing(&host(), &policy(), &ready, None), 1);
     assert_eq!(
         missing(&host(), &policy(), &node(false, "b", None), Some(&[])),
