@@ -1,0 +1,416 @@
+//! Effects, one at a time; each answer becomes a fact (I5, I7, I9).
+
+use std::time::Duration;
+
+use tracing::{info, warn};
+
+use super::Daemon;
+use crate::cluster::answer::ApiError;
+use crate::cluster::lease::{GiveUpError, Took};
+use crate::cluster::{peers, waiting};
+use crate::config::Method;
+use crate::drain::PodRef;
+use crate::facts::{Applied, Effect, LastList, Point, Refusal, Waiters};
+use crate::health::Marks;
+use crate::host::{check, logind};
+use crate::node::{Leftovers, NodeSet, Seen};
+use crate::now::Now;
+use crate::pod::EvictAnswer;
+use crate::slot::{GiveUp, Lease, Take};
+
+/// First pause after a request that failed.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Longest pause: also how late a returned API server is noticed by writes.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// After a conflict: the object is read again anyway; the lifecycle controller needs a moment.
+const CONFLICT: Duration = Duration::from_millis(200);
+/// What an unpaused installation does last (DESIGN.md 3).
+const PAUSED_AT_FIRST: &str = "new: remove this annotation to let nodes reboot";
+
+/// An eviction that was answered.
+pub(super) struct Evicted {
+    pub(super) uid: String,
+    pub(super) answer: EvictAnswer,
+}
+
+/// Patience with an API server that refuses or is silent.
+#[derive(Debug, Default)]
+pub(super) struct Pause {
+    failures: u32,
+    until: Option<Duration>,
+    trouble: Option<String>,
+}
+
+impl Pause {
+    /// Nothing is asked before this boot time; none: ask.
+    pub(super) fn until(&self, now: Duration) -> Option<Duration> {
+        self.until.filter(|until| *until > now)
+    }
+
+    /// What was wrong last, for STATUS.
+    pub(super) fn trouble(&self) -> Option<&str> {
+        self.trouble.as_deref()
+    }
+
+    pub(super) fn worked(&mut self) {
+        if self.trouble.is_some() {
+            info!("the API server answers again");
+        }
+        *self = Self::default();
+    }
+
+    fn short(&mut self, now: Duration) {
+        self.until = Some(now + CONFLICT);
+    }
+
+    fn longer(&mut self, now: Duration, at_least: Duration, why: String) {
+        if self.trouble.as_ref() != Some(&why) {
+            warn!("{why}");
+        }
+        let doubled = PAUSE.saturating_mul(1 << self.failures.min(10)).min(PAUSE_MAX);
+        self.failures += 1;
+        self.until = Some(now + doubled.max(at_least));
+        self.trouble = Some(why);
+    }
+}
+
+/// The effect is a request to the API server.
+pub(super) fn asks_api(effect: &Effect) -> bool {
+    !matches!(effect, Effect::Wait | Effect::Begin | Effect::ReadHost | Effect::AskReboot)
+}
+
+impl Daemon {
+    pub(super) async fn act(&mut self, effect: Effect, now: Now) {
+        match effect {
+            Effect::Wait => {}
+            Effect::Begin => self.facts.started = true,
+            Effect::ReadHost => self.read_host().await,
+            Effect::AskReboot => self.ask_reboot().await,
+            Effect::ReadStart => self.read_start(now).await,
+            effect => {
+                if self.connect().await {
+                    self.ask(effect, now).await;
+                }
+            }
+        }
+    }
+
+    /// Clients whose files are current; false: there are none, and the pause says when to try again.
+    async fn connect(&mut self) -> bool {
+        let namespace = self.config.coordination.namespace.clone();
+        match self.api.connect(&namespace).await {
+            Ok(_) => true,
+            Err(err) => {
+                let words = self.api.troubled(&err);
+                self.facts.listed = Err(words.clone());
+                let now = self.now().boot;
+                self.pause.longer(now, Duration::from_secs(5), words);
+                false
+            }
+        }
+    }
+
+    async fn ask(&mut self, effect: Effect, now: Now) {
+        let done = match effect {
+            Effect::ReadLease(name) => self.read_lease(&name, now).await,
+            Effect::ReadNode => self.read_node(now).await,
+            Effect::ReadWaiting => self.read_waiting().await,
+            Effect::ListPeers => self.list_peers(now).await,
+            Effect::ListWaiters => self.list_waiters(now).await,
+            Effect::ListPods => self.list_pods(now).await,
+            Effect::CreateLease => self.create_lease(now).await,
+            Effect::Take(take) => self.take(&take, now).await,
+            Effect::Apply { set, point } => self.apply(&set, point, now).await,
+            Effect::Mend(left) => self.mend(&left, now).await,
+            Effect::Mark(record) => self.mark(Some(record)).await,
+            Effect::Unmark => self.mark(None).await,
+            Effect::GiveUp(give_up) => self.give_up(&give_up, now).await,
+            Effect::Evict(pods) => self.evict(pods),
+            Effect::Wait
+            | Effect::Begin
+            | Effect::ReadStart
+            | Effect::ReadHost
+            | Effect::AskReboot => Ok(()),
+        };
+        match done {
+            Ok(()) => self.pause.worked(),
+            Err(err) => self.failed(&err),
+        }
+    }
+
+    /// A failed request: when to ask again, said once per change.
+    pub(super) fn failed(&mut self, err: &ApiError) {
+        let now = self.now().boot;
+        if err.unauthorized() {
+            self.api.refused();
+        }
+        match err {
+            ApiError::Conflict { .. } | ApiError::TaintsRace { .. } | ApiError::UidMismatch { .. } => {
+                self.pause.short(now);
+            }
+            ApiError::Busy { retry_after: Some(seconds), .. } => {
+                self.pause.longer(now, Duration::from_secs(*seconds), err.to_string());
+            }
+            ApiError::Gone { .. }
+            | ApiError::Denied { .. }
+            | ApiError::Invalid { .. }
+            | ApiError::Busy { .. }
+            | ApiError::Unreachable { .. }
+            | ApiError::Expired { .. }
+            | ApiError::Other { .. } => self.pause.longer(now, Duration::ZERO, err.to_string()),
+        }
+    }
+
+    /// The three reads of a start.
+    async fn read_start(&mut self, now: Now) {
+        if !self.connect().await {
+            return;
+        }
+        let Some(connected) = self.api.connected() else { return };
+        let leases = connected.leases.all(now.boot).await;
+        let node = connected.node.get(now.boot).await;
+        let beat = connected.heartbeat.get().await;
+        match (leases, node, beat) {
+            (Ok(leases), Ok(node), Ok(beat)) => {
+                let by_name = |lease: Lease| (lease.name.clone(), lease);
+                self.facts.leases = leases.into_iter().map(by_name).collect();
+                self.facts.listed = Ok(());
+                self.facts.node = node.map_or(Seen::Absent, |node| Seen::Present(Box::new(node)));
+                self.facts.waiting = Some(beat.and_then(|beat| beat.waiting));
+                self.pause.worked();
+            }
+            (Err(err), ..) | (_, Err(err), _) | (.., Err(err)) => {
+                self.facts.listed = Err(match &err {
+                    ApiError::Denied { code: 403, .. } => format!(
+                        "{err}; are the manifests applied? kube-rebootd manifests | kubectl apply -f -"
+                    ),
+                    _ => err.to_string(),
+                });
+                self.failed(&err);
+            }
+        }
+    }
+
+    async fn read_lease(&mut self, name: &str, now: Now) -> Result<(), ApiError> {
+        let Some(connected) = self.api.connected() else { return Ok(()) };
+        match connected.leases.get(name, now.boot).await? {
+            Some(lease) => self.know(lease),
+            None => {
+                self.facts.leases.remove(name);
+                self.facts.absent.insert(name.to_owned(), now.boot);
+            }
+        }
+        Ok(())
+    }
+
+    /// A Lease by a consistent read; when it became free is what the watch saw.
+    fn know(&mut self, lease: Lease) {
+        self.facts.absent.remove(&lease.name);
+        let seen = self.now().boot;
+        let known = self.facts.leases.get(&lease.name);
+        let lease = crate::cluster::lease::follow(known, lease, seen);
+        self.facts.leases.insert(lease.name.clone(), lease);
+    }
+
+    async fn read_node(&mut self, now: Now) -> Result<(), ApiError> {
+        let Some(connected) = self.api.connected() else { return Ok(()) };
+        let node = connected.node.get(now.boot).await?;
+        self.facts.node = node.map_or(Seen::Absent, |node| Seen::Present(Box::new(node)));
+        Ok(())
+    }
+
+    async fn read_waiting(&mut self) -> Result<(), ApiError> {
+        let Some(connected) = self.api.connected() else { return Ok(()) };
+        let beat = connected.heartbeat.get().await?;
+        self.facts.waiting = Some(beat.and_then(|beat| beat.waiting));
+        Ok(())
+    }
+
+    async fn list_peers(&mut self, now: Now) -> Result<(), ApiError> {
+        let Some(connected) = self.api.connected() else { return Ok(()) };
+        let clients = &connected.clients;
+        let namespace = connected.namespace();
+        let list = peers::list(&clients.coordinator, namespace, &clients.name, now.boot).await?;
+        self.facts.peers = Some(list);
+        Ok(())
+    }
+
+    async fn list_waiters(&mut self, now: Now) -> Result<(), ApiError> {
+        let group = self.group();
+        let Some(connected) = self.api.connected() else { return Ok(()) };
+        let clients = &connected.clients;
+        let list = waiting::list(&clients.coordinator, &group, &clients.name).await?;
+        self.facts.waiters = Some(Waiters { asked: now.boot, list });
+        Ok(())
+    }
+
+    async fn list_pods(&mut self, now: Now) -> Result<(), ApiError> {
+        let Some(connected) = self.api.connected() else { return Ok(()) };
+        let pods = connected.pods.list().await?;
+        let clean = self.memory.clean(&pods);
+        self.facts.last_list = Some(LastList { asked: now.boot, clean, marks: Marks::take(&pods) });
+        Ok(())
+    }
+
+    async fn create_lease(&mut self, now: Now) -> Result<(), ApiError> {
+        let group = self.group();
+        let Some(connected) = self.api.connected() else { return Ok(()) };
+        match connected.leases.create("default", &group, PAUSED_AT_FIRST, now.boot).await {
+            Ok(lease) => {
+                info!(LEASE = lease.name, "made the Lease default, paused");
+                self.know(lease);
+                Ok(())
+            }
+            Err(err) if err.unanswered() => Err(err),
+            Err(err) => {
+                self.facts.create_refused = Some(err.to_string());
+                Ok(())
+            }
+        }
+    }
+
+    async fn take(&mut self, take: &Take, now: Now) -> Result<(), ApiError> {
+        let Some(connected) = self.api.connected() else { return Ok(()) };
+        let took = connected.leases.take(take, now.boot).await;
+        let answered = self.now().boot;
+        if let Some(said) = took.said(answered) {
+            self.facts.take.said = Some(said);
+        }
+        match took {
+            Took::Ours(lease) => self.know(*lease),
+            Took::Conflict => {}
+            Took::Refused(why) => {
+                // The slot may look free for ever: no herd on a policy that refuses.
+                self.pause.longer(answered, Duration::from_secs(5), why);
+            }
+            Took::Unanswered(err) => {
+                self.facts.take.unanswered = Some(now.boot);
+                return Err(err);
+            }
+        }
+        Ok(())
+    }
+
+    async fn apply(&mut self, set: &NodeSet, point: Point, now: Now) -> Result<(), ApiError> {
+        let Some(connected) = self.api.connected() else { return Ok(()) };
+        match connected.node.apply(set, now.boot).await {
+            Ok(node) => {
+                self.facts.node = Seen::Present(Box::new(node));
+                self.facts.applied = Some(Applied { point, at: self.now().boot });
+                if self.memory.others.is_none() {
+                    return self.look_for_others().await;
+                }
+                Ok(())
+            }
+            Err(err) => {
+                self.facts.node = Seen::Unknown;
+                Err(err)
+            }
+        }
+    }
+
+    /// Whether evicted pods have somewhere to go (`drain.mode = "auto"`), asked once per hold.
+    pub(super) async fn look_for_others(&mut self) -> Result<(), ApiError> {
+        let Some(connected) = self.api.connected() else { return Ok(()) };
+        let clients = &connected.clients;
+        let others = peers::others_schedulable(&clients.coordinator, &clients.name).await?;
+        self.memory.others = Some(others);
+        Ok(())
+    }
+
+    async fn mend(&mut self, left: &Leftovers, now: Now) -> Result<(), ApiError> {
+        let Some(connected) = self.api.connected() else { return Ok(()) };
+        let answer = connected.node.mend(left, now.boot).await;
+        self.facts.node = match &answer {
+            Ok(node) => Seen::Present(Box::new(node.clone())),
+            Err(_) => Seen::Unknown,
+        };
+        answer.map(|_| ())
+    }
+
+    async fn mark(&mut self, record: Option<crate::slot::Waiting>) -> Result<(), ApiError> {
+        let Some(connected) = self.api.connected() else { return Ok(()) };
+        let done = match &record {
+            Some(waiting) => connected.heartbeat.mark(waiting).await,
+            None => connected.heartbeat.clear().await,
+        };
+        self.facts.waiting = match &done {
+            Ok(()) => Some(record),
+            Err(_) => None,
+        };
+        done
+    }
+
+    async fn give_up(&mut self, give_up: &GiveUp, now: Now) -> Result<(), ApiError> {
+        let Some(connected) = self.api.connected() else { return Ok(()) };
+        match connected.leases.give_up(give_up, now.boot).await {
+            Ok(lease) => {
+                self.know(lease);
+                Ok(())
+            }
+            Err(err) => {
+                // What it is now must be read: the request may have been done, or refused.
+                self.facts.leases.remove(&give_up.lease);
+                match err {
+                    GiveUpError::Api(err) => Err(err),
+                    GiveUpError::StillHeld { .. } => Err(ApiError::Other {
+                        what: format!("give up Lease {}", give_up.lease),
+                        message: err.to_string(),
+                        code: 200,
+                    }),
+                }
+            }
+        }
+    }
+
+    /// Evictions go beside the loop; every one is answered, a lost one as busy.
+    #[allow(clippy::unnecessary_wraps)] // as every other effect
+    fn evict(&mut self, pods: Vec<PodRef>) -> Result<(), ApiError> {
+        self.memory.sent();
+        let Some(connected) = self.api.connected() else { return Ok(()) };
+        for pod in pods {
+            let (own, send) = (connected.pods.clone(), self.evictions.clone());
+            tokio::spawn(async move {
+                let answer = own.evict(&pod).await;
+                // The loop only ends with the process.
+                let _ = send.send(Evicted { uid: pod.uid, answer });
+            });
+        }
+        Ok(())
+    }
+
+    /// logind, or the configured command.
+    async fn ask_reboot(&mut self) {
+        let asked = self.now().boot;
+        self.facts.ask = None;
+        self.facts.ask_accepted = None;
+        info!("asking for the reboot");
+        let refused = match &self.config.reboot.method {
+            Method::Logind => logind::ask_reboot(&self.bus, &self.config.reboot.message)
+                .await
+                .map_err(|err| err.to_string()),
+            Method::Command(command) => {
+                let check = check::Check {
+                    name: "reboot",
+                    command,
+                    timeout: self.config.reboot.timeout,
+                    reboot_codes: &[0],
+                    ok_codes: &[],
+                };
+                match check::run(&self.bus, &check).await.verdict {
+                    check::Verdict::Reboot { .. } => Ok(()),
+                    check::Verdict::Ok => Err("reboot.command did nothing".to_owned()),
+                    check::Verdict::Unknown { why } => Err(format!("reboot.command: {why}")),
+                }
+            }
+        };
+        self.memory.host_dirty();
+        match refused {
+            Ok(()) => self.facts.ask_accepted = Some(asked),
+            Err(why) => {
+                warn!("the reboot was refused: {why}");
+                self.facts.ask = Some(Refusal { at: self.now().boot, why });
+            }
+        }
+    }
+}
