@@ -194,8 +194,25 @@ mod tests {
     #[test]
     fn malformed_selectors_are_refused() {
         for text in [
-            "", ",", "a,", "=b", "a in", "a in (", "a in b)", "a (b)", "a b", "a=b c", "!", "a=(b)",
-            "-a", "/a", "A.com/a", "a in ((b))", "a in (b)c", "a/b/c", "a=ü",
+            "",
+            ",",
+            "a,",
+            "=b",
+            "a in",
+            "a in (",
+            "a in b)",
+            "a (b)",
+            "a b",
+            "a=b c",
+            "!",
+            "a=(b)",
+            "-a",
+            "/a",
+            "A.com/a",
+            "a in ((b))",
+            "a in (b)c",
+            "a/b/c",
+            "a=ü",
         ] {
             assert!(Selector::parse(text).is_err(), "{text}");
         }
