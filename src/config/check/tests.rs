@@ -221,6 +221,15 @@ fn setting_only_a_short_timeout_is_valid() {
     assert_eq!(config.drain.stall, 120 * SECOND);
 }
 
+#[test]
+fn numbers_are_read_in_every_toml_form() {
+    for form in ["1_00", "+100", "0x64", "0b110_0100"] {
+        let text = format!("[drain]\nparallelism = {form}");
+        let config = parse(Path::new(FILE), &text).unwrap().config;
+        assert_eq!(config.drain.parallelism, 100, "{form}");
+    }
+}
+
 const FULL: &str = r#"
 [coordination]
 group = "a.b_C"
@@ -263,11 +272,8 @@ fn i12_the_effective_text_is_read_back_equal() {
         }
     }
     for key in CHECK_KEYS {
-        assert_eq!(
-            full.text.matches(&format!("\n{key} = ")).count() >= 2,
-            true,
-            "{key}"
-        );
+        let shown = full.text.matches(&format!("\n{key} = ")).count();
+        assert!(shown >= 2, "{key}");
     }
 }
 
