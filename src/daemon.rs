@@ -109,14 +109,19 @@ impl Daemon {
         let now = self.clock.now();
         let policy = self.policy();
         let step = decide(&self.facts, &policy, now);
-        self.report.step(&step, &self.facts, &mut self.notify, self.pause.trouble());
+        self.report
+            .step(&step, &self.facts, &mut self.notify, self.pause.trouble());
         let wrote = match self.write_ahead(&step) {
             Ok(wrote) => wrote,
             // The facts have changed: it is no longer writable.
             Err(()) => return None,
         };
         if step.effect == Effect::Wait {
-            return if wrote { None } else { Some(step.wake.unwrap_or(now.boot + HOST_POLL)) };
+            return if wrote {
+                None
+            } else {
+                Some(step.wake.unwrap_or(now.boot + HOST_POLL))
+            };
         }
         if act::asks_api(&step.effect)
             && let Some(until) = self.pause.until(now.boot)
@@ -141,14 +146,24 @@ impl Daemon {
                     error!("cannot write {}: {err}", self.store.path().display());
                 }
                 self.facts.writable = false;
-                return if finishing(step) { self.adopt(step) } else { Err(()) };
+                return if finishing(step) {
+                    self.adopt(step)
+                } else {
+                    Err(())
+                };
             }
         }
         self.adopt(step)
     }
 
     fn adopt(&mut self, step: &Step) -> Result<bool, ()> {
-        let hold = |facts: &Facts| facts.record.hold.as_ref().map(|hold| hold.take.acquire_time);
+        let hold = |facts: &Facts| {
+            facts
+                .record
+                .hold
+                .as_ref()
+                .map(|hold| hold.take.acquire_time)
+        };
         let before = hold(&self.facts);
         self.facts.record = step.record.clone();
         if hold(&self.facts) != before {
@@ -162,7 +177,11 @@ impl Daemon {
         let now = self.clock.now().boot;
         let watchdog = watchdog_interval().map_or(HOST_POLL, |interval| interval / 2);
         let poll = self.memory.poll(&self.facts);
-        let limit = until.saturating_sub(now).min(HOST_POLL).min(watchdog).min(poll);
+        let limit = until
+            .saturating_sub(now)
+            .min(HOST_POLL)
+            .min(watchdog)
+            .min(poll);
         let limit = limit.max(Duration::from_millis(1));
         tokio::select! {
             biased;
@@ -216,7 +235,7 @@ impl Daemon {
         self.notify.reloading();
         match crate::config::load(&self.root, self.config_file.as_deref()) {
             Ok(loaded) => {
-                if let Err(err) = self.last_valid.write(&loaded.to_string()) {
+                if let Err(err) = self.last_valid.write(&loaded.text) {
                     warn!("cannot keep the configuration beside the state: {err}");
                 }
                 self.configure(loaded.config);
@@ -251,7 +270,9 @@ impl Daemon {
 /// Only takes back or proves: goes on although nothing can be written (DESIGN.md 6).
 fn finishing(step: &Step) -> bool {
     step.record.hold.as_ref().is_none_or(|hold| {
-        matches!(hold.stage, Stage::Undoing(_) | Stage::Releasing | Stage::Uncordoned)
-            || step.phase == crate::phase::Phase::Verifying
+        matches!(
+            hold.stage,
+            Stage::Undoing(_) | Stage::Releasing | Stage::Uncordoned
+        ) || step.phase == crate::phase::Phase::Verifying
     })
 }

@@ -101,6 +101,11 @@ impl Drain {
         self.spent
     }
 
+    /// It ended with pods left behind, as `on_timeout = "reboot"` wants.
+    pub fn gave_up(&self) -> bool {
+        self.policy.on_timeout == OnTimeout::Reboot && self.expired() && !self.left.is_empty()
+    }
+
     /// The API server is silent, or answers again.
     pub fn silent(&mut self, silent: bool, now: Duration) {
         self.tick(now);

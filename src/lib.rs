@@ -1,7 +1,10 @@
 //! kube-rebootd as a library, for its own binary and tests; ARCHITECTURE.md is the map.
 
 pub mod boot;
+pub mod cli;
 pub mod cluster;
+pub mod config;
+pub mod daemon;
 pub mod decide;
 pub mod drain;
 pub mod facts;

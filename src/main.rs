@@ -1,1 +1,12 @@
-fn main() {}
+//! The one binary: everything is in the library.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use kube_rebootd::cli::{self, Cli};
+
+fn main() -> ExitCode {
+    // kube's clients need a crypto provider; only one is compiled in, so that this cannot fail twice.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    cli::main(Cli::parse())
+}

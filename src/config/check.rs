@@ -1,23 +1,23 @@
 //! From merged tables to [`Config`], or to all that is wrong with them (I12).
 
+mod trigger;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::duration::{LONGEST, show as words};
-use super::file::{self, CheckTable, ConfigError, Keys, Problem, Raw, Tables};
-use super::reader::{Reader, expected, is_absolute, quote, text};
-use super::selector::{is_dns_part, is_label_key};
+use super::file::{self, ConfigError, Keys, Problem, Raw, Tables};
+use super::reader::{Reader, is_absolute, quote, text};
 use super::{
-    Check, Config, Coordination, Drain, DrainMode, EmptyDir, Gates, Group, Health, Method, Node,
-    OnTimeout, Preset, Reboot, Selector, Triggers, Unmanaged, is_label_value,
+    Config, Coordination, Drain, DrainMode, EmptyDir, Gates, Group, Health, Method, Node,
+    OnTimeout, Reboot, Selector, Triggers, Unmanaged,
 };
+use crate::selector::{is_dns_part, is_label_key};
 
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 /// The back-off doubles up to this (DESIGN.md 6).
 const LONGEST_RETRY: Duration = Duration::from_secs(6 * 3600);
-/// A check that starts more often only burns the host's CPU.
-const SHORTEST_CHECK_PERIOD: Duration = Duration::from_secs(10);
 const ANY: (Duration, Duration) = (Duration::ZERO, LONGEST);
 
 /// Every table and its keys: all that this release takes.
@@ -164,72 +164,12 @@ impl Checking<'_> {
             checks: Vec::new(),
         };
         let tables = self.tables;
-        triggers.checks = tables.checks.iter().map(|t| self.one(t)).collect();
+        triggers.checks = tables
+            .checks
+            .iter()
+            .map(|t| trigger::read(t, &mut self.problems, &mut self.shown))
+            .collect();
         triggers
-    }
-
-    /// One `[[triggers.check]]`.
-    fn one(&mut self, table: &CheckTable) -> Check {
-        let (problems, shown) = (&mut self.problems, &mut self.shown);
-        let header = "[[triggers.check]]";
-        let mut r = Reader::new("triggers.check", header, &table.keys, problems, shown);
-        let name = r.word("name", table.name.clone(), is_label_value, "a label value");
-        let preset = preset(&mut r);
-        let from =
-            |codes: fn(Preset) -> &'static [u8]| preset.map_or(Vec::new(), |p| codes(p).into());
-        let command = preset.and_then(Preset::command).unwrap_or_default();
-        let command = r.command("command", command.iter().map(|w| (*w).to_owned()).collect());
-        if command.is_empty() && r.sound(&["command", "preset"]) {
-            let reason = "is empty; write it like [\"/usr/local/bin/check\"] or name a preset";
-            required(&mut r, "command", table, reason);
-        }
-        let reboot_exit_codes = codes(&mut r, "reboot_exit_codes", from(Preset::reboot_exit_codes));
-        if reboot_exit_codes.is_empty() && r.sound(&["reboot_exit_codes", "preset"]) {
-            let reason = "is empty; list the exit codes that mean reboot, or name a preset";
-            required(&mut r, "reboot_exit_codes", table, reason);
-        }
-        let ok = match preset {
-            // Where the admin turned a preset's codes round, its ok code is not ok any more.
-            Some(p) if !r.given("reboot_exit_codes") => p.ok_exit_codes().into(),
-            _ if reboot_exit_codes.contains(&0) => {
-                if reboot_exit_codes.contains(&1) {
-                    vec![]
-                } else {
-                    vec![1]
-                }
-            }
-            _ => vec![0],
-        };
-        let ok_exit_codes = codes(&mut r, "ok_exit_codes", ok);
-        let both = ok_exit_codes.iter().find(|c| reboot_exit_codes.contains(c));
-        if let Some(code) = both {
-            let reason =
-                format!("{code} is in reboot_exit_codes too; an exit code has one meaning");
-            r.fault("ok_exit_codes", reason);
-        }
-        let period = r.duration(
-            "period",
-            12 * 5 * 60 * SECOND,
-            (SHORTEST_CHECK_PERIOD, LONGEST),
-        );
-        // Half a short period, so that a check that sets only `period` stays valid.
-        let timeout = (5 * 60 * SECOND).min(period / 2);
-        let timeout = r.duration("timeout", timeout, (SECOND, LONGEST));
-        if timeout >= period && r.sound(&["period", "timeout"]) {
-            let (t, p) = (words(timeout), words(period));
-            let reason = format!("{t} is not below period ({p}), runs would overlap; write less");
-            r.fault("timeout", reason);
-        }
-        Check {
-            name,
-            preset,
-            command,
-            reboot_exit_codes,
-            ok_exit_codes,
-            period,
-            timeout,
-            settle: r.duration("settle", 10 * 60 * SECOND, ANY),
-        }
     }
 
     fn drain(&mut self) -> Drain {
@@ -341,41 +281,6 @@ impl Checking<'_> {
             min_uptime: r.duration("min_uptime", Duration::ZERO, ANY),
         }
     }
-}
-
-/// The key's own line when it is there and empty, the check's when it is not.
-fn required(r: &mut Reader<'_>, key: &str, table: &CheckTable, reason: &str) {
-    if r.given(key) {
-        r.fault(key, reason);
-    } else {
-        r.missing(
-            key,
-            &table.origin,
-            &reason.replacen("is empty", "is missing", 1),
-        );
-    }
-}
-
-/// `""` is none.
-fn preset(r: &mut Reader<'_>) -> Option<Preset> {
-    let mut all: Vec<(&str, Option<Preset>)> = vec![("", None)];
-    all.extend(
-        Preset::WORDS
-            .iter()
-            .map(|(word, preset)| (*word, Some(*preset))),
-    );
-    r.choice("preset", None, &all)
-}
-
-/// Exit codes, 0 to 255 (wait(2) keeps 8 bits).
-fn codes(r: &mut Reader<'_>, key: &str, default: Vec<u8>) -> Vec<u8> {
-    let code = |raw: &Raw| match raw {
-        Raw::Number(n) => {
-            u8::try_from(*n).map_err(|_| format!("{n} is no exit code; write 0 to 255"))
-        }
-        other => Err(expected(other, "exit codes of 0 to 255")),
-    };
-    r.list(key, default, code, u8::to_string)
 }
 
 fn kind(raw: &Raw) -> Result<(), String> {

@@ -3,8 +3,8 @@
 /// `triggers.check.preset`: command and exit codes of a known tool; explicit keys override.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preset {
-    /// dnf 4: 1 = reboot, 0 = no (needs-restarting(1)). dnf's own errors are 1 too, hence `-C`:
-    /// a mirror that is down must not look like a reboot.
+    /// dnf 4: 1 = reboot, 0 = no (needs-restarting(1)). dnf's own errors are 1 too: `-C`
+    /// keeps a mirror that is down from looking like a reboot, but no broken rpm database.
     NeedsRestarting,
     /// dnf 5: the same codes; `-r` is the default there.
     NeedsRestartingDnf5,

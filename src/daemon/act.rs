@@ -67,7 +67,9 @@ impl Pause {
         if self.trouble.as_ref() != Some(&why) {
             warn!("{why}");
         }
-        let doubled = PAUSE.saturating_mul(1 << self.failures.min(10)).min(PAUSE_MAX);
+        let doubled = PAUSE
+            .saturating_mul(1 << self.failures.min(10))
+            .min(PAUSE_MAX);
         self.failures += 1;
         self.until = Some(now + doubled.max(at_least));
         self.trouble = Some(why);
@@ -76,7 +78,10 @@ impl Pause {
 
 /// The effect is a request to the API server.
 pub(super) fn asks_api(effect: &Effect) -> bool {
-    !matches!(effect, Effect::Wait | Effect::Begin | Effect::ReadHost | Effect::AskReboot)
+    !matches!(
+        effect,
+        Effect::Wait | Effect::Begin | Effect::ReadHost | Effect::AskReboot
+    )
 }
 
 impl Daemon {
@@ -145,11 +150,17 @@ impl Daemon {
             self.api.refused();
         }
         match err {
-            ApiError::Conflict { .. } | ApiError::TaintsRace { .. } | ApiError::UidMismatch { .. } => {
+            ApiError::Conflict { .. }
+            | ApiError::TaintsRace { .. }
+            | ApiError::UidMismatch { .. } => {
                 self.pause.short(now);
             }
-            ApiError::Busy { retry_after: Some(seconds), .. } => {
-                self.pause.longer(now, Duration::from_secs(*seconds), err.to_string());
+            ApiError::Busy {
+                retry_after: Some(seconds),
+                ..
+            } => {
+                self.pause
+                    .longer(now, Duration::from_secs(*seconds), err.to_string());
             }
             ApiError::Gone { .. }
             | ApiError::Denied { .. }
@@ -166,7 +177,9 @@ impl Daemon {
         if !self.connect().await {
             return;
         }
-        let Some(connected) = self.api.connected() else { return };
+        let Some(connected) = self.api.connected() else {
+            return;
+        };
         let leases = connected.leases.all(now.boot).await;
         let node = connected.node.get(now.boot).await;
         let beat = connected.heartbeat.get().await;
@@ -192,7 +205,9 @@ impl Daemon {
     }
 
     async fn read_lease(&mut self, name: &str, now: Now) -> Result<(), ApiError> {
-        let Some(connected) = self.api.connected() else { return Ok(()) };
+        let Some(connected) = self.api.connected() else {
+            return Ok(());
+        };
         match connected.leases.get(name, now.boot).await? {
             Some(lease) => self.know(lease),
             None => {
@@ -213,21 +228,27 @@ impl Daemon {
     }
 
     async fn read_node(&mut self, now: Now) -> Result<(), ApiError> {
-        let Some(connected) = self.api.connected() else { return Ok(()) };
+        let Some(connected) = self.api.connected() else {
+            return Ok(());
+        };
         let node = connected.node.get(now.boot).await?;
         self.facts.node = node.map_or(Seen::Absent, |node| Seen::Present(Box::new(node)));
         Ok(())
     }
 
     async fn read_waiting(&mut self) -> Result<(), ApiError> {
-        let Some(connected) = self.api.connected() else { return Ok(()) };
+        let Some(connected) = self.api.connected() else {
+            return Ok(());
+        };
         let beat = connected.heartbeat.get().await?;
         self.facts.waiting = Some(beat.and_then(|beat| beat.waiting));
         Ok(())
     }
 
     async fn list_peers(&mut self, now: Now) -> Result<(), ApiError> {
-        let Some(connected) = self.api.connected() else { return Ok(()) };
+        let Some(connected) = self.api.connected() else {
+            return Ok(());
+        };
         let clients = &connected.clients;
         let namespace = connected.namespace();
         let list = peers::list(&clients.coordinator, namespace, &clients.name, now.boot).await?;
@@ -237,25 +258,42 @@ impl Daemon {
 
     async fn list_waiters(&mut self, now: Now) -> Result<(), ApiError> {
         let group = self.group();
-        let Some(connected) = self.api.connected() else { return Ok(()) };
+        let Some(connected) = self.api.connected() else {
+            return Ok(());
+        };
         let clients = &connected.clients;
         let list = waiting::list(&clients.coordinator, &group, &clients.name).await?;
-        self.facts.waiters = Some(Waiters { asked: now.boot, list });
+        self.facts.waiters = Some(Waiters {
+            asked: now.boot,
+            list,
+        });
         Ok(())
     }
 
     async fn list_pods(&mut self, now: Now) -> Result<(), ApiError> {
-        let Some(connected) = self.api.connected() else { return Ok(()) };
+        let Some(connected) = self.api.connected() else {
+            return Ok(());
+        };
         let pods = connected.pods.list().await?;
         let clean = self.memory.clean(&pods);
-        self.facts.last_list = Some(LastList { asked: now.boot, clean, marks: Marks::take(&pods) });
+        self.facts.last_list = Some(LastList {
+            asked: now.boot,
+            clean,
+            marks: Marks::take(&pods),
+        });
         Ok(())
     }
 
     async fn create_lease(&mut self, now: Now) -> Result<(), ApiError> {
         let group = self.group();
-        let Some(connected) = self.api.connected() else { return Ok(()) };
-        match connected.leases.create("default", &group, PAUSED_AT_FIRST, now.boot).await {
+        let Some(connected) = self.api.connected() else {
+            return Ok(());
+        };
+        match connected
+            .leases
+            .create("default", &group, PAUSED_AT_FIRST, now.boot)
+            .await
+        {
             Ok(lease) => {
                 info!(LEASE = lease.name, "made the Lease default, paused");
                 self.know(lease);
@@ -270,7 +308,9 @@ impl Daemon {
     }
 
     async fn take(&mut self, take: &Take, now: Now) -> Result<(), ApiError> {
-        let Some(connected) = self.api.connected() else { return Ok(()) };
+        let Some(connected) = self.api.connected() else {
+            return Ok(());
+        };
         let took = connected.leases.take(take, now.boot).await;
         let answered = self.now().boot;
         if let Some(said) = took.said(answered) {
@@ -292,14 +332,16 @@ impl Daemon {
     }
 
     async fn apply(&mut self, set: &NodeSet, point: Point, now: Now) -> Result<(), ApiError> {
-        let Some(connected) = self.api.connected() else { return Ok(()) };
+        let Some(connected) = self.api.connected() else {
+            return Ok(());
+        };
         match connected.node.apply(set, now.boot).await {
             Ok(node) => {
                 self.facts.node = Seen::Present(Box::new(node));
-                self.facts.applied = Some(Applied { point, at: self.now().boot });
-                if self.memory.others.is_none() {
-                    return self.look_for_others().await;
-                }
+                self.facts.applied = Some(Applied {
+                    point,
+                    at: self.now().boot,
+                });
                 Ok(())
             }
             Err(err) => {
@@ -309,17 +351,10 @@ impl Daemon {
         }
     }
 
-    /// Whether evicted pods have somewhere to go (`drain.mode = "auto"`), asked once per hold.
-    pub(super) async fn look_for_others(&mut self) -> Result<(), ApiError> {
-        let Some(connected) = self.api.connected() else { return Ok(()) };
-        let clients = &connected.clients;
-        let others = peers::others_schedulable(&clients.coordinator, &clients.name).await?;
-        self.memory.others = Some(others);
-        Ok(())
-    }
-
     async fn mend(&mut self, left: &Leftovers, now: Now) -> Result<(), ApiError> {
-        let Some(connected) = self.api.connected() else { return Ok(()) };
+        let Some(connected) = self.api.connected() else {
+            return Ok(());
+        };
         let answer = connected.node.mend(left, now.boot).await;
         self.facts.node = match &answer {
             Ok(node) => Seen::Present(Box::new(node.clone())),
@@ -329,7 +364,9 @@ impl Daemon {
     }
 
     async fn mark(&mut self, record: Option<crate::slot::Waiting>) -> Result<(), ApiError> {
-        let Some(connected) = self.api.connected() else { return Ok(()) };
+        let Some(connected) = self.api.connected() else {
+            return Ok(());
+        };
         let done = match &record {
             Some(waiting) => connected.heartbeat.mark(waiting).await,
             None => connected.heartbeat.clear().await,
@@ -342,7 +379,9 @@ impl Daemon {
     }
 
     async fn give_up(&mut self, give_up: &GiveUp, now: Now) -> Result<(), ApiError> {
-        let Some(connected) = self.api.connected() else { return Ok(()) };
+        let Some(connected) = self.api.connected() else {
+            return Ok(());
+        };
         match connected.leases.give_up(give_up, now.boot).await {
             Ok(lease) => {
                 self.know(lease);
@@ -367,13 +406,18 @@ impl Daemon {
     #[allow(clippy::unnecessary_wraps)] // as every other effect
     fn evict(&mut self, pods: Vec<PodRef>) -> Result<(), ApiError> {
         self.memory.sent();
-        let Some(connected) = self.api.connected() else { return Ok(()) };
+        let Some(connected) = self.api.connected() else {
+            return Ok(());
+        };
         for pod in pods {
             let (own, send) = (connected.pods.clone(), self.evictions.clone());
             tokio::spawn(async move {
                 let answer = own.evict(&pod).await;
                 // The loop only ends with the process.
-                let _ = send.send(Evicted { uid: pod.uid, answer });
+                let _ = send.send(Evicted {
+                    uid: pod.uid,
+                    answer,
+                });
             });
         }
         Ok(())
@@ -409,7 +453,10 @@ impl Daemon {
             Ok(()) => self.facts.ask_accepted = Some(asked),
             Err(why) => {
                 warn!("the reboot was refused: {why}");
-                self.facts.ask = Some(Refusal { at: self.now().boot, why });
+                self.facts.ask = Some(Refusal {
+                    at: self.now().boot,
+                    why,
+                });
             }
         }
     }

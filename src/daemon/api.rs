@@ -1,7 +1,7 @@
 //! The connection to the cluster: clients that are rebuilt when their files change, and the watches
 //! that run on them (I7).
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tracing::{info, warn};
 
@@ -71,7 +71,10 @@ impl Api {
     }
 
     /// Connects, or again when the files the clients were built from have changed.
-    pub(super) async fn connect(&mut self, namespace: &str) -> Result<&mut Connected, ConnectError> {
+    pub(super) async fn connect(
+        &mut self,
+        namespace: &str,
+    ) -> Result<&mut Connected, ConnectError> {
         let old = self.connected.take().filter(|connected| {
             let looked = connected.since.elapsed() < REREAD && !self.stale;
             looked || !connected.clients.outdated()
@@ -154,15 +157,25 @@ impl Connected {
 
     /// Watches the own Node and the group's Leases; and the own pods only while they matter.
     pub(super) fn watch(&mut self, group: &str, with_pods: bool) {
-        if self.lease_watch.as_ref().is_none_or(|(watched, _)| watched != group) {
-            let select = Select { labels: Some(lease::selector(group)), fields: None };
+        if self
+            .lease_watch
+            .as_ref()
+            .is_none_or(|(watched, _)| watched != group)
+        {
+            let select = Select {
+                labels: Some(lease::selector(group)),
+                fields: None,
+            };
             let watch = Watch::start("watch Leases", self.leases.api(), select, |object| {
                 lease::read(object, None)
             });
             self.lease_watch = Some((group.to_owned(), watch));
         }
         if self.node_watch.is_none() {
-            let select = Select { labels: None, fields: Some(self.node.fields()) };
+            let select = Select {
+                labels: None,
+                fields: Some(self.node.fields()),
+            };
             let watch = Watch::start("watch own Node", self.node.api(), select, |object| {
                 node::read(object, None)
             });
@@ -171,12 +184,12 @@ impl Connected {
         if !with_pods {
             self.pod_watch = None;
         } else if self.pod_watch.is_none() {
-            let select = Select { labels: None, fields: Some(self.pods.fields()) };
+            let select = Select {
+                labels: None,
+                fields: Some(self.pods.fields()),
+            };
             let watch = Watch::start("watch own pods", self.pods.api(), select, pods::read);
             self.pod_watch = Some(watch);
         }
     }
 }
-
-/// Longest time for which a silent API server counts as answering, when no watch says otherwise.
-pub(super) const SILENT: Duration = Duration::from_secs(90);

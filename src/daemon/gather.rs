@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::act::Evicted;
 use super::api::Connected;
 use super::{Daemon, HOST_POLL};
+use crate::cluster::peers;
 use crate::config::{self, Config};
 use crate::drain::{self, Drain, PodRef, State};
 use crate::facts::{Drained, Facts};
@@ -15,7 +16,7 @@ use crate::host::{Bus, systemd};
 use crate::names;
 use crate::node::{Node, Seen};
 use crate::now::Now;
-use crate::pod::{EvictAnswer, Pod};
+use crate::pod::Pod;
 use crate::record::Stage;
 use crate::slot::{Lease, TakeAnswer};
 use crate::trigger;
@@ -123,14 +124,26 @@ impl Memory {
 
     /// At least how often to look although nothing changed.
     pub(super) fn poll(&self, facts: &Facts) -> Duration {
-        if verifying(facts) { PULSE_POLL } else { HOST_POLL }
+        if verifying(facts) {
+            PULSE_POLL
+        } else {
+            HOST_POLL
+        }
     }
 
     fn drained(&mut self, facts: &Facts, pods: &[Pod], now: Duration) -> Drained {
-        let spent = facts.record.hold.as_ref().map_or(0, |hold| hold.drain_spent);
-        let Some(evicts) = self.mode.evicts(self.others) else { return Drained::Starting };
+        let spent = facts
+            .record
+            .hold
+            .as_ref()
+            .map_or(0, |hold| hold.drain_spent);
+        let Some(evicts) = self.mode.evicts(self.others) else {
+            return Drained::Starting;
+        };
         if !evicts {
-            return Drained::Done { at: *self.done.get_or_insert(now) };
+            return Drained::Done {
+                at: *self.done.get_or_insert(now),
+            };
         }
         let policy = &self.drain_policy;
         let drain = self
@@ -144,13 +157,20 @@ impl Memory {
         match next.state {
             State::Drained { .. } => {
                 self.queue.clear();
-                Drained::Done { at: *self.done.get_or_insert(now) }
+                Drained::Done {
+                    at: *self.done.get_or_insert(now),
+                }
             }
             State::Failed { .. } => Drained::Failed { why: words },
             State::Going { .. } => {
                 self.done = None;
                 let (evict, spent) = (self.queue.clone(), drain.spent());
-                Drained::Going { evict, words, spent, wake: next.wake }
+                Drained::Going {
+                    evict,
+                    words,
+                    spent,
+                    wake: next.wake,
+                }
             }
         }
     }
@@ -181,13 +201,18 @@ impl Daemon {
     /// Brings the facts up to date.
     pub(super) async fn gather(&mut self) {
         let now = self.now();
-        if self.memory.host.as_ref().is_none_or(|host| host.dirty || now.since(host.read) >= HOST_POLL)
+        if self
+            .memory
+            .host
+            .as_ref()
+            .is_none_or(|host| host.dirty || now.since(host.read) >= HOST_POLL)
         {
             self.read_host().await;
         }
         self.watched(now);
         self.pulse(now).await;
         self.blocking(now).await;
+        self.others(now).await;
         let findings = self.triggers.findings().await;
         self.observe(&findings, now);
         self.judge(now);
@@ -198,7 +223,12 @@ impl Daemon {
         let read = self.now().boot;
         let shutting_down = logind::preparing_for_shutdown(&self.bus).await.ok();
         let inhibitors = logind::block_inhibitors(&self.bus).await.ok().map(|all| {
-            all.into_iter().map(|one| Inhibitor { who: one.who, why: one.why }).collect()
+            all.into_iter()
+                .map(|one| Inhibitor {
+                    who: one.who,
+                    why: one.why,
+                })
+                .collect()
         });
         let (mut system_state, mut boot_complete) = (None, None);
         if verifying(&self.facts) {
@@ -208,15 +238,23 @@ impl Daemon {
             }
         }
         let dirty = false;
-        self.memory.host =
-            Some(HostNow { read, dirty, shutting_down, inhibitors, system_state, boot_complete });
+        self.memory.host = Some(HostNow {
+            read,
+            dirty,
+            shutting_down,
+            inhibitors,
+            system_state,
+            boot_complete,
+        });
     }
 
     /// What the watches show, where it is newer than what is known.
     fn watched(&mut self, now: Now) {
         let group = self.group();
         let holding = self.facts.record.hold.is_some();
-        let Some(connected) = self.api.connected() else { return };
+        let Some(connected) = self.api.connected() else {
+            return;
+        };
         if !self.facts.started {
             return;
         }
@@ -237,8 +275,12 @@ impl Daemon {
             return;
         }
         self.memory.pulse.node(&self.facts.node, now.boot);
-        let due = self.memory.pulse_read.is_none_or(|read| now.since(read) >= PULSE_POLL);
-        if due && self.pause.until(now.boot).is_none()
+        let due = self
+            .memory
+            .pulse_read
+            .is_none_or(|read| now.since(read) >= PULSE_POLL);
+        if due
+            && self.pause.until(now.boot).is_none()
             && let Some(connected) = self.api.connected()
         {
             self.memory.pulse_read = Some(now.boot);
@@ -260,16 +302,41 @@ impl Daemon {
         let due = known.is_none_or(|(read, blockers)| {
             !blockers.is_empty() && now.since(*read) >= BLOCKING_AGAIN
         });
-        if !wanted || !due || self.memory.mode == drain::Mode::Never || self.pause.until(now.boot).is_some() {
+        if !wanted
+            || !due
+            || self.memory.mode == drain::Mode::Never
+            || self.pause.until(now.boot).is_some()
+        {
             return;
         }
-        let Some(connected) = self.api.connected() else { return };
+        let Some(connected) = self.api.connected() else {
+            return;
+        };
         match connected.pods.list().await {
             Ok(pods) => {
                 let blockers = drain::seen_before_cordon(&pods, &self.memory.drain_policy);
                 self.memory.blocking = Some((now.boot, blockers));
                 self.pause.worked();
             }
+            Err(err) => self.failed(&err),
+        }
+    }
+
+    /// Whether evicted pods have somewhere to go (`drain.mode = "auto"`), asked once per hold.
+    async fn others(&mut self, now: Now) {
+        let holding = self.facts.record.hold.as_ref().is_some_and(|hold| {
+            hold.boot == self.facts.boot && matches!(hold.stage, Stage::Claiming | Stage::Draining)
+        });
+        let due = holding && self.memory.others.is_none() && self.memory.mode == drain::Mode::Auto;
+        if !due || self.pause.until(now.boot).is_some() {
+            return;
+        }
+        let Some(connected) = self.api.connected() else {
+            return;
+        };
+        let clients = &connected.clients;
+        match peers::others_schedulable(&clients.coordinator, &clients.name).await {
+            Ok(others) => self.memory.others = Some(others),
             Err(err) => self.failed(&err),
         }
     }
@@ -299,23 +366,34 @@ impl Daemon {
         let gate_facts = GateFacts {
             node_pause: node_pause(&self.facts.node),
             group_pause: self.group_pause(),
-            inhibitors: host.filter(|host| host.shutting_down.is_some()).and_then(|host| host.inhibitors.clone()),
+            inhibitors: host
+                .filter(|host| host.shutting_down.is_some())
+                .and_then(|host| host.inhibitors.clone()),
             request: self.facts.observed.request.as_ref(),
             findings,
             blocking: self.blocking_gate(),
         };
-        let policy = GatePolicy { min_uptime: self.config.gates.min_uptime };
+        let policy = GatePolicy {
+            min_uptime: self.config.gates.min_uptime,
+        };
         self.facts.closed = gates::closed(&gate_facts, &policy, now);
     }
 
     /// A pause on every slot of the group; it never affects a holder.
     fn group_pause(&self) -> Pause {
         let group = self.group();
-        let slots: Vec<&Lease> =
-            self.facts.leases.values().filter(|lease| lease.group == group).collect();
-        let pauses: Option<Vec<&String>> = slots.iter().map(|lease| lease.paused.as_ref()).collect();
+        let slots: Vec<&Lease> = self
+            .facts
+            .leases
+            .values()
+            .filter(|lease| lease.group == group)
+            .collect();
+        let pauses: Option<Vec<&String>> =
+            slots.iter().map(|lease| lease.paused.as_ref()).collect();
         match pauses.as_deref() {
-            Some([first, ..]) if self.facts.record.hold.is_none() => Pause::Paused((*first).clone()),
+            Some([first, ..]) if self.facts.record.hold.is_none() => {
+                Pause::Paused((*first).clone())
+            }
             _ => Pause::None,
         }
     }
@@ -323,7 +401,12 @@ impl Daemon {
     fn blocking_gate(&self) -> Blocking {
         let cordoned = |stage: &Stage| !matches!(stage, Stage::Taking | Stage::Claiming);
         if self.memory.mode == drain::Mode::Never
-            || self.facts.record.hold.as_ref().is_some_and(|hold| cordoned(&hold.stage))
+            || self
+                .facts
+                .record
+                .hold
+                .as_ref()
+                .is_some_and(|hold| cordoned(&hold.stage))
         {
             return Blocking::Cordoned;
         }
@@ -361,11 +444,20 @@ impl Daemon {
         }
         let since = *self.memory.verifying.get_or_insert(now.boot);
         facts.verifying = now.since(since);
-        let marks = facts.record.hold.as_ref().and_then(|hold| hold.marks.clone()).unwrap_or_default();
+        let marks = facts
+            .record
+            .hold
+            .as_ref()
+            .and_then(|hold| hold.marks.clone())
+            .unwrap_or_default();
         let host = self.memory.host.as_ref();
         let seen = HostSeen {
             boot: facts.boot.clone(),
-            before: facts.record.hold.as_ref().map_or_else(|| facts.boot.clone(), |hold| hold.boot.clone()),
+            before: facts
+                .record
+                .hold
+                .as_ref()
+                .map_or_else(|| facts.boot.clone(), |hold| hold.boot.clone()),
             system_state: host.and_then(|host| host.system_state.clone()),
             boot_complete: host.and_then(|host| host.boot_complete),
         };
@@ -392,15 +484,19 @@ fn node_pause(node: &Seen) -> Pause {
     match node {
         Seen::Unknown => Pause::Unknown,
         Seen::Absent => Pause::None,
-        Seen::Present(node) => {
-            node.annotations.get(names::PAUSED).cloned().map_or(Pause::None, Pause::Paused)
-        }
+        Seen::Present(node) => node
+            .annotations
+            .get(names::PAUSED)
+            .cloned()
+            .map_or(Pause::None, Pause::Paused),
     }
 }
 
 /// The group's Leases as the watch shows them; Leases of other groups stay as they were read.
 fn leases(facts: &mut Facts, connected: &mut Connected, group: &str, now: Duration) {
-    let Some((_, watch)) = &mut connected.lease_watch else { return };
+    let Some((_, watch)) = &mut connected.lease_watch else {
+        return;
+    };
     let view = watch.view();
     if let Some(trouble) = &view.trouble {
         facts.listed = Err(trouble.to_string());
@@ -409,10 +505,14 @@ fn leases(facts: &mut Facts, connected: &mut Connected, group: &str, now: Durati
     }
     let Some(items) = view.items else { return };
     let there: Vec<&str> = items.values().map(|lease| lease.name.as_str()).collect();
-    facts.leases.retain(|name, lease| lease.group != group || there.contains(&name.as_str()));
+    facts
+        .leases
+        .retain(|name, lease| lease.group != group || there.contains(&name.as_str()));
     for lease in items.into_values() {
         let known = facts.leases.get(&lease.name);
-        if known.is_some_and(|known| known.uid == lease.uid && !newer(&lease.resource_version, &known.resource_version)) {
+        if known.is_some_and(|known| {
+            known.uid == lease.uid && !newer(&lease.resource_version, &known.resource_version)
+        }) {
             continue;
         }
         facts.absent.remove(&lease.name);
@@ -422,12 +522,17 @@ fn leases(facts: &mut Facts, connected: &mut Connected, group: &str, now: Durati
 }
 
 fn own_node(facts: &mut Facts, connected: &mut Connected) {
-    let Some(watch) = &mut connected.node_watch else { return };
-    let Some(items) = watch.view().items else { return };
+    let Some(watch) = &mut connected.node_watch else {
+        return;
+    };
+    let Some(items) = watch.view().items else {
+        return;
+    };
     let seen: Option<Node> = items.into_values().next();
     match (seen, &facts.node) {
         (Some(node), Seen::Present(known))
-            if known.uid == node.uid && !newer(&node.resource_version, &known.resource_version) => {}
+            if known.uid == node.uid && !newer(&node.resource_version, &known.resource_version) => {
+        }
         (Some(node), _) => facts.node = Seen::Present(Box::new(node)),
         // A watch alone is not believed when it says gone: read again.
         (None, Seen::Present(known)) if known.read.is_none() => facts.node = Seen::Unknown,
@@ -463,9 +568,4 @@ fn health_policy(config: &config::Health) -> health::Policy {
         boot_complete: config.boot_complete,
         ready_for: config.ready_for,
     }
-}
-
-/// An answer that never came counts as busy.
-pub(super) fn unanswered(why: String) -> EvictAnswer {
-    EvictAnswer::Busy { retry_after: None, why }
 }

@@ -80,7 +80,10 @@ impl Triggers {
         let verdicts = std::mem::take(&mut self.verdicts);
         *self = Self::new(root, bus, config);
         let known = |name: &String| self.checks.iter().any(|check| check.name == *name);
-        self.verdicts = verdicts.into_iter().filter(|(name, _)| known(name)).collect();
+        self.verdicts = verdicts
+            .into_iter()
+            .filter(|(name, _)| known(name))
+            .collect();
     }
 
     /// Resolves when a trigger may say something else. Cancel-safe.
@@ -121,13 +124,19 @@ impl Triggers {
             trigger: format!("sentinel {path}"),
             verdict: match &self.found {
                 Ok(found) => found.get(index).map_or_else(unread, sentinel),
-                Err(why) => Verdict::Unknown { why: why.to_string() },
+                Err(why) => Verdict::Unknown {
+                    why: why.to_string(),
+                },
             },
             settle: self.settle,
         });
         let checks = self.checks.iter().map(|check| Finding {
             trigger: format!("check {}", check.name),
-            verdict: self.verdicts.get(&check.name).cloned().unwrap_or_else(unread),
+            verdict: self
+                .verdicts
+                .get(&check.name)
+                .cloned()
+                .unwrap_or_else(unread),
             settle: check.settle,
         });
         sentinels.chain(checks).collect()
@@ -135,7 +144,9 @@ impl Triggers {
 }
 
 fn unread() -> Verdict {
-    Verdict::Unknown { why: "not read yet".to_owned() }
+    Verdict::Unknown {
+        why: "not read yet".to_owned(),
+    }
 }
 
 fn sentinel(found: &Result<Option<Sentinel>, SentinelError>) -> Verdict {
@@ -145,7 +156,9 @@ fn sentinel(found: &Result<Option<Sentinel>, SentinelError>) -> Verdict {
             pkgs: sentinel.pkgs.clone(),
             words: words(sentinel),
         },
-        Err(why) => Verdict::Unknown { why: why.to_string() },
+        Err(why) => Verdict::Unknown {
+            why: why.to_string(),
+        },
     }
 }
 
@@ -175,11 +188,21 @@ async fn repeat(bus: Bus, check: Check, send: mpsc::UnboundedSender<(String, Ver
             },
         )
         .await;
-        let said = outcome.output.lines().next().unwrap_or_default().trim().to_owned();
+        let said = outcome
+            .output
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .to_owned();
         let verdict = match outcome.verdict {
             check::Verdict::Reboot { reasons } => Verdict::Reboot {
                 pkgs: std::collections::BTreeSet::new(),
-                words: if said.is_empty() { reasons.join(", ") } else { said },
+                words: if said.is_empty() {
+                    reasons.join(", ")
+                } else {
+                    said
+                },
             },
             check::Verdict::Ok => Verdict::No,
             check::Verdict::Unknown { why } => Verdict::Unknown { why },

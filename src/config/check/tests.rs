@@ -1,1 +1,324 @@
+use proptest::prelude::*;
 
+use super::*;
+
+const FILE: &str = "/etc/kube-rebootd/config.toml";
+
+fn problems(text: &str) -> Vec<String> {
+    match parse(Path::new(FILE), text) {
+        Ok(_) => Vec::new(),
+        Err(error) => error.to_string().lines().map(ToOwned::to_owned).collect(),
+    }
+}
+
+/// A check that is sound but for the key under test.
+fn around(section: &str, line: &str) -> (String, usize) {
+    if section != "triggers.check" {
+        return (format!("# a comment\n[{section}]\n{line}\n"), 3);
+    }
+    let mut text = String::from("[[triggers.check]]\n");
+    for (key, sound) in [
+        ("name", "name = \"kernel\""),
+        ("command", "command = [\"/bin/x\"]"),
+        ("reboot_exit_codes", "reboot_exit_codes = [1]"),
+    ] {
+        if !line.starts_with(key) {
+            text += sound;
+            text.push('\n');
+        }
+    }
+    let at = text.lines().count() + 1;
+    (text + line + "\n", at)
+}
+
+const LONG: &str = "\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"";
+
+/// Table, key, values that are each wrong in one way. The first is of the wrong type.
+#[rustfmt::skip]
+const WRONG: &[(&str, &str, &[&str])] = &[
+    ("node", "kubeconfig", &["1", "\"relative\""]),
+    ("node", "context", &["true"]),
+    ("node", "name", &["[]", "\"Upper\"", "\"a..b\""]),
+    ("coordination", "namespace", &["1", "\"\"", "\"a.b\"", "\"-a\"", LONG]),
+    ("coordination", "group", &["1", "\"\"", "\"a b\"", "\"-a\"", LONG]),
+    ("coordination", "group_label", &["1", "\"a b\"", "\"/x\""]),
+    ("coordination", "impersonate", &["false", "\"a:b\""]),
+    ("coordination", "kubeconfig", &["1", "\"x\""]),
+    ("triggers", "sentinels", &["\"/run/x\"", "[1]", "[\"run/x\"]", "[\"/x\\u0000\"]"]),
+    ("triggers", "node_annotation", &["\"yes\"", "1"]),
+    ("triggers", "period", &["5", "\"5\"", "\"0s\"", "\"25h\"", "\"-1m\""]),
+    ("triggers", "settle", &["0", "\"10\"", "\"30 parsecs\"", "\"9000h\""]),
+    ("triggers", "check", &["1", "{}", "[1]", "[{}]", "[{name = 1}]"]),
+    ("triggers.check", "name", &["1", "\"\"", "\"a b\"", LONG]),
+    ("triggers.check", "preset", &["1", "\"apt\""]),
+    ("triggers.check", "command", &["\"/bin/x\"", "[]", "[1]", "[\"\"]", "[\"a\\u0000\"]"]),
+    ("triggers.check", "reboot_exit_codes", &["1", "[]", "[256]", "[-1]", "[\"1\"]"]),
+    ("triggers.check", "ok_exit_codes", &["0", "[1]", "[256]", "[0.5]"]),
+    ("triggers.check", "period", &["60", "\"9s\"", "\"9000h\""]),
+    ("triggers.check", "timeout", &["60", "\"0s\"", "\"1h\""]),
+    ("triggers.check", "settle", &["60", "\"-1s\""]),
+    ("drain", "mode", &["1", "\"sometimes\""]),
+    ("drain", "timeout", &["30", "\"30 parsecs\"", "\"0s\"", "2020-01-01"]),
+    ("drain", "stall", &["30", "\"0s\"", "\"31m\""]),
+    ("drain", "on_timeout", &["1", "\"force\""]),
+    ("drain", "parallelism", &["\"25\"", "0", "501", "-1", "99999999999999999999"]),
+    ("drain", "unmanaged", &["1", "\"delete\""]),
+    ("drain", "empty_dir", &["1", "\"leave\""]),
+    ("drain", "skip", &["\"a=b\"", "[1]", "[\"a b\"]", "[\"\"]"]),
+    ("reboot", "kind", &["1", "\"kexec\"", "\"soft-reboot\"", "\"halt\""]),
+    ("reboot", "method", &["1", "\"systemctl\"", "\"command\""]),
+    ("reboot", "command", &["\"reboot\"", "[\"/sbin/reboot\"]", "[1]"]),
+    ("reboot", "delay", &["0", "\"25h\""]),
+    ("reboot", "timeout", &["0", "\"0s\"", "\"25h\""]),
+    ("reboot", "max_per_day", &["\"2\"", "0", "101"]),
+    ("reboot", "retry", &["300", "\"0s\"", "\"7h\""]),
+    ("reboot", "message", &["1", "\"a\\u0000\""]),
+    ("health", "timeout", &["1", "\"0s\""]),
+    ("health", "allow_degraded", &["\"true\""]),
+    ("health", "boot_complete", &["0"]),
+    ("health", "ready_for", &["1", "\"15m\""]),
+    ("health", "pods", &["1"]),
+    ("gates", "min_uptime", &["1", "\"1 fortnight\"", "{}"]),
+];
+
+#[test]
+fn i12_each_wrong_value_is_one_line_with_file_line_and_key() {
+    for (section, key, values) in WRONG {
+        for value in *values {
+            let (text, line) = around(section, &format!("{key} = {value}"));
+            let found = problems(&text);
+            // `check = [{..}]` is blamed on the name within it.
+            let expected = format!("{FILE}:{line}: {section}.{key}");
+            assert_eq!(found.len(), 1, "{text}\n{found:#?}");
+            assert!(found[0].starts_with(&expected), "{text}\n{found:#?}");
+        }
+    }
+}
+
+#[test]
+fn i12_each_key_has_wrong_values_in_the_table() {
+    let check = ("triggers.check", CHECK_KEYS);
+    let all = SECTIONS.iter().copied().chain([check]);
+    let all: Vec<_> = all
+        .flat_map(|(section, keys)| keys.iter().map(move |key| (section, *key)))
+        .collect();
+    for (section, key) in &all {
+        let there = WRONG.iter().any(|(s, k, _)| s == section && k == key);
+        assert!(there, "{section}.{key}");
+    }
+    assert_eq!(all.len(), WRONG.len());
+}
+
+#[test]
+fn i12_an_unknown_key_names_the_nearest() {
+    for (section, key, _) in WRONG {
+        let (text, line) = around(section, &format!("x{key} = 1"));
+        let expected = format!(
+            "{FILE}:{line}: {section}.x{key}: is unknown; did you mean `{key}`? Else remove it"
+        );
+        assert_eq!(problems(&text), [expected]);
+    }
+    assert_eq!(
+        problems("\n[drian]\nmode = 1"),
+        [format!(
+            "{FILE}:2: drian: is unknown; did you mean `drain`? Else remove it"
+        )]
+    );
+}
+
+#[test]
+fn i12_keys_of_later_releases_are_refused() {
+    for text in [
+        "mode = \"active\"",
+        "[[windows]]",
+        "[metrics]",
+        "[notify]",
+        "[gates]\nusers = true",
+        "[drain]\njobs = \"wait\"",
+        "[drain]\nescalate = []",
+        "[triggers]\nbuiltin = []",
+        "[triggers]\nscheduled_shutdown = \"warn\"",
+        "[coordination]\nmax_unavailable = \"10%\"",
+    ] {
+        let found = problems(text);
+        assert!(
+            found.len() == 1 && found[0].contains("is unknown"),
+            "{text} {found:?}"
+        );
+    }
+}
+
+#[test]
+fn i12_all_problems_are_reported_in_order() {
+    let found = problems("[drain]\nstall = 1\nmode = 2\n[x]\n[health]\npods = 3\n");
+    let lines: Vec<_> = found.iter().map(|l| l.split(' ').next().unwrap()).collect();
+    let expected = [2, 3, 4, 6].map(|line| format!("{FILE}:{line}:"));
+    assert_eq!(lines, expected);
+    assert_eq!(problems("[drain]\nmode =\n").len(), 1);
+    assert_eq!(
+        problems("drain = 1"),
+        [format!("{FILE}:1: drain: must be a table; write [drain]")]
+    );
+}
+
+#[test]
+fn i8_presets_give_command_and_codes() {
+    let check = |rest: &str| {
+        let text = format!("[[triggers.check]]\nname = \"x\"\n{rest}");
+        parse(Path::new(FILE), &text)
+            .unwrap()
+            .config
+            .triggers
+            .checks
+            .remove(0)
+    };
+    for (preset, argv, reboot, ok) in [
+        (
+            "needs-restarting",
+            "dnf -C needs-restarting -r",
+            &[1][..],
+            &[0][..],
+        ),
+        (
+            "needs-restarting-dnf5",
+            "dnf5 -C needs-restarting",
+            &[1],
+            &[0],
+        ),
+        ("zypper", "zypper needs-rebooting", &[102], &[0]),
+        ("needrestart", "needrestart -p -k", &[1, 2], &[0]),
+    ] {
+        let check = check(&format!("preset = \"{preset}\""));
+        assert_eq!(check.command.join(" "), argv);
+        assert_eq!(
+            (&*check.reboot_exit_codes, &*check.ok_exit_codes),
+            (reboot, ok)
+        );
+    }
+    let kured = check("preset = \"kured\"\ncommand = [\"test\"]");
+    assert_eq!(
+        (kured.reboot_exit_codes, kured.ok_exit_codes),
+        (vec![0], vec![1])
+    );
+    let own = check("command = [\"test\"]\nreboot_exit_codes = [0]");
+    assert_eq!(own.ok_exit_codes, [1]);
+    let over = check("preset = \"zypper\"\nreboot_exit_codes = [102, 103]\nperiod = \"1m\"");
+    assert_eq!((over.ok_exit_codes, over.timeout), (vec![0], 30 * SECOND));
+    let found = problems("[[triggers.check]]\nname = \"x\"\npreset = \"kured\"");
+    assert!(
+        found.len() == 1 && found[0].contains(":1: triggers.check.command: is missing"),
+        "{found:?}"
+    );
+    let twice = "[[triggers.check]]\nname = \"x\"\npreset = \"zypper\"\n".repeat(2);
+    assert!(problems(&twice)[0].contains(":5: triggers.check.name: \"x\" is there twice"));
+}
+
+#[test]
+fn setting_only_a_short_timeout_is_valid() {
+    let config = parse(Path::new(FILE), "[drain]\ntimeout = \"2m\"")
+        .unwrap()
+        .config;
+    assert_eq!(config.drain.stall, 120 * SECOND);
+}
+
+#[test]
+fn numbers_are_read_in_every_toml_form() {
+    for form in ["1_00", "+100", "0x64", "0b110_0100"] {
+        let text = format!("[drain]\nparallelism = {form}");
+        let config = parse(Path::new(FILE), &text).unwrap().config;
+        assert_eq!(config.drain.parallelism, 100, "{form}");
+    }
+}
+
+const FULL: &str = r#"
+[coordination]
+group = "a.b_C"
+impersonate = ""
+[triggers]
+sentinels = []
+[[triggers.check]]
+name = "z"
+preset = "needrestart"
+[[triggers.check]]
+name = "a"
+command = ["/bin/sh", "-c", "test \"$x\" = '\\'\n\t\u007f"]
+reboot_exit_codes = [0, 1]
+[drain]
+skip = ["a in (b,c),!d"]
+stall = "1m 500ms"
+[reboot]
+method = "command"
+command = ["/sbin/reboot"]
+message = "ü\u0001"
+"#;
+
+#[test]
+fn i12_the_effective_text_is_read_back_equal() {
+    let none = parse(Path::new(FILE), "").unwrap();
+    assert_eq!(none.config, Config::default());
+    assert_eq!(parse_effective(&none.text).unwrap(), none.config);
+    let full = parse(Path::new("/etc/a\nmode = 1"), FULL).unwrap();
+    assert_ne!(full.config, none.config);
+    assert_eq!(parse_effective(&full.text).unwrap(), full.config);
+    // Every key is shown once, so no key is known that nobody reads.
+    for (section, keys) in SECTIONS {
+        for key in keys.iter().filter(|key| **key != "check") {
+            let part = none.text.split(&format!("[{section}]\n")).nth(1).unwrap();
+            let part = part.split("\n[").next().unwrap();
+            assert!(
+                part.lines().any(|l| l.starts_with(&format!("{key} = "))),
+                "{section}.{key}"
+            );
+        }
+    }
+    for key in CHECK_KEYS {
+        let shown = full.text.matches(&format!("\n{key} = ")).count();
+        assert!(shown >= 2, "{key}");
+    }
+}
+
+#[test]
+fn the_shipped_file_holds_every_key_with_its_default() {
+    let shipped = include_str!("../../../packaging/config.toml");
+    assert_eq!(
+        parse(Path::new(FILE), shipped).unwrap().config,
+        Config::default()
+    );
+    let is_key = |l: &str| l.starts_with(|c: char| c.is_ascii_lowercase()) && l.contains(" = ");
+    let bare: String = shipped
+        .lines()
+        .map(|l| l.strip_prefix('#').filter(|rest| is_key(rest)).unwrap_or(l))
+        .flat_map(|l| [l, "\n"])
+        .collect();
+    let bare = parse(Path::new(FILE), &bare).unwrap();
+    assert_eq!(bare.config, Config::default());
+    assert!(!bare.text.contains("# default"), "{}", bare.text);
+    // The example check, with the presets' codes as its own.
+    let example: String = shipped
+        .lines()
+        .skip_while(|l| *l != "# [[triggers.check]]")
+        .take_while(|l| l.starts_with("# "))
+        .flat_map(|l| [&l[2..], "\n"])
+        .collect();
+    let example = parse(Path::new(FILE), &example).unwrap().config;
+    assert_eq!(example.triggers.checks.len(), 1);
+}
+
+proptest! {
+    #[test]
+    fn i12_any_text_is_answered(text in any::<String>()) {
+        let _ = parse(Path::new(FILE), &text);
+    }
+
+    #[test]
+    fn i12_any_value_is_answered_and_read_back(
+        nth in 0..WRONG.len(),
+        value in prop_oneof!["[0-9]{1,4}", "\"[0-9a-z =!(),./-]{0,12}\"", "\\[\"[a-z=/]{0,5}\"\\]"],
+    ) {
+        let (section, key, _) = WRONG[nth];
+        let (text, _) = around(section, &format!("{key} = {value}"));
+        if let Ok(effective) = parse(Path::new(FILE), &text) {
+            prop_assert_eq!(parse_effective(&effective.text).unwrap(), effective.config);
+        }
+    }
+}

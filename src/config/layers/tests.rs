@@ -1,1 +1,168 @@
+use std::os::unix::fs::symlink;
 
+use super::*;
+
+/// A root with these files.
+fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
+    let dir = tempfile::tempdir().unwrap();
+    let root = Root::at(dir.path());
+    for (path, text) in files {
+        let path = root.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    (dir, root)
+}
+
+/// The effective lines that are no defaults, with the root cut off.
+fn set(root: &Root, effective: &Effective) -> Vec<String> {
+    let cut = root.path("/").display().to_string();
+    let lines = effective.text.lines().filter(|l| l.contains("# from"));
+    lines.map(|l| l.replace(&cut, "/")).collect()
+}
+
+#[test]
+fn i12_no_file_is_a_valid_configuration() {
+    let (_dir, root) = tree(&[]);
+    let effective = load(&root, None).unwrap();
+    assert_eq!(effective.config, crate::config::Config::default());
+    assert!(set(&root, &effective).is_empty());
+}
+
+#[test]
+fn the_first_main_file_replaces_and_drop_ins_lay_over_by_name() {
+    let (_dir, root) = tree(&[
+        (
+            "/usr/lib/kube-rebootd/config.toml",
+            "[health]\npods = false",
+        ),
+        (
+            "/run/kube-rebootd/config.toml",
+            "[drain]\nparallelism = 1\nstall = \"1m\"",
+        ),
+        (
+            "/usr/lib/kube-rebootd/config.d/90-z.toml",
+            "[drain]\nparallelism = 9",
+        ),
+        (
+            "/etc/kube-rebootd/config.d/10-a.toml",
+            "[drain]\nparallelism = 2\nmode = \"never\"",
+        ),
+        (
+            "/run/kube-rebootd/config.d/50-b.toml",
+            "[gates]\nmin_uptime = \"1m\"",
+        ),
+        (
+            "/usr/lib/kube-rebootd/config.d/50-b.toml",
+            "[gates]\nmin_uptime = \"2m\"",
+        ),
+        ("/etc/kube-rebootd/config.d/README", "no TOML"),
+        ("/etc/kube-rebootd/config.d/.x.toml", "no TOML"),
+    ]);
+    assert_eq!(
+        set(&root, &load(&root, None).unwrap()),
+        [
+            "mode = \"never\" # from /etc/kube-rebootd/config.d/10-a.toml",
+            "stall = \"1m\" # from /run/kube-rebootd/config.toml",
+            "parallelism = 9 # from /usr/lib/kube-rebootd/config.d/90-z.toml",
+            "min_uptime = \"1m\" # from /run/kube-rebootd/config.d/50-b.toml",
+        ]
+    );
+    let explicit = root.path("/usr/lib/kube-rebootd/config.toml");
+    let shown = set(&root, &load(&root, Some(&explicit)).unwrap());
+    assert!(shown.contains(&"pods = false # from /usr/lib/kube-rebootd/config.toml".to_owned()));
+    assert!(!shown.iter().any(|l| l.starts_with("stall")), "{shown:?}");
+    assert!(
+        shown.iter().any(|l| l.starts_with("min_uptime")),
+        "{shown:?}"
+    );
+}
+
+#[test]
+fn empty_files_and_links_to_dev_null_mask() {
+    let (_dir, root) = tree(&[
+        (
+            "/usr/lib/kube-rebootd/config.toml",
+            "[health]\npods = false",
+        ),
+        ("/usr/lib/kube-rebootd/config.d/1.toml", "broken"),
+        ("/usr/lib/kube-rebootd/config.d/2.toml", "broken"),
+        ("/run/kube-rebootd/config.d/1.toml", ""),
+        ("/etc/kube-rebootd/config.d/3.toml", ""),
+    ]);
+    let null = |path: &str| symlink("/dev/null", root.path(path)).unwrap();
+    null("/etc/kube-rebootd/config.d/2.toml");
+    null("/etc/kube-rebootd/config.toml");
+    let effective = load(&root, None).unwrap();
+    assert_eq!(effective.config, crate::config::Config::default());
+}
+
+#[test]
+fn checks_are_added_and_replaced_by_name_as_a_whole() {
+    let (_dir, root) = tree(&[
+        (
+            "/etc/kube-rebootd/config.toml",
+            "[[triggers.check]]\nname = \"a\"\npreset = \"zypper\"\nperiod = \"2h\"\n\
+             [[triggers.check]]\nname = \"b\"\npreset = \"needrestart\"\n",
+        ),
+        (
+            "/etc/kube-rebootd/config.d/1.toml",
+            "[[triggers.check]]\nname = \"a\"\npreset = \"needrestart\"\n\
+             [[triggers.check]]\nname = \"c\"\npreset = \"zypper\"\n",
+        ),
+    ]);
+    let checks = load(&root, None).unwrap().config.triggers.checks;
+    let names: Vec<_> = checks.iter().map(|c| &*c.name).collect();
+    assert_eq!(names, ["a", "b", "c"]);
+    assert_eq!(checks[0].command[0], "needrestart");
+    assert_eq!(checks[0].period.as_secs(), 3600);
+}
+
+#[test]
+fn i12_problems_of_all_files_come_at_once() {
+    let (_dir, root) = tree(&[
+        (
+            "/etc/kube-rebootd/config.toml",
+            "[drain]\n\ntimeout = \"30 parsecs\"",
+        ),
+        ("/etc/kube-rebootd/config.d/1.toml", "[drain]\nmod = 1"),
+        ("/etc/kube-rebootd/config.d/2.toml", "= 1"),
+        (
+            "/etc/kube-rebootd/config.d/4.toml",
+            "[drain]\nstall = \"2h\"\ntimeout = \"1h\"",
+        ),
+    ]);
+    fs::create_dir(root.path("/etc/kube-rebootd/config.d/3.toml")).unwrap();
+    let error = load(&root, None).unwrap_err();
+    let found = error
+        .to_string()
+        .replace(&root.path("/").display().to_string(), "/");
+    let heads: Vec<_> = found
+        .lines()
+        .map(|l| l.split(' ').next().unwrap())
+        .collect();
+    assert_eq!(
+        heads,
+        [
+            "/etc/kube-rebootd/config.d/1.toml:2:",
+            "/etc/kube-rebootd/config.d/2.toml:1:",
+            "/etc/kube-rebootd/config.d/3.toml:",
+            "/etc/kube-rebootd/config.d/4.toml:2:",
+        ],
+        "{found}"
+    );
+    fs::remove_file(root.path("/etc/kube-rebootd/config.d/4.toml")).unwrap();
+    let error = load(&root, None).unwrap_err().to_string();
+    assert!(
+        error.contains("config.toml:3: drain.timeout: \"30 parsecs\" is not a duration; write it like \"30m\" or \"1h 30m\""),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_named_file_that_is_missing_is_a_problem() {
+    let (_dir, root) = tree(&[]);
+    let missing = root.path("/x.toml");
+    assert!(load(&root, Some(&missing)).is_err());
+    assert!(check_file(&missing).is_err());
+}

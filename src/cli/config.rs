@@ -1,0 +1,46 @@
+//! `kube-rebootd config show` and `config check`: the same reading as the daemon's (I12).
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use crate::config::{self, ConfigError};
+use crate::root::Root;
+
+use super::exit::{CONFIGURATION, FAILED};
+
+/// Prints the effective values, each with the file it came from; `explicit` is `--config FILE`.
+pub fn show(root: &Root, explicit: Option<&Path>) -> ExitCode {
+    match config::load(root, explicit) {
+        // A reader that left early (`| head`) is no failure worth a panic.
+        Ok(effective) => match std::io::stdout().write_all(effective.text.as_bytes()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::from(FAILED),
+        },
+        Err(error) => refuse(&[error]),
+    }
+}
+
+/// Checks each file alone, or the host's own layers when none is named. Silent when all is well.
+pub fn check(root: &Root, files: &[PathBuf]) -> ExitCode {
+    let errors: Vec<ConfigError> = if files.is_empty() {
+        config::load(root, None).err().into_iter().collect()
+    } else {
+        let checked = files.iter().map(|file| config::check_file(file));
+        checked.filter_map(Result::err).collect()
+    };
+    if errors.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        refuse(&errors)
+    }
+}
+
+fn refuse(errors: &[ConfigError]) -> ExitCode {
+    let mut out = std::io::stderr().lock();
+    for error in errors {
+        // Nobody is left to tell when stderr is gone; the exit code stays.
+        let _ = writeln!(out, "{error}");
+    }
+    ExitCode::from(CONFIGURATION)
+}

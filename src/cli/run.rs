@@ -1,0 +1,76 @@
+//! `kube-rebootd run`: the process around the daemon: log, lock, runtime.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use tracing::error;
+use tracing::level_filters::LevelFilter;
+
+use super::exit;
+use crate::daemon::{self, StartError};
+use crate::host::journal::Journal;
+use crate::host::lock::Lock;
+use crate::host::{Bus, Clock};
+use crate::root::Root;
+
+/// How long the last records may take to reach journald: within the unit's TimeoutStopSec.
+const FLUSH: Duration = Duration::from_secs(3);
+/// A thread that hangs in a dead mount must not keep the process from ending.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// Runs until a stop signal.
+pub fn run(root: Root, config: Option<PathBuf>) -> ExitCode {
+    let journal = match Journal::start(&root, LevelFilter::INFO) {
+        Ok(journal) => journal,
+        Err(err) => {
+            eprintln!("kube-rebootd: cannot log: {err}");
+            return ExitCode::from(exit::FAILED);
+        }
+    };
+    let code = locked(root, config);
+    journal.flush(FLUSH);
+    code
+}
+
+fn locked(root: Root, config: Option<PathBuf>) -> ExitCode {
+    let lock = match Lock::take(&root) {
+        Ok(lock) => lock,
+        Err(err) => {
+            error!("{err}");
+            return ExitCode::from(exit::FAILED);
+        }
+    };
+    let runtime = match tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(err) => {
+            error!("cannot start: {err}");
+            return ExitCode::from(exit::FAILED);
+        }
+    };
+    let code = runtime.block_on(async {
+        match daemon::start(root, config, Bus::system(), Clock::Real).await {
+            Ok(daemon) => match Box::pin(daemon.run()).await {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(err) => {
+                    error!("cannot listen for signals: {err}");
+                    ExitCode::from(exit::FAILED)
+                }
+            },
+            Err(err @ StartError::Config(_)) => {
+                error!("{err}");
+                ExitCode::from(exit::CONFIGURATION)
+            }
+            Err(err) => {
+                error!("{err}");
+                ExitCode::from(exit::FAILED)
+            }
+        }
+    });
+    runtime.shutdown_timeout(LINGER);
+    drop(lock);
+    code
+}

@@ -1,0 +1,195 @@
+//! From nothing to a daemon: lock, configuration, boot, record (I6, I12).
+
+use std::path::{Path, PathBuf};
+
+use tokio::sync::mpsc;
+use tracing::{error, warn};
+
+use super::Daemon;
+use super::act::Pause;
+use super::api::Api;
+use super::gather::Memory;
+use super::report::Report;
+use super::triggers::Triggers;
+use crate::cluster::client::Access;
+use crate::config::{self, Config, ConfigError};
+use crate::facts::{Drained, Facts};
+use crate::host::boot::{self, BootError};
+use crate::host::notify::Notify;
+use crate::host::{Bus, Clock, Store, Stored, check};
+use crate::node::Seen;
+use crate::record::{CodecError, Record};
+use crate::root::Root;
+use crate::slot::TakeAnswer;
+use crate::trigger::Observed;
+
+/// Why the daemon cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Exit code 78: a restart would not mend it.
+    #[error("{0}")]
+    Config(ConfigError),
+    #[error("cannot tell which boot this is: {0}")]
+    Boot(#[from] BootError),
+}
+
+/// Makes a daemon; `config_file` is `--config FILE`.
+pub async fn start(
+    root: Root,
+    config_file: Option<PathBuf>,
+    bus: Bus,
+    clock: Clock,
+) -> Result<Daemon, StartError> {
+    let store = Store::state(&root);
+    let last_valid = Store::last_valid_config(&root);
+    let record = stored(&store, &clock);
+    let config = configured(&root, config_file.as_deref(), &record, &last_valid, &clock)?;
+    let boot = boot::read(&root, &bus).await?;
+    if let Err(err) = check::stop_leftovers(&bus).await {
+        warn!("cannot stop what checks left behind: {err}");
+    }
+    let writable = store.probe().inspect_err(|err| {
+        error!(
+            "cannot write {}: {err}; no slot is taken until it can",
+            store.path().display()
+        );
+    });
+    let (evictions, evicted) = mpsc::unbounded_channel();
+    let facts = Facts {
+        writable: writable.is_ok(),
+        ..nothing_known(boot, record)
+    };
+    Ok(Daemon {
+        api: Api::new(access(&root, &config)),
+        triggers: Triggers::new(&root, &bus, &config),
+        memory: Memory::new(bus.clone(), &config),
+        report: Report::default(),
+        notify: Notify::new(),
+        pause: Pause::default(),
+        root,
+        config,
+        config_file,
+        clock,
+        bus,
+        store,
+        last_valid,
+        facts,
+        evicted,
+        evictions,
+    })
+}
+
+/// The configuration; a bad one is refused, unless a hold is on record: then the last valid one
+/// serves until it ends (I12).
+fn configured(
+    root: &Root,
+    file: Option<&Path>,
+    record: &Record,
+    last_valid: &Store,
+    clock: &Clock,
+) -> Result<Config, StartError> {
+    let bad = match config::load(root, file) {
+        Ok(effective) => {
+            if let Err(err) = last_valid.write(&effective.text) {
+                warn!("cannot keep the configuration beside the state: {err}");
+            }
+            return Ok(effective.config);
+        }
+        Err(bad) => bad,
+    };
+    if record.hold.is_none() {
+        return Err(StartError::Config(bad));
+    }
+    let kept = match last_valid.read(clock.now().wall) {
+        Ok(Stored::Text(text)) => config::parse_effective(&text).ok(),
+        Ok(Stored::Absent | Stored::Damaged { .. }) | Err(_) => None,
+    };
+    match kept {
+        Some(config) => {
+            error!("a slot is held: going on with the last valid configuration, as:\n{bad}");
+            Ok(config)
+        }
+        None => {
+            error!(
+                "a slot is held and no valid configuration is kept: going on with defaults, as:\n{bad}"
+            );
+            Ok(Config::default())
+        }
+    }
+}
+
+/// The record on disk; one that cannot be used is kept aside and reported.
+fn stored(store: &Store, clock: &Clock) -> Record {
+    let wall = clock.now().wall;
+    let text = match store.read(wall) {
+        Ok(Stored::Absent) => return Record::default(),
+        Ok(Stored::Text(text)) => text,
+        Ok(Stored::Damaged { kept_aside, why }) => {
+            error!(
+                "the state file was damaged ({why}); kept as {}",
+                kept_aside.display()
+            );
+            return Record::default();
+        }
+        Err(err) => {
+            error!("cannot read {}: {err}", store.path().display());
+            return Record::default();
+        }
+    };
+    match Record::decode(&text) {
+        Ok(record) => record,
+        Err(why @ (CodecError::Damaged(_) | CodecError::Newer(_))) => {
+            let kept = store.keep_aside(wall);
+            let kept = kept.map_or_else(|err| err.to_string(), |path| path.display().to_string());
+            error!("the state file cannot be used: {why}; kept as {kept}");
+            Record::default()
+        }
+    }
+}
+
+/// What the clients are built from.
+pub(super) fn access(root: &Root, config: &Config) -> Access {
+    Access {
+        root: root.clone(),
+        kubeconfig: config.node.kubeconfig.clone(),
+        context: config.node.context.clone(),
+        node_name: config.node.name.clone(),
+        namespace: config.coordination.namespace.clone(),
+        impersonate: config.coordination.impersonate.clone().unwrap_or_default(),
+        coordinator_kubeconfig: config.coordination.kubeconfig.clone(),
+        prove_node: false,
+    }
+}
+
+/// The facts of a process that has looked at nothing yet.
+fn nothing_known(boot: crate::boot::Boot, record: Record) -> Facts {
+    Facts {
+        started: false,
+        boot,
+        record,
+        writable: true,
+        shutting_down: false,
+        host_read: None,
+        observed: Observed::default(),
+        limited: None,
+        closed: Vec::new(),
+        node: Seen::Unknown,
+        applied: None,
+        leases: std::collections::BTreeMap::new(),
+        absent: std::collections::BTreeMap::new(),
+        listed: Err("the API server was not asked yet".to_owned()),
+        create_refused: None,
+        peers: None,
+        take: TakeAnswer::default(),
+        waiters: None,
+        waiting: None,
+        marks: None,
+        drain: Drained::Starting,
+        last_list: None,
+        ask: None,
+        ask_accepted: None,
+        host_health: Err(vec!["not looked yet".to_owned()]),
+        pod_health: Err(vec!["not looked yet".to_owned()]),
+        verifying: std::time::Duration::ZERO,
+    }
+}
