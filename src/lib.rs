@@ -2,11 +2,14 @@
 
 pub mod boot;
 pub mod cli;
+pub mod cluster;
 pub mod config;
 pub mod decide;
+pub mod drain;
 pub mod facts;
 pub mod gates;
 pub mod health;
+pub mod host;
 pub mod names;
 pub mod node;
 pub mod now;
@@ -14,5 +17,6 @@ pub mod phase;
 pub mod pod;
 pub mod record;
 pub mod root;
+pub mod selector;
 pub mod slot;
 pub mod trigger;
