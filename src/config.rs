@@ -7,10 +7,10 @@
 mod check;
 mod duration;
 mod file;
+mod label;
 mod layers;
 mod preset;
 mod reader;
-mod selector;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,7 +19,10 @@ pub use check::{Effective, parse, parse_effective};
 pub use file::{ConfigError, Problem};
 pub use layers::{check_file, load};
 pub use preset::Preset;
-pub use selector::Selector;
+
+pub use crate::drain::{EmptyDir, Mode as DrainMode, OnTimeout, Unmanaged};
+pub use crate::selector::Selector;
+use label::is_label_value;
 
 /// All settings. `Config::default()` is what a host without any file runs on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -127,46 +130,6 @@ pub struct Drain {
     pub skip: Vec<Selector>,
 }
 
-/// `drain.mode`
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DrainMode {
-    /// Evict unless no other Ready schedulable node exists.
-    Auto,
-    /// Evict always.
-    Always,
-    /// Only cordon.
-    Never,
-}
-
-/// `drain.on_timeout`
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnTimeout {
-    /// Undo and try later.
-    Abort,
-    /// Reboot with the pods that are left.
-    Reboot,
-}
-
-/// `drain.unmanaged`
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unmanaged {
-    /// The kubelet restarts them after the boot.
-    Leave,
-    /// Evict: nothing makes them again.
-    Evict,
-    /// They forbid the reboot.
-    Block,
-}
-
-/// `drain.empty_dir`
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EmptyDir {
-    /// Evict; the volume's data goes with the pod.
-    Evict,
-    /// They forbid the reboot.
-    Block,
-}
-
 /// `[reboot]`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reboot {
@@ -232,14 +195,6 @@ impl std::fmt::Display for Group {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
-}
-
-/// A label value that is not empty: 1 to 63 of `[A-Za-z0-9._-]`, alphanumeric at both ends.
-pub(crate) fn is_label_value(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    let inner = |b: &u8| b.is_ascii_alphanumeric() || b"._-".contains(b);
-    let end = |b: Option<&u8>| b.is_some_and(u8::is_ascii_alphanumeric);
-    bytes.len() <= 63 && end(bytes.first()) && end(bytes.last()) && bytes.iter().all(inner)
 }
 
 const MINUTE: Duration = Duration::from_secs(60);

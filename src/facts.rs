@@ -121,7 +121,6 @@ pub enum Drained {
     },
 }
 
-
 /// The consistent list of pods that ends a drain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LastList {
