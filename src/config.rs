@@ -7,6 +7,7 @@
 mod check;
 mod duration;
 mod file;
+mod label;
 mod layers;
 mod preset;
 mod reader;
@@ -21,8 +22,7 @@ pub use preset::Preset;
 
 pub use crate::drain::{EmptyDir, Mode as DrainMode, OnTimeout, Unmanaged};
 pub use crate::selector::Selector;
-
-use crate::selector::is_label_value;
+use label::is_label_value;
 
 /// All settings. `Config::default()` is what a host without any file runs on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use super::duration::{LONGEST, show as words};
 use super::file::{self, ConfigError, Keys, Problem, Raw, Tables};
+use super::label::{is_dns_part, is_label_key, is_subdomain};
 use super::reader::{Reader, is_absolute, quote, text};
 use super::{
     Config, Coordination, Drain, DrainMode, EmptyDir, Gates, Group, Health, Method, Node,
     OnTimeout, Reboot, Selector, Triggers, Unmanaged,
 };
-use crate::selector::{is_dns_part, is_label_key};
 
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -189,9 +189,13 @@ impl Checking<'_> {
         let empty_dir = [("evict", EmptyDir::Evict), ("block", EmptyDir::Block)];
         let selector = |raw: &Raw| {
             let given = text(raw, "label selectors like \"app=db\"")?;
-            Selector::parse(given)
-                .map_err(|why| format!("{given:?} {why}; write a selector like \"app=db\""))
+            given
+                .parse::<Selector>()
+                .map(|selector| (given.to_owned(), selector))
+                .map_err(|error| error.to_string())
         };
+        // The text is kept for `config show`: a selector does not remember how it was written.
+        let skip = r.list("skip", Vec::new(), selector, |(given, _)| quote(given));
         let mode = r.choice("mode", d.mode, &mode);
         let timeout = r.duration("timeout", d.timeout, (SECOND, LONGEST));
         // Follows a shorter timeout, so that setting only that one stays valid.
@@ -212,7 +216,7 @@ impl Checking<'_> {
             parallelism: usize::try_from(parallelism).unwrap_or(d.parallelism),
             unmanaged: r.choice("unmanaged", d.unmanaged, &unmanaged),
             empty_dir: r.choice("empty_dir", d.empty_dir, &empty_dir),
-            skip: r.list("skip", d.skip, selector, |s| quote(&s.to_string())),
+            skip: skip.into_iter().map(|(_, selector)| selector).collect(),
         }
     }
 
@@ -295,10 +299,6 @@ fn kind(raw: &Raw) -> Result<(), String> {
 
 fn is_dns_label(text: &str) -> bool {
     text.len() <= 63 && is_dns_part(text)
-}
-
-fn is_subdomain(text: &str) -> bool {
-    text.len() <= 253 && text.split('.').all(is_dns_part)
 }
 
 #[cfg(test)]

@@ -254,6 +254,7 @@ fn a_pause_while_draining_keeps_the_cordon_until_resumed() {
 
 fn closed(why: &str) -> kube_rebootd::gates::Closed {
     kube_rebootd::gates::Closed {
+        gate: kube_rebootd::gates::Gate::NodePaused,
         why: why.to_owned(),
         opens: None,
     }

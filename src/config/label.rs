@@ -1,0 +1,33 @@
+//! What Kubernetes allows as a label key, a label value or an object's name (I12).
+
+/// A label value that is not empty: 1 to 63 of `[A-Za-z0-9._-]`, alphanumeric at both ends.
+pub(super) fn is_label_value(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let inner = |b: &u8| b.is_ascii_alphanumeric() || b"._-".contains(b);
+    let end = |b: Option<&u8>| b.is_some_and(u8::is_ascii_alphanumeric);
+    bytes.len() <= 63 && end(bytes.first()) && end(bytes.last()) && bytes.iter().all(inner)
+}
+
+/// `[prefix/]name`: a name like a label value, a prefix like a DNS subdomain
+/// (apimachinery `IsQualifiedName`).
+pub(super) fn is_label_key(text: &str) -> bool {
+    match text.split_once('/') {
+        Some((prefix, name)) => is_subdomain(prefix) && is_label_value(name),
+        None => is_label_value(text),
+    }
+}
+
+/// A DNS subdomain: the name of most objects.
+pub(super) fn is_subdomain(text: &str) -> bool {
+    // Unlike a DNS label, each part of a subdomain has no length limit of its own in Kubernetes.
+    text.len() <= 253 && text.split('.').all(is_dns_part)
+}
+
+/// Lower-case letters, digits and `-`, alphanumeric at both ends.
+pub(super) fn is_dns_part(text: &str) -> bool {
+    let word = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    let bytes = text.as_bytes();
+    bytes.first().copied().is_some_and(word)
+        && bytes.last().copied().is_some_and(word)
+        && bytes.iter().all(|b| word(*b) || *b == b'-')
+}
