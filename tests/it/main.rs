@@ -1,5 +1,8 @@
 //! The integration tests, as one binary: the simulator, the real API server, real hosts.
 
+mod cluster_access;
 mod cluster_lease;
+mod cluster_node;
+mod cluster_pods;
 mod plane;
 mod simulator;
