@@ -93,12 +93,43 @@ async fn i3_a_cordon_of_somebody_else_survives_the_release() {
     )
     .await;
     let before = get(&host).await;
-    assert!(foreign_cordon(&before));
+    assert_eq!(before.cordon_owners, ["kubectl-cordon"]);
     let node = apply(&host, &full(&before)).await;
     assert!(foreign_cordon(&node), "{:?}", node.cordon_owners);
     let node = apply(&host, &empty(&before)).await;
-    assert!(node.unschedulable && foreign_cordon(&node));
+    assert!(node.unschedulable);
+    assert_eq!(node.cordon_owners, ["kubectl-cordon"]);
     assert_eq!(leftovers(&node, &empty(&before), true), None);
+}
+
+#[tokio::test]
+async fn i3_only_the_record_tells_whose_an_untracked_cordon_is() {
+    let host = enter().host().await;
+    admin(
+        &host,
+        "restore",
+        json!({"metadata": {"managedFields": [{}]}}),
+    )
+    .await;
+    // Fields of an object without managedFields are tracked from its first apply on.
+    admin(
+        &host,
+        "kubectl-cordon",
+        json!({"spec": {"unschedulable": true}}),
+    )
+    .await;
+    let before = get(&host).await;
+    assert!(foreign_cordon(&before) && before.cordon_owners.is_empty());
+    apply(&host, &full(&before)).await;
+    let node = apply(&host, &empty(&before)).await;
+    assert_eq!(node.cordon_owners, ["before-first-apply"]);
+    assert!(node.unschedulable);
+    assert_eq!(leftovers(&node, &empty(&before), false), None);
+    let wrong = leftovers(&node, &empty(&before), true);
+    assert!(
+        wrong.is_some_and(|left| left.cordon),
+        "the caller must know"
+    );
 }
 
 #[tokio::test]

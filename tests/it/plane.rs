@@ -159,7 +159,9 @@ impl Plane {
 
 pub(crate) async fn make_node(admin: &Client, name: &str) -> Node {
     let nodes: Api<Node> = Api::all(admin.clone());
-    let node = serde_json::from_value(json!({"metadata": {"name": name}})).expect("a Node");
+    let node = serde_json::from_value(json!({"metadata": {"name": name,
+        "labels": {"kubernetes.io/hostname": name}}}))
+    .expect("a Node");
     nodes
         .create(&kube::api::PostParams::default(), &node)
         .await
