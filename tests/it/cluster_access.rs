@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::flowcontrol::v1::FlowSchema;
 use kube::api::{ListParams, Patch, PatchParams, WatchParams};
 use kube::{Api, Client, ResourceExt};
-use kube_rebootd::cluster::answer::ApiError;
+use kube_rebootd::cluster::answer::{ApiError, call};
 use kube_rebootd::cluster::client::{Access, ConnectError, Connector, whoami};
 use kube_rebootd::cluster::lease::{read, selector};
 use kube_rebootd::cluster::waiting::Heartbeat;
@@ -293,4 +293,22 @@ async fn a_watch_without_rights_says_so_and_goes_on() {
         "{view:?}"
     );
     assert!(view.items.is_none() && view.heard.is_none());
+}
+
+#[tokio::test]
+async fn i7_a_server_that_accepts_and_never_answers_is_no_answer() {
+    enter();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
+        .await
+        .expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let url = format!("http://127.0.0.1:{port}").parse().expect("a URL");
+    let client = Client::try_from(kube::Config::new(url)).expect("a client");
+    let nodes: Api<Node> = Api::all(client);
+    let limit = Duration::from_millis(200);
+    let asked = call("get", limit, nodes.get("n1"));
+    let (error, accepted) = tokio::join!(asked, listener.accept());
+    assert!(accepted.is_ok());
+    let error = error.expect_err("nothing answered");
+    assert!(error.unanswered(), "{error}");
 }

@@ -103,6 +103,34 @@ async fn i3_a_cordon_of_somebody_else_survives_the_release() {
 }
 
 #[tokio::test]
+async fn i3_a_release_leaves_what_nobody_owns_in_the_spec() {
+    let host = enter().host().await;
+    let nodes: Api<Object> = Api::all(host.admin.clone());
+    let taints = async || {
+        let node = nodes.get(&host.name).await.expect("the Node");
+        node.spec.and_then(|spec| spec.taints).unwrap_or_default()
+    };
+    // The server puts not-ready on a new Node, as nobody's field.
+    let there = taints().await;
+    assert!(!there.is_empty());
+    let before = get(&host).await;
+    apply(&host, &full(&before)).await;
+    let without = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": host.name}});
+    let own_api: Api<Object> = Api::all(host.clients.node.clone());
+    let params = PatchParams::apply(names::NODE_MANAGER).force();
+    let refused = own_api
+        .patch(&host.name, &params, &Patch::Apply(without))
+        .await;
+    assert!(
+        refused.is_err(),
+        "an apply without spec works now: simplify the body"
+    );
+    let node = apply(&host, &empty(&before)).await;
+    assert!(!node.unschedulable);
+    assert_eq!(taints().await, there);
+}
+
+#[tokio::test]
 async fn i3_only_the_record_tells_whose_an_untracked_cordon_is() {
     let host = enter().host().await;
     admin(

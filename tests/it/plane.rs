@@ -3,6 +3,7 @@
 //! Every node is an identity of the token file, so that a test shows what a kubelet's credential may
 //! really do. No controllers run: a test plays them.
 
+use std::fmt::Write;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -65,7 +66,10 @@ impl Plane {
         let dir = dir.expect("a directory").keep();
         let mut tokens = "admin,admin,admin,system:masters\n".to_owned();
         for number in 0..NODES {
-            tokens += &format!("n{number},system:node:n{number},n{number},system:nodes\n");
+            let _ = writeln!(
+                tokens,
+                "n{number},system:node:n{number},n{number},system:nodes"
+            );
         }
         fs::write(dir.join("tokens"), tokens).expect("tokens");
         // For service account tokens, which no test uses; the server insists.
