@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 
 pub mod config;
+pub mod nodes;
 pub mod run;
+pub mod unlock;
 
 /// Exit codes: 0 done, 1 failed, 2 usage, 3 not running, 4 denied, 75 not now, 78 configuration.
 pub mod exit {

@@ -26,8 +26,8 @@ pub enum ApiError {
     /// 409 "uid mismatch" or 422 on `metadata.uid`: the object was deleted or replaced.
     #[error("{what}: the object was deleted or replaced: {message}")]
     UidMismatch { what: String, message: String },
-    /// 403 "is not allowed to modify taints" on an apply that holds none: a race with the node
-    /// lifecycle controller (proved); retried like a conflict.
+    /// 403 "is not allowed to modify taints" on an apply that holds none: seen as a race with the node
+    /// lifecycle controller; retried like a conflict. `node` avoids its other, lasting cause.
     #[error("{what}: the node lifecycle controller changed the taints at the same moment")]
     TaintsRace { what: String },
     /// 401 or 403.

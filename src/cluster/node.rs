@@ -67,7 +67,9 @@ impl OwnNode {
     }
 }
 
-/// Only fields that are set: a typed Node would claim an empty spec.
+/// Only fields that are set, and an empty spec: when we own the only field of a spec, an apply without
+/// one takes away the whole spec with all that nobody owns in it (proved: the taint that the server
+/// itself puts on a new Node, which `NodeRestriction` answers with 403 "not allowed to modify taints").
 fn body(name: &str, set: &NodeSet) -> Value {
     let mut metadata = Map::new();
     metadata.insert("name".to_owned(), json!(name));
@@ -81,7 +83,7 @@ fn body(name: &str, set: &NodeSet) -> Value {
             metadata.insert(field.to_owned(), json!(keys));
         }
     }
-    let mut body = json!({"apiVersion": "v1", "kind": "Node", "metadata": metadata});
+    let mut body = json!({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {}});
     if set.unschedulable {
         body["spec"] = json!({"unschedulable": true});
     }
@@ -175,8 +177,7 @@ mod tests {
             uid: "u".to_owned(),
             ..NodeSet::default()
         };
-        let expected =
-            json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "uid": "u"}});
+        let expected = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "uid": "u"}, "spec": {}});
         assert_eq!(body("n1", &set), expected);
         let full = NodeSet {
             uid: "u".to_owned(),

@@ -3,6 +3,7 @@
 //! Every node is an identity of the token file, so that a test shows what a kubelet's credential may
 //! really do. No controllers run: a test plays them.
 
+use std::fmt::Write;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -23,20 +24,22 @@ const BIN: &str = "/var/cache/kube-rebootd-bed/bin-dev";
 /// Identities in the token file.
 const NODES: usize = 200;
 const PORT: u16 = 6443;
+/// Of the state directories; the process id follows.
+const PREFIX: &str = "rebootd-plane-";
 /// Longest wait for anything that should happen soon.
-pub const SOON: Duration = Duration::from_secs(30);
+pub(crate) const SOON: Duration = Duration::from_secs(30);
 
-pub struct Plane {
+pub(crate) struct Plane {
     dir: PathBuf,
     netns: PathBuf,
     next: AtomicUsize,
 }
 
 /// A node with its own credential.
-pub struct Host {
-    pub name: String,
-    pub clients: Clients,
-    pub admin: Client,
+pub(crate) struct Host {
+    pub(crate) name: String,
+    pub(crate) clients: Clients,
+    pub(crate) admin: Client,
 }
 
 static PLANE: OnceLock<Plane> = OnceLock::new();
@@ -48,7 +51,7 @@ fn bin(name: &str) -> PathBuf {
 }
 
 /// The plane, with the calling thread in its network namespace.
-pub fn enter() -> &'static Plane {
+pub(crate) fn enter() -> &'static Plane {
     let plane = PLANE.get_or_init(Plane::start);
     let namespace = File::open(&plane.netns).expect("the namespace");
     nix::sched::setns(namespace, nix::sched::CloneFlags::CLONE_NEWNET).expect("setns (root)");
@@ -57,14 +60,16 @@ pub fn enter() -> &'static Plane {
 
 impl Plane {
     fn start() -> Self {
-        let dir = tempfile::Builder::new()
-            .prefix("plane-")
-            .tempdir()
-            .expect("a directory")
-            .keep();
+        sweep();
+        let prefix = format!("{PREFIX}{}-", std::process::id());
+        let dir = tempfile::Builder::new().prefix(&prefix).tempdir();
+        let dir = dir.expect("a directory").keep();
         let mut tokens = "admin,admin,admin,system:masters\n".to_owned();
         for number in 0..NODES {
-            tokens += &format!("n{number},system:node:n{number},n{number},system:nodes\n");
+            let _ = writeln!(
+                tokens,
+                "n{number},system:node:n{number},n{number},system:nodes"
+            );
         }
         fs::write(dir.join("tokens"), tokens).expect("tokens");
         // For service account tokens, which no test uses; the server insists.
@@ -101,7 +106,7 @@ impl Plane {
         plane
     }
 
-    pub fn write_kubeconfig(&self, token: &str) -> PathBuf {
+    pub(crate) fn write_kubeconfig(&self, token: &str) -> PathBuf {
         let file = self.dir.join(token);
         let text = format!(
             "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters:\n- name: c\n  cluster: {{server: 'https://127.0.0.1:{PORT}', insecure-skip-tls-verify: true}}\ncontexts:\n- name: c\n  context: {{cluster: c, user: u}}\nusers:\n- name: u\n  user: {{token: '{token}'}}\n"
@@ -110,13 +115,13 @@ impl Plane {
         file
     }
 
-    pub async fn admin(&self) -> Client {
+    pub(crate) async fn admin(&self) -> Client {
         admin(&Root::host(), &self.dir.join("admin"))
             .await
             .expect("the admin's client")
     }
 
-    pub fn access(&self, token: &str) -> Access {
+    pub(crate) fn access(&self, token: &str) -> Access {
         Access {
             root: Root::host(),
             kubeconfig: Some(self.write_kubeconfig(token)),
@@ -130,7 +135,7 @@ impl Plane {
     }
 
     /// A new node: its Node object, its heartbeat Lease and both of its clients.
-    pub async fn host(&self) -> Host {
+    pub(crate) async fn host(&self) -> Host {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         assert!(number < NODES, "more NODES are needed");
         let name = format!("n{number}");
@@ -156,9 +161,11 @@ impl Plane {
     }
 }
 
-pub async fn make_node(admin: &Client, name: &str) -> Node {
+pub(crate) async fn make_node(admin: &Client, name: &str) -> Node {
     let nodes: Api<Node> = Api::all(admin.clone());
-    let node = serde_json::from_value(json!({"metadata": {"name": name}})).expect("a Node");
+    let node = serde_json::from_value(json!({"metadata": {"name": name,
+        "labels": {"kubernetes.io/hostname": name}}}))
+    .expect("a Node");
     nodes
         .create(&kube::api::PostParams::default(), &node)
         .await
@@ -166,7 +173,7 @@ pub async fn make_node(admin: &Client, name: &str) -> Node {
 }
 
 /// A slot of `group`, free and open, made as an installation makes it.
-pub async fn make_slot(admin: &Client, name: &str, group: &str) {
+pub(crate) async fn make_slot(admin: &Client, name: &str, group: &str) {
     let leases: Api<Lease> = Api::namespaced(admin.clone(), "kube-rebootd");
     let body = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name,
         "labels": {"kube-rebootd/group": group, "kube-rebootd/protocol": "1"}}});
@@ -181,7 +188,10 @@ pub async fn make_slot(admin: &Client, name: &str, group: &str) {
 }
 
 /// Waits until `look` gives something.
-pub async fn until<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl FnMut() -> F) -> T {
+pub(crate) async fn until<T, F: Future<Output = Option<T>>>(
+    what: &str,
+    mut look: impl FnMut() -> F,
+) -> T {
     let begin = Instant::now();
     loop {
         if let Some(seen) = look().await {
@@ -189,6 +199,24 @@ pub async fn until<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl 
         }
         assert!(begin.elapsed() < SOON, "{what}: not within {SOON:?}");
         tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Removes what earlier runs left: a static is never dropped.
+fn sweep() {
+    let Ok(entries) = fs::read_dir(std::env::temp_dir()) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let owner = name
+            .strip_prefix(PREFIX)
+            .and_then(|rest| rest.split_once('-'));
+        if let Some((pid, _)) = owner
+            && !Path::new("/proc").join(pid).exists()
+        {
+            let _ = fs::remove_dir_all(entry.path());
+        }
     }
 }
 

@@ -1,0 +1,217 @@
+//! `nodes`: the group from any laptop: who holds, who waits, since when. Reads only.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use kube::api::ListParams;
+use kube::{Api, Client, ResourceExt};
+
+use crate::cluster::answer::{ApiError, CALL, call};
+use crate::cluster::lease::Leases;
+use crate::cluster::waiting;
+use crate::names;
+use crate::record::{Record, Stage};
+use crate::slot::Lease;
+
+/// One line of the table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    pub node: String,
+    pub what: What,
+    /// Wall clock of whoever wrote it; for display only (I5).
+    pub since: Option<Timestamp>,
+    /// How far the hold is, by the record on the Node.
+    pub stage: Option<String>,
+}
+
+/// What a node has to do with the group.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum What {
+    Holds(String),
+    /// Its Node carries the label, but the Lease is not its own.
+    Claims(String),
+    Waits,
+}
+
+/// The group as it is now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    pub slots: Vec<Lease>,
+    /// Holders, claims, then waiters, longest-waiting first.
+    pub rows: Vec<Row>,
+}
+
+/// Reads the group through a client that may list Nodes and Leases.
+pub async fn read(client: &Client, namespace: &str, group: &str) -> Result<Group, ApiError> {
+    let leases = Leases::new(client.clone(), namespace, "");
+    let slots = leases.group(group, Duration::ZERO).await?;
+    let nodes: Api<Node> = Api::all(client.clone());
+    let params = ListParams::default().labels(names::SLOT);
+    let labelled = call("list labelled Nodes", CALL, nodes.list_metadata(&params)).await?;
+    let claims: BTreeMap<String, (String, Option<String>)> = labelled
+        .items
+        .iter()
+        .map(|node| {
+            let slot = node.labels().get(names::SLOT).cloned().unwrap_or_default();
+            let stage = node.annotations().get(names::STATE).map(|text| stage(text));
+            (node.name_any(), (slot, stage))
+        })
+        .collect();
+    let mut rows = held(&slots, &claims);
+    for waiter in waiting::list(client, group, "").await? {
+        rows.push(Row {
+            node: waiter.node,
+            what: What::Waits,
+            since: Some(waiter.since).filter(|since| *since != Timestamp::MAX),
+            stage: None,
+        });
+    }
+    Ok(Group { slots, rows })
+}
+
+fn held(slots: &[Lease], claims: &BTreeMap<String, (String, Option<String>)>) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for slot in slots {
+        if let Some(holder) = &slot.holder {
+            rows.push(Row {
+                node: holder.clone(),
+                what: What::Holds(slot.name.clone()),
+                since: slot.acquire_time,
+                stage: claims.get(holder).and_then(|(_, stage)| stage.clone()),
+            });
+        }
+    }
+    for (node, (slot, stage)) in claims {
+        let here = slots.iter().find(|lease| lease.name == *slot);
+        if here.is_some_and(|lease| lease.holder.as_ref() != Some(node)) {
+            rows.push(Row {
+                node: node.clone(),
+                what: What::Claims(slot.clone()),
+                since: None,
+                stage: stage.clone(),
+            });
+        }
+    }
+    rows
+}
+
+/// How far the hold of a record is, in a word.
+fn stage(text: &str) -> String {
+    let word = match Record::decode(text) {
+        Err(_) => "unreadable",
+        Ok(record) => match record.hold.map(|hold| hold.stage) {
+            None => "kept",
+            Some(Stage::Taking | Stage::Claiming) => "claiming",
+            Some(Stage::Draining) => "draining",
+            Some(Stage::Rebooting) => "rebooting",
+            Some(Stage::Uncordoned) => "verifying",
+            Some(Stage::Releasing) => "releasing",
+            Some(Stage::Undoing(_)) => "undoing",
+        },
+    };
+    word.to_owned()
+}
+
+/// The group for people; `now` gives the ages.
+pub fn table(group: &Group, now: Timestamp) -> String {
+    let mut lines = vec![["NODE", "SLOT", "SINCE", "STAGE"].map(str::to_owned)];
+    for row in &group.rows {
+        let what = match &row.what {
+            What::Holds(slot) => format!("holds {slot}"),
+            What::Claims(slot) => format!("claims {slot}, which is not its own"),
+            What::Waits => "waits".to_owned(),
+        };
+        let since = row.since.map_or_else(|| "-".to_owned(), |t| age(now, t));
+        let stage = row.stage.clone().unwrap_or_else(|| "-".to_owned());
+        lines.push([row.node.clone(), what, since, stage]);
+    }
+    let mut text = String::new();
+    // Writing to a String does not fail.
+    for slot in &group.slots {
+        let state = match (&slot.paused, &slot.holder) {
+            (Some(why), _) => format!("paused: {why}"),
+            (None, Some(holder)) => format!("held by {holder}"),
+            (None, None) => "free".to_owned(),
+        };
+        let unusable = slot
+            .unusable()
+            .map_or_else(String::new, |why| format!(" (no slot: {why})"));
+        let _ = writeln!(text, "slot {}: {state}{unusable}", slot.name);
+    }
+    if group.slots.is_empty() {
+        text.push_str("no slots: no Lease of this group exists\n");
+    }
+    if group.rows.is_empty() {
+        text.push_str("no node holds or waits\n");
+        return text;
+    }
+    let width = |column: usize| lines.iter().map(|l| l[column].len()).max().unwrap_or(0);
+    let widths = [width(0), width(1), width(2)];
+    for [node, what, since, stage] in &lines {
+        let [a, b, c] = widths;
+        let _ = writeln!(text, "{node:a$}  {what:b$}  {since:c$}  {stage}");
+    }
+    text
+}
+
+/// The largest whole unit of the time since `then`; clocks may disagree, so never less than 0.
+fn age(now: Timestamp, then: Timestamp) -> String {
+    let seconds = now.as_second().saturating_sub(then.as_second()).max(0);
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..7_200 => format!("{}m", seconds / 60),
+        7_200..172_800 => format!("{}h", seconds / 3_600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holders_claims_and_waiters_are_told_apart() {
+        let now: Timestamp = "2026-11-21T12:00:00Z".parse().expect("a time");
+        let lease = |name: &str, holder: Option<&str>| Lease {
+            name: name.to_owned(),
+            uid: String::new(),
+            resource_version: String::new(),
+            group: "default".to_owned(),
+            holder: holder.map(str::to_owned),
+            acquire_time: "2026-11-21T11:55:00Z".parse().ok(),
+            paused: None,
+            protocol: 1,
+            control_plane: false,
+            next: Vec::new(),
+            freed: None,
+            read: None,
+        };
+        let slots = vec![lease("default", Some("n1")), lease("default-2", None)];
+        let claims = BTreeMap::from([
+            (
+                "n1".to_owned(),
+                ("default".to_owned(), Some("draining".to_owned())),
+            ),
+            ("n3".to_owned(), ("default".to_owned(), None)),
+            ("n4".to_owned(), ("other-group".to_owned(), None)),
+        ]);
+        let rows = held(&slots, &claims);
+        let text = table(&Group { slots, rows }, now);
+        assert_eq!(
+            text,
+            "slot default: held by n1\n\
+             slot default-2: free\n\
+             NODE  SLOT                                  SINCE  STAGE\n\
+             n1    holds default                         5m     draining\n\
+             n3    claims default, which is not its own  -      -\n"
+        );
+    }
+
+    #[test]
+    fn a_record_that_cannot_be_read_says_so() {
+        assert_eq!(stage("{"), "unreadable");
+    }
+}

@@ -1,0 +1,255 @@
+//! The own Node on a real API server: cordon, label and release beside others' writes (I3, I11).
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node as Object;
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use kube_rebootd::cluster::answer::ApiError;
+use kube_rebootd::cluster::node::OwnNode;
+use kube_rebootd::names;
+use kube_rebootd::node::{Leftovers, Node, NodeSet, foreign_cordon, leftovers};
+use kube_rebootd::slot::Keys;
+use serde_json::{Value, json};
+
+use crate::plane::{Host, enter, make_node};
+
+const AT: Duration = Duration::from_secs(1);
+
+fn own(host: &Host) -> OwnNode {
+    OwnNode::new(host.clients.node.clone(), &host.name)
+}
+
+async fn get(host: &Host) -> Node {
+    own(host).get(AT).await.expect("read").expect("there")
+}
+
+/// Everything of a hold.
+fn full(node: &Node) -> NodeSet {
+    NodeSet {
+        uid: node.uid.clone(),
+        resource_version: String::new(),
+        unschedulable: true,
+        labels: Keys::from([(names::SLOT.to_owned(), "default".to_owned())]),
+        annotations: Keys::from([(names::STATE.to_owned(), "{}".to_owned())]),
+    }
+}
+
+/// Nothing of a hold.
+fn empty(node: &Node) -> NodeSet {
+    NodeSet {
+        uid: node.uid.clone(),
+        ..NodeSet::default()
+    }
+}
+
+async fn apply(host: &Host, set: &NodeSet) -> Node {
+    own(host).apply(set, AT).await.expect("applied")
+}
+
+async fn admin(host: &Host, manager: &str, body: Value) {
+    let nodes: Api<Object> = Api::all(host.admin.clone());
+    let params = PatchParams {
+        field_manager: Some(manager.to_owned()),
+        ..PatchParams::default()
+    };
+    nodes
+        .patch(&host.name, &params, &Patch::Merge(body))
+        .await
+        .expect("patched");
+}
+
+#[tokio::test]
+async fn i3_all_of_ours_comes_and_goes_with_the_set() {
+    let host = enter().host().await;
+    let before = get(&host).await;
+    let node = apply(&host, &full(&before)).await;
+    assert!(node.unschedulable && !foreign_cordon(&node));
+    assert_eq!(node.cordon_owners, [names::NODE_MANAGER]);
+    assert_eq!(
+        node.labels.get(names::SLOT).map(String::as_str),
+        Some("default")
+    );
+    // A partial set drops what it does not name.
+    let part = NodeSet {
+        unschedulable: false,
+        annotations: Keys::new(),
+        ..full(&before)
+    };
+    let node = apply(&host, &part).await;
+    assert!(!node.unschedulable && !node.annotations.contains_key(names::STATE));
+    assert!(node.labels.contains_key(names::SLOT));
+    let node = apply(&host, &empty(&before)).await;
+    assert!(!node.labels.contains_key(names::SLOT));
+}
+
+#[tokio::test]
+async fn i3_a_cordon_of_somebody_else_survives_the_release() {
+    let host = enter().host().await;
+    admin(
+        &host,
+        "kubectl-cordon",
+        json!({"spec": {"unschedulable": true}}),
+    )
+    .await;
+    let before = get(&host).await;
+    assert_eq!(before.cordon_owners, ["kubectl-cordon"]);
+    let node = apply(&host, &full(&before)).await;
+    assert!(foreign_cordon(&node), "{:?}", node.cordon_owners);
+    let node = apply(&host, &empty(&before)).await;
+    assert!(node.unschedulable);
+    assert_eq!(node.cordon_owners, ["kubectl-cordon"]);
+    assert_eq!(leftovers(&node, &empty(&before), true), None);
+}
+
+#[tokio::test]
+async fn i3_a_release_leaves_what_nobody_owns_in_the_spec() {
+    let host = enter().host().await;
+    let nodes: Api<Object> = Api::all(host.admin.clone());
+    let taints = async || {
+        let node = nodes.get(&host.name).await.expect("the Node");
+        node.spec.and_then(|spec| spec.taints).unwrap_or_default()
+    };
+    // The server puts not-ready on a new Node, as nobody's field.
+    let there = taints().await;
+    assert!(!there.is_empty());
+    let before = get(&host).await;
+    apply(&host, &full(&before)).await;
+    let without = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": host.name}});
+    let own_api: Api<Object> = Api::all(host.clients.node.clone());
+    let params = PatchParams::apply(names::NODE_MANAGER).force();
+    let refused = own_api
+        .patch(&host.name, &params, &Patch::Apply(without))
+        .await;
+    assert!(
+        refused.is_err(),
+        "an apply without spec works now: simplify the body"
+    );
+    let node = apply(&host, &empty(&before)).await;
+    assert!(!node.unschedulable);
+    assert_eq!(taints().await, there);
+}
+
+#[tokio::test]
+async fn i3_only_the_record_tells_whose_an_untracked_cordon_is() {
+    let host = enter().host().await;
+    admin(
+        &host,
+        "restore",
+        json!({"metadata": {"managedFields": [{}]}}),
+    )
+    .await;
+    // Fields of an object without managedFields are tracked from its first apply on.
+    admin(
+        &host,
+        "kubectl-cordon",
+        json!({"spec": {"unschedulable": true}}),
+    )
+    .await;
+    let before = get(&host).await;
+    assert!(foreign_cordon(&before) && before.cordon_owners.is_empty());
+    apply(&host, &full(&before)).await;
+    let node = apply(&host, &empty(&before)).await;
+    assert_eq!(node.cordon_owners, ["before-first-apply"]);
+    assert!(node.unschedulable);
+    assert_eq!(leftovers(&node, &empty(&before), false), None);
+    let wrong = leftovers(&node, &empty(&before), true);
+    assert!(
+        wrong.is_some_and(|left| left.cordon),
+        "the caller must know"
+    );
+}
+
+#[tokio::test]
+async fn i3_what_others_own_with_another_value_is_forced() {
+    let host = enter().host().await;
+    let body = json!({"metadata": {"labels": {(names::SLOT): "theirs"}}, "spec": {"unschedulable": false}});
+    let nodes: Api<Object> = Api::all(host.admin.clone());
+    let mut dump = body.clone();
+    dump["apiVersion"] = json!("v1");
+    dump["kind"] = json!("Node");
+    let params = PatchParams::apply("argocd");
+    nodes
+        .patch(&host.name, &params, &Patch::Apply(dump))
+        .await
+        .expect("applied");
+    let before = get(&host).await;
+    let node = apply(&host, &full(&before)).await;
+    assert!(node.unschedulable);
+    assert_eq!(
+        node.labels.get(names::SLOT).map(String::as_str),
+        Some("default")
+    );
+}
+
+#[tokio::test]
+async fn i3_wiped_managed_fields_leave_a_cordon_and_mend_removes_it() {
+    let host = enter().host().await;
+    let before = get(&host).await;
+    apply(&host, &full(&before)).await;
+    admin(
+        &host,
+        "restore",
+        json!({"metadata": {"managedFields": [{}]}}),
+    )
+    .await;
+    let node = apply(&host, &empty(&before)).await;
+    assert!(node.unschedulable && node.labels.contains_key(names::SLOT));
+    let left = leftovers(&node, &empty(&before), true).expect("something is left");
+    assert!(left.cordon, "{:?}", node.cordon_owners);
+    let node = own(&host).mend(&left, AT).await.expect("mended");
+    assert!(!node.unschedulable && !node.labels.contains_key(names::SLOT));
+    assert!(!node.annotations.contains_key(names::STATE));
+}
+
+#[tokio::test]
+async fn i3_an_old_version_overwrites_nobodys_uncordon() {
+    let host = enter().host().await;
+    let before = get(&host).await;
+    let cordoned = apply(&host, &full(&before)).await;
+    admin(
+        &host,
+        "kubectl-uncordon",
+        json!({"spec": {"unschedulable": false}}),
+    )
+    .await;
+    let set = NodeSet {
+        resource_version: cordoned.resource_version.clone(),
+        ..full(&before)
+    };
+    let error = own(&host).apply(&set, AT).await.expect_err("stale");
+    assert!(matches!(error, ApiError::Conflict { .. }), "{error:?}");
+    let left = Leftovers {
+        uid: cordoned.uid,
+        resource_version: cordoned.resource_version,
+        cordon: true,
+        ..Leftovers::default()
+    };
+    let error = own(&host).mend(&left, AT).await.expect_err("stale");
+    assert!(matches!(error, ApiError::Conflict { .. }), "{error:?}");
+    assert!(!get(&host).await.unschedulable);
+}
+
+#[tokio::test]
+async fn i6_a_deleted_or_replaced_node_is_not_brought_back() {
+    let host = enter().host().await;
+    let before = get(&host).await;
+    let nodes: Api<Object> = Api::all(host.admin.clone());
+    nodes
+        .delete(&host.name, &DeleteParams::default())
+        .await
+        .expect("deleted");
+    let deleted = own(&host).apply(&full(&before), AT).await;
+    assert!(
+        matches!(deleted, Err(ApiError::UidMismatch { .. })),
+        "{deleted:?}"
+    );
+    assert_eq!(own(&host).get(AT).await, Ok(None));
+    make_node(&host.admin, &host.name).await;
+    let replaced = own(&host).apply(&full(&before), AT).await;
+    assert!(
+        matches!(replaced, Err(ApiError::UidMismatch { .. })),
+        "{replaced:?}"
+    );
+    assert!(!get(&host).await.unschedulable);
+}

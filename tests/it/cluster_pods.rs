@@ -1,0 +1,120 @@
+//! Evictions on a real API server (I9): what the answers mean and that the precondition arrives.
+
+use k8s_openapi::api::core::v1::Pod as Object;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::Api;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube_rebootd::cluster::pods::OwnPods;
+use kube_rebootd::drain::PodRef;
+use kube_rebootd::pod::EvictAnswer;
+use serde_json::json;
+
+use crate::plane::{Host, enter, until};
+
+/// A running pod of the node with the label `app: <name>`.
+async fn pod(host: &Host, name: &str) -> PodRef {
+    let pods: Api<Object> = Api::namespaced(host.admin.clone(), "default");
+    let body = json!({"metadata": {"name": name, "labels": {"app": name}},
+        "spec": {"nodeName": host.name, "containers": [{"name": "c", "image": "i"}]}});
+    let object = serde_json::from_value(body).expect("a Pod");
+    let object = pods
+        .create(&PostParams::default(), &object)
+        .await
+        .expect("a Pod");
+    let running = json!({"status": {"phase": "Running",
+        "conditions": [{"type": "Ready", "status": "True"}]}});
+    pods.patch_status(name, &PatchParams::default(), &Patch::Merge(running))
+        .await
+        .expect("running");
+    PodRef {
+        namespace: "default".to_owned(),
+        name: name.to_owned(),
+        uid: object.metadata.uid.expect("a UID"),
+    }
+}
+
+/// A budget over `app: <pod>` that its controller has just found to allow nothing.
+async fn budget(host: &Host, name: &str, pod: &str) {
+    let budgets: Api<PodDisruptionBudget> = Api::namespaced(host.admin.clone(), "default");
+    let body = json!({"metadata": {"name": name},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": pod}}}});
+    let object = serde_json::from_value(body).expect("a budget");
+    budgets
+        .create(&PostParams::default(), &object)
+        .await
+        .expect("a budget");
+    let full = json!({"status": {"observedGeneration": 1, "disruptionsAllowed": 0,
+        "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1}});
+    budgets
+        .patch_status(name, &PatchParams::default(), &Patch::Merge(full))
+        .await
+        .expect("exhausted");
+}
+
+/// Evicts until the server's admission cache knows the pod and the answer is another.
+async fn evict(host: &Host, pod: &PodRef) -> EvictAnswer {
+    let own = OwnPods::new(host.clients.node.clone(), &host.name);
+    let api: Api<Object> = Api::namespaced(host.clients.node.clone(), "default");
+    until("the pod in the server's cache", || async {
+        api.get(&pod.name).await.ok()
+    })
+    .await;
+    own.evict(pod).await
+}
+
+#[tokio::test]
+async fn i9_the_uid_is_a_precondition() {
+    let host = enter().host().await;
+    let right = pod(&host, "uid").await;
+    let wrong = PodRef {
+        uid: "00000000-0000-0000-0000-000000000000".to_owned(),
+        ..right.clone()
+    };
+    assert_eq!(evict(&host, &wrong).await, EvictAnswer::LookAgain);
+    let own = OwnPods::new(host.clients.node.clone(), &host.name);
+    let there = own.list().await.expect("a list");
+    assert_eq!(there.len(), 1);
+    assert!(!there[0].terminating && there[0].ready);
+    assert_eq!(evict(&host, &right).await, EvictAnswer::Accepted);
+    let gone = own.list().await.expect("a list");
+    assert!(gone.iter().all(|pod| pod.terminating), "{gone:?}");
+}
+
+#[tokio::test]
+async fn i9_budgets_answer_by_name() {
+    let host = enter().host().await;
+    let one = pod(&host, "one").await;
+    budget(&host, "first", "one").await;
+    let answer = until("the budget", || async {
+        match evict(&host, &one).await {
+            EvictAnswer::Budget(why) => Some(why),
+            EvictAnswer::Busy { .. } => None,
+            other => panic!("{other:?}"),
+        }
+    })
+    .await;
+    assert!(answer.contains("first"), "{answer}");
+    budget(&host, "second", "one").await;
+    until("two budgets", || async {
+        match evict(&host, &one).await {
+            EvictAnswer::TwoBudgets(why) => Some(why),
+            EvictAnswer::Budget(_) | EvictAnswer::Busy { .. } => None,
+            other => panic!("{other:?}"),
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn i9_a_pod_of_another_node_or_none_is_looked_at_again() {
+    let plane = enter();
+    let (one, two) = (plane.host().await, plane.host().await);
+    let theirs = pod(&two, "theirs").await;
+    let own = OwnPods::new(one.clients.node.clone(), &one.name);
+    assert_eq!(own.evict(&theirs).await, EvictAnswer::LookAgain);
+    let none = PodRef {
+        name: "none".to_owned(),
+        ..theirs
+    };
+    assert_eq!(own.evict(&none).await, EvictAnswer::LookAgain);
+}
