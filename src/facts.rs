@@ -8,6 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::boot::Boot;
+use crate::drain::PodRef;
 use crate::gates::Closed;
 use crate::health::Marks;
 use crate::node::{Leftovers, NodeSet, Seen};
@@ -120,14 +121,6 @@ pub enum Drained {
     },
 }
 
-/// A pod to evict.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PodRef {
-    pub namespace: String,
-    pub name: String,
-    /// Precondition of the eviction (I9).
-    pub uid: String,
-}
 
 /// The consistent list of pods that ends a drain.
 #[derive(Debug, Clone, PartialEq, Eq)]

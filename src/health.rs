@@ -1,11 +1,250 @@
-//! stub
+//! Whether the host and its pods are healthy after the boot (DESIGN.md 9).
+//!
+//! Keeps I4 (a slot is given up only when healthy) and I8 (what is not known is not healthy). A Ready
+//! from before the boot is no evidence (proved): values are compared, never clocks (I5).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
-pub struct Marks {
-    pub daemon_sets: Vec<String>,
+
+use crate::boot::Boot;
+use crate::node::{Node, Seen};
+use crate::pod::{Container, Pod};
+
+#[cfg(test)]
+mod tests;
+
+/// Containers on record at most: the record is a Node annotation too (256 KiB for all of them), and
+/// one takes some 120 bytes.
+const CONTAINERS_MAX: usize = 512;
+/// Of a container ID this many characters at its end are kept: enough to tell any two apart.
+const ID_KEPT: usize = 16;
+
+/// `[health]` of the configuration, as far as it is judged here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    /// systemd's SystemState `degraded` counts as up.
+    pub allow_degraded: bool,
+    /// boot-complete.target must be active.
+    pub boot_complete: bool,
+    /// How long Ready must have lasted, as observed by this process.
+    pub ready_for: Duration,
 }
+
+/// What ran here before the reboot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+pub struct Marks {
+    /// UIDs of DaemonSets whose pod here was ready.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub daemon_sets: Vec<String>,
+    /// `namespace/name` of mirror pods that were ready.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mirrors: Vec<String>,
+    /// Containers of those kinds of pods, ready or not, by pod UID; IDs are shortened.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub containers: BTreeMap<String, Vec<Container>>,
+}
+
 impl Marks {
-    pub fn with_containers_of(self, _o: &Marks) -> Marks {
+    /// Marks what is here now. What is over the bound is not marked, and so not waited for.
+    pub fn take(pods: &[Pod]) -> Self {
+        let mut kept: Vec<_> = (pods.iter())
+            .filter(|pod| pod.mirror || pod.daemon_set().is_some())
+            .collect();
+        kept.sort_by_key(|pod| (!pod.ready, pod.path()));
+        let (mut daemon_sets, mut mirrors) = (BTreeSet::new(), BTreeSet::new());
+        let mut containers = BTreeMap::new();
+        let mut room = CONTAINERS_MAX;
+        for pod in kept {
+            let Some(left) = room.checked_sub(pod.containers.len()) else {
+                continue;
+            };
+            room = left;
+            containers.insert(pod.uid.clone(), pod.containers.iter().map(short).collect());
+            if !pod.ready {
+                continue;
+            }
+            if pod.mirror {
+                mirrors.insert(pod.path());
+            } else if let Some(owner) = pod.daemon_set() {
+                daemon_sets.insert(owner.uid.clone());
+            }
+        }
+        Self {
+            daemon_sets: daemon_sets.into_iter().collect(),
+            mirrors: mirrors.into_iter().collect(),
+            containers,
+        }
+    }
+
+    /// What was ready stays as it was before the cordon; the containers are those of the later list,
+    /// as a container may have restarted while the node was drained.
+    #[must_use]
+    pub fn with_containers_of(mut self, later: &Self) -> Self {
+        self.containers.extend(later.containers.clone());
         self
+    }
+
+    /// Ready by evidence of this boot: every container runs, and each has started anew since the mark.
+    fn back(&self, pod: &Pod) -> bool {
+        let before = self.containers.get(&pod.uid);
+        let anew = |now: &Container| {
+            let same = |then: &Container| *then == short(now);
+            now.started.is_some() && !before.is_some_and(|before| before.iter().any(same))
+        };
+        let running = !pod.containers.is_empty() && pod.containers.iter().all(anew);
+        pod.ready && !pod.terminating && running
+    }
+}
+
+/// With the end of the ID only.
+fn short(container: &Container) -> Container {
+    let from = container.id.char_indices().rev().nth(ID_KEPT - 1);
+    let id = from.map_or(container.id.as_str(), |(at, _)| &container.id[at..]);
+    Container {
+        id: id.to_owned(),
+        ..container.clone()
+    }
+}
+
+/// The kubelet's signs of life, collected by this process in this boot.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pulse {
+    renewed: Option<Timestamp>,
+    heartbeat: Option<Timestamp>,
+    /// One of the two changed between two reads.
+    beat: bool,
+    /// nodeInfo.bootID of the last Node seen.
+    boot_id: String,
+    ready_since: Option<Duration>,
+}
+
+impl Pulse {
+    /// A read of renewTime of the own kube-node-lease Lease.
+    pub fn renewed(&mut self, renewed: Option<Timestamp>) {
+        self.beat |= changed(&mut self.renewed, renewed);
+    }
+
+    /// A view of the own Node at boot time `now`. Only consistent reads count for the heartbeat: a
+    /// lagging watch may deliver two old ones.
+    pub fn node(&mut self, node: &Seen, now: Duration) {
+        let Seen::Present(node) = node else {
+            self.ready_since = None;
+            return;
+        };
+        if node.read.is_some() {
+            self.beat |= changed(&mut self.heartbeat, node.heartbeat);
+        }
+        self.boot_id.clone_from(&node.boot_id);
+        self.ready_since = self.ready_since.or(Some(now)).filter(|_| node.ready);
+    }
+}
+
+fn changed(known: &mut Option<Timestamp>, read: Option<Timestamp>) -> bool {
+    let Some(read) = read else { return false };
+    known.replace(read).is_some_and(|known| known != read)
+}
+
+/// The kubelet is alive in this boot; `before` is the boot of the hold.
+pub fn kubelet_alive(pulse: &Pulse, boot: &Boot, before: &Boot) -> bool {
+    let this_boot = !boot.id.is_empty() && pulse.boot_id == boot.id && before.id != boot.id;
+    this_boot || pulse.beat
+}
+
+/// The host, as far as step (a) looks at it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostSeen {
+    pub boot: Boot,
+    /// The boot of the hold.
+    pub before: Boot,
+    /// systemd's SystemState, when it answered.
+    pub system_state: Option<String>,
+    /// boot-complete.target is active, when systemd answered.
+    pub boot_complete: Option<bool>,
+}
+
+/// Step (a), before the uncordon; or what is missing, in words. `pods`: none before their first list.
+pub fn host_healthy(
+    host: &HostSeen,
+    pulse: &Pulse,
+    node: &Seen,
+    marks: &Marks,
+    pods: Option<&[Pod]>,
+    policy: &Policy,
+    now: Duration,
+) -> Result<(), Vec<String>> {
+    let mut missing = Vec::new();
+    if host.boot == host.before {
+        missing.push("the host has not rebooted".to_owned());
+    }
+    match host.system_state.as_deref() {
+        Some("running") => {}
+        Some("degraded") if policy.allow_degraded => {}
+        Some(state) => missing.push(format!("systemd is {state}")),
+        None => missing.push("systemd does not say its state".to_owned()),
+    }
+    if policy.boot_complete && host.boot_complete != Some(true) {
+        missing.push("boot-complete.target is not active".to_owned());
+    }
+    if !kubelet_alive(pulse, &host.boot, &host.before) {
+        missing.push("no sign of the kubelet in this boot".to_owned());
+    }
+    missing.extend(not_ready(pulse, node, policy.ready_for, now));
+    match pods {
+        None => missing.push("the pods of this node are not listed yet".to_owned()),
+        Some(pods) => missing.extend(mirrors_missing(marks, pods)),
+    }
+    if missing.is_empty() {
+        Ok(())
+    } else {
+        Err(missing)
+    }
+}
+
+fn not_ready(pulse: &Pulse, node: &Seen, ready_for: Duration, now: Duration) -> Option<String> {
+    let ready = |node: &Node| node.ready;
+    match node {
+        Seen::Unknown => Some("the Node is not read yet".to_owned()),
+        Seen::Absent => Some("the Node does not exist".to_owned()),
+        Seen::Present(node) if !ready(node) => Some("the Node is not Ready".to_owned()),
+        Seen::Present(_) => {
+            let lasted = |since| now.saturating_sub(since) >= ready_for;
+            (!pulse.ready_since.is_some_and(lasted))
+                .then(|| format!("the Node is not Ready for health.ready_for of {ready_for:?} yet"))
+        }
+    }
+}
+
+fn mirrors_missing(marks: &Marks, pods: &[Pod]) -> Vec<String> {
+    (pods.iter())
+        .filter(|pod| pod.mirror && marks.mirrors.contains(&pod.path()) && !marks.back(pod))
+        .map(|pod| format!("static pod {} is not ready", pod.path()))
+        .collect()
+}
+
+/// Step (b), after the uncordon: each marked DaemonSet that still has a pod here has a ready one.
+pub fn pods_healthy(marks: &Marks, pods: &[Pod]) -> Result<(), Vec<String>> {
+    // DaemonSet -> its ready pod, or one that is not.
+    let mut found: BTreeMap<&str, Result<(), &Pod>> = BTreeMap::new();
+    for pod in pods.iter().filter(|pod| !pod.mirror) {
+        let Some(owner) = pod.daemon_set() else {
+            continue;
+        };
+        let state = found.entry(&owner.uid).or_insert(Err(pod));
+        if marks.back(pod) {
+            *state = Ok(());
+        }
+    }
+    let missing: Vec<_> = (marks.daemon_sets.iter())
+        .filter_map(|uid| found.get(uid.as_str()).copied()?.err())
+        .map(|pod| format!("DaemonSet pod {} is not ready", pod.path()))
+        .collect();
+    if missing.is_empty() {
+        Ok(())
+    } else {
+        Err(missing)
     }
 }

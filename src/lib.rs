@@ -1,10 +1,13 @@
 //! kube-rebootd as a library, for its own binary and tests; ARCHITECTURE.md is the map.
 
 pub mod boot;
+pub mod cluster;
 pub mod decide;
+pub mod drain;
 pub mod facts;
 pub mod gates;
 pub mod health;
+pub mod host;
 pub mod names;
 pub mod node;
 pub mod now;
@@ -12,5 +15,6 @@ pub mod phase;
 pub mod pod;
 pub mod record;
 pub mod root;
+pub mod selector;
 pub mod slot;
 pub mod trigger;

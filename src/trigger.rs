@@ -1,87 +1,42 @@
-//! stub
-use crate::boot::Boot;
-use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+//! From what the triggers say to the request, and what a reboot settled.
+//!
+//! Keeps I8 (unknown neither adds nor removes a reason) and I10 (a reason that outlived its reboot asks
+//! for no second one; `max_per_day`).
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reason {
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::boot::Boot;
+use crate::now::Now;
+
+#[cfg(test)]
+mod tests;
+
+/// A reason that is there again this soon after the proof was not cleared by the reboot (I10): jobs
+/// that write the sentinel at boot run within minutes.
+const AGAIN: Duration = Duration::from_mins(15);
+/// What `reboot.max_per_day` counts in, on the host's wall clock.
+const DAY: SignedDuration = SignedDuration::from_hours(24);
+
+/// `by` of a request that the Node annotation `kube-rebootd/reboot` made.
+pub const BY_ANNOTATION: &str = "node annotation";
+/// `by` of a request that a person made with `kube-rebootd reboot`: the only one not automatic.
+pub const BY_PERSON: &str = "kube-rebootd reboot";
+
+/// What one configured trigger says now. Every configured trigger has one, [`Verdict::Unknown`] until
+/// it was first read: a trigger without a finding is no longer configured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// For example "sentinel /run/reboot-required" or "check dnf".
     pub trigger: String,
-    pub pkgs: BTreeSet<String>,
-    pub words: String,
-    pub since: Timestamp,
-    pub since_boot: Duration,
+    pub verdict: Verdict,
+    /// How long it must say so before it counts; a gate.
+    pub settle: Duration,
 }
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Latched {
-    pub by: String,
-    pub reason: String,
-    pub at: Timestamp,
-}
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Request {
-    pub since: Timestamp,
-    pub reasons: Vec<Reason>,
-    pub latched: Vec<Latched>,
-}
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SettledReason {
-    pub pkgs: BTreeSet<String>,
-    pub gone: bool,
-}
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Settled {
-    pub boot: Boot,
-    pub proved_boot: Duration,
-    pub reasons: BTreeMap<String, SettledReason>,
-}
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Past {
-    pub at: Timestamp,
-    pub automatic: bool,
-    pub reasons: Vec<String>,
-}
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Observed {
-    pub request: Option<Request>,
-    pub settled: Option<Settled>,
-    pub uncleared: Vec<Reason>,
-}
-impl Past {
-    pub fn of(r: Option<&Request>, at: Timestamp) -> Self {
-        Self {
-            at,
-            automatic: true,
-            reasons: r
-                .map(|r| r.reasons.iter().map(|r| r.trigger.clone()).collect())
-                .unwrap_or_default(),
-        }
-    }
-}
-impl Settled {
-    pub fn of(r: Option<&Request>, boot: &Boot, proved: Duration) -> Self {
-        Self {
-            boot: boot.clone(),
-            proved_boot: proved,
-            reasons: r
-                .map(|r| {
-                    r.reasons
-                        .iter()
-                        .map(|x| {
-                            (
-                                x.trigger.clone(),
-                                SettledReason {
-                                    pkgs: x.pkgs.clone(),
-                                    gone: false,
-                                },
-                            )
-                        })
-                        .collect()
-                })
-                .unwrap_or_default(),
-        }
-    }
-}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     Reboot {
@@ -93,93 +48,239 @@ pub enum Verdict {
         why: String,
     },
 }
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
+
+/// One trigger's part of the request. It is the same reason while trigger and `pkgs` are; `words` are
+/// for people only.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reason {
     pub trigger: String,
-    pub verdict: Verdict,
-    pub settle: Duration,
+    pub pkgs: BTreeSet<String>,
+    pub words: String,
+    pub since: Timestamp,
+    /// On the boot clock of this boot, never ahead of it.
+    pub since_boot: Duration,
 }
+
+/// A wish that only a reboot or `cancel` ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Latched {
+    pub by: String,
+    pub reason: String,
+    pub at: Timestamp,
+}
+
+/// Why a reboot is wanted; never without a reason or a latched wish.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    pub since: Timestamp,
+    pub reasons: Vec<Reason>,
+    pub latched: Vec<Latched>,
+}
+
+impl Request {
+    /// No person asked for it.
+    pub fn automatic(&self) -> bool {
+        self.latched.iter().all(|wish| wish.by != BY_PERSON)
+    }
+}
+
+/// What the last proved reboot settled, by trigger.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settled {
+    pub boot: Boot,
+    /// When that boot was proved healthy, on its boot clock.
+    pub proved_boot: Duration,
+    pub reasons: BTreeMap<String, SettledReason>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SettledReason {
+    pub pkgs: BTreeSet<String>,
+    /// The trigger said no since.
+    pub gone: bool,
+}
+
+impl Settled {
+    /// What a proved reboot settles of `request`.
+    pub fn of(request: Option<&Request>, boot: &Boot, proved: Duration) -> Self {
+        let reasons = request.map_or(&[][..], |request| &request.reasons);
+        let settle = |reason: &Reason| {
+            let pkgs = reason.pkgs.clone();
+            (reason.trigger.clone(), SettledReason { pkgs, gone: false })
+        };
+        Self {
+            boot: boot.clone(),
+            proved_boot: proved,
+            reasons: reasons.iter().map(settle).collect(),
+        }
+    }
+
+    /// The 15 minutes are over; in another boot they count as over.
+    fn over(&self, boot: &Boot, now: Now) -> bool {
+        self.boot != *boot || now.since(self.proved_boot) >= AGAIN
+    }
+}
+
+/// One reboot that was done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Past {
+    pub at: Timestamp,
+    /// Counts for `reboot.max_per_day`.
+    pub automatic: bool,
+    /// Triggers, and who asked.
+    pub reasons: Vec<String>,
+}
+
+impl Past {
+    /// A reboot whose request is lost counts as automatic: else a loop could hide (I10).
+    pub fn of(request: Option<&Request>, at: Timestamp) -> Self {
+        let triggers = request.map_or(&[][..], |request| &request.reasons);
+        let latched = request.map_or(&[][..], |request| &request.latched);
+        Self {
+            at,
+            automatic: request.is_none_or(Request::automatic),
+            reasons: (triggers.iter().map(|reason| reason.trigger.clone()))
+                .chain(latched.iter().map(|wish| wish.by.clone()))
+                .collect(),
+        }
+    }
+}
+
+/// What the triggers come to.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Observed {
+    pub request: Option<Request>,
+    pub settled: Option<Settled>,
+    /// Still there although the last reboot was for them: reported and ignored (I10).
+    pub uncleared: Vec<Reason>,
+}
+
+/// Follows the triggers. A latched wish stays although its annotation is removed.
 pub fn observe(
     request: Option<Request>,
     settled: Option<Settled>,
     findings: &[Finding],
-    ann: Option<&str>,
+    annotation: Option<&str>,
     boot: &Boot,
-    now: crate::now::Now,
+    now: Now,
 ) -> Observed {
-    let mut settled = settled;
-    let mut out = Observed::default();
+    let mut observed = Observed {
+        settled,
+        ..Observed::default()
+    };
+    let (since, known, mut latched) = request.map_or((now.wall, Vec::new(), Vec::new()), |old| {
+        (old.since, old.reasons, old.latched)
+    });
+    let mut known: BTreeMap<_, _> = (known.into_iter())
+        .map(|reason| (reason.trigger.clone(), reason))
+        .collect();
     let mut reasons = Vec::new();
-    let old = request.clone().map(|r| r.reasons).unwrap_or_default();
-    for f in findings {
-        match &f.verdict {
-            Verdict::No => {
-                if let Some(s) = &mut settled {
-                    if let Some(e) = s.reasons.get_mut(&f.trigger) {
-                        e.gone = true
-                    }
-                }
-            }
-            Verdict::Unknown { .. } => {
-                reasons.extend(old.iter().filter(|r| r.trigger == f.trigger).cloned())
-            }
+    for finding in findings {
+        let old = known.remove(&finding.trigger);
+        match &finding.verdict {
+            Verdict::Unknown { .. } => reasons.extend(old.map(|old| in_this_boot(old, now))),
+            Verdict::No => gone(&mut observed.settled, &finding.trigger),
             Verdict::Reboot { pkgs, words } => {
-                let over = settled.as_ref().is_none_or(|s| {
-                    s.boot != *boot || now.since(s.proved_boot) >= Duration::from_secs(900)
-                });
-                if let Some(s) = &mut settled
-                    && let Some(e) = s.reasons.get_mut(&f.trigger)
-                    && e.pkgs == *pkgs
-                    && !(e.gone && over)
-                {
-                    e.gone = false;
-                    out.uncleared.push(Reason {
-                        trigger: f.trigger.clone(),
-                        pkgs: pkgs.clone(),
-                        words: words.clone(),
-                        since: now.wall,
-                        since_boot: now.boot,
-                    });
-                    continue;
+                let fresh = Reason {
+                    trigger: finding.trigger.clone(),
+                    pkgs: pkgs.clone(),
+                    words: words.clone(),
+                    since: now.wall,
+                    since_boot: now.boot,
+                };
+                if uncleared(&mut observed.settled, &fresh, boot, now) {
+                    observed.uncleared.push(fresh);
+                } else {
+                    let same = old.filter(|old| old.pkgs == fresh.pkgs);
+                    reasons.push(same.map_or(fresh, |old| in_this_boot(old, now)));
                 }
-                if let Some(s) = &mut settled {
-                    s.reasons.remove(&f.trigger);
-                }
-                reasons.push(
-                    old.iter()
-                        .find(|r| r.trigger == f.trigger && r.pkgs == *pkgs)
-                        .cloned()
-                        .unwrap_or(Reason {
-                            trigger: f.trigger.clone(),
-                            pkgs: pkgs.clone(),
-                            words: words.clone(),
-                            since: now.wall,
-                            since_boot: now.boot,
-                        }),
-                );
             }
         }
     }
-    let mut latched = request
-        .as_ref()
-        .map(|r| r.latched.clone())
-        .unwrap_or_default();
-    if let Some(a) = ann
-        && latched.is_empty()
-    {
-        latched.push(Latched {
-            by: "annotation".into(),
-            reason: a.into(),
-            at: now.wall,
-        });
+    forget(&mut observed.settled, boot, now);
+    if let Some(reason) = annotation {
+        latch(&mut latched, reason, now);
     }
-    out.settled = settled;
     if !(reasons.is_empty() && latched.is_empty()) {
-        out.request = Some(Request {
-            since: request.map_or(now.wall, |r| r.since),
+        observed.request = Some(Request {
+            since,
             reasons,
             latched,
         });
     }
-    out
+    observed
+}
+
+/// A start that lies ahead is one of an earlier boot's clock; settling begins anew.
+fn in_this_boot(reason: Reason, now: Now) -> Reason {
+    Reason {
+        since_boot: reason.since_boot.min(now.boot),
+        ..reason
+    }
+}
+
+fn gone(settled: &mut Option<Settled>, trigger: &str) {
+    let entry = (settled.as_mut()).and_then(|settled| settled.reasons.get_mut(trigger));
+    if let Some(entry) = entry {
+        entry.gone = true;
+    }
+}
+
+/// Whether the last reboot was for this very reason (I10). If not, its trigger is settled no more.
+fn uncleared(settled: &mut Option<Settled>, reason: &Reason, boot: &Boot, now: Now) -> bool {
+    let Some(settled) = settled else { return false };
+    let over = settled.over(boot, now);
+    let Some(entry) = settled.reasons.get_mut(&reason.trigger) else {
+        return false;
+    };
+    if entry.pkgs == reason.pkgs && !(entry.gone && over) {
+        // There again: it must go once more.
+        entry.gone = false;
+        return true;
+    }
+    settled.reasons.remove(&reason.trigger);
+    false
+}
+
+/// Drops what has gone once and can no longer be "there again".
+fn forget(settled: &mut Option<Settled>, boot: &Boot, now: Now) {
+    if let Some(settled) = settled
+        && settled.over(boot, now)
+    {
+        settled.reasons.retain(|_, entry| !entry.gone);
+    }
+}
+
+fn latch(latched: &mut Vec<Latched>, reason: &str, now: Now) {
+    let known = latched.iter_mut().find(|wish| wish.by == BY_ANNOTATION);
+    if let Some(wish) = known {
+        reason.clone_into(&mut wish.reason);
+    } else {
+        latched.push(Latched {
+            by: BY_ANNOTATION.to_owned(),
+            reason: reason.to_owned(),
+            at: now.wall,
+        });
+    }
+}
+
+/// When automatic reboots are allowed again, if `max` (at least 1) in 24 hours is reached.
+///
+/// A reboot stamped in the future counts: a clock that was set back must not open the gate (I8).
+pub fn over_daily_limit(history: &[Past], max: usize, now: Timestamp) -> Option<Timestamp> {
+    // Unrepresentably far is for ever: closed.
+    let end = |past: &Past| past.at.checked_add(DAY).unwrap_or(Timestamp::MAX);
+    let mut ends: Vec<_> = (history.iter())
+        .filter(|past| past.automatic)
+        .map(end)
+        .filter(|end| *end > now)
+        .collect();
+    ends.sort_unstable_by(|one, other| other.cmp(one));
+    ends.get(max.max(1) - 1).copied()
 }

@@ -130,7 +130,7 @@ fn blocked(at: &At, record: &Record, request: &Request) -> Option<Blocked> {
         let why = "the state file cannot be written".to_owned();
         return Some(Blocked { why, opens: None });
     }
-    if request.latched.is_empty()
+    if request.automatic()
         && let Some(until) = facts.limited
     {
         let why = format!("reboot.max_per_day is reached; next automatic reboot after {until}");

@@ -1,1 +1,23 @@
-//! x
+//! A real Kubernetes control plane and real systemd hosts on one machine.
+//!
+//! Everything of a bed lives in its own network namespace, its own cgroup and its own directory, so
+//! that several stand side by side with the same addresses and one command leaves nothing behind.
+
+mod audit;
+mod bed;
+mod certs;
+mod control_plane;
+mod ground;
+mod host;
+mod image;
+mod shell;
+mod tools;
+
+pub use audit::Request;
+pub use bed::Bed;
+pub use host::{Host, HostSpec, Output};
+pub use image::SUITE;
+pub use tools::prepare;
+
+/// What a host's supervisor runs: see `host::firmware`.
+pub use host::firmware;

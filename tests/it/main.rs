@@ -1,3 +1,10 @@
-//! The integration tests, as one binary: the simulator, the real API server, real hosts.
+//! The integration tests, as one binary: the simulator, the real API server, real hosts; and fakes
+//! for what the real part will not do on request.
 
+mod cluster_lease;
+mod fake_bus;
+mod fake_units;
+mod host_check;
+mod host_logind;
+mod plane;
 mod simulator;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use kube_rebootd::facts::{Applied, Drained, Effect, LastList, PodRef, Refusal, Waiters};
+use kube_rebootd::drain::PodRef;
+use kube_rebootd::facts::{Applied, Drained, Effect, LastList, Refusal, Waiters};
 use kube_rebootd::health::Marks;
 use kube_rebootd::names;
 use kube_rebootd::node::{Leftovers, Node, NodeSet, Seen};

@@ -1,0 +1,317 @@
+//! How the API server's answers are told apart: classified once, here, by code, reason, cause and
+//! message as proved on a real server (kubernetes.md), so that nobody else reads a `Status` (I7, I8).
+
+use std::time::Duration;
+
+use kube::core::Status;
+
+/// Longest wait for one answer, above the server's own 60 s limit for none but the slowest list; a
+/// server that accepts and never answers must not stop the loop (I7).
+pub const CALL: Duration = Duration::from_secs(15);
+
+/// What went wrong with a call, as far as somebody decides upon it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ApiError {
+    /// 404.
+    #[error("{what}: not found")]
+    Gone { what: String },
+    /// 409: another resourceVersion, or (with `manager`) a field that another manager owns.
+    #[error("{what}: conflict: {message}")]
+    Conflict {
+        what: String,
+        message: String,
+        /// The cause `FieldManagerConflict`, which names the manager.
+        manager: Option<String>,
+    },
+    /// 409 "uid mismatch" or 422 on `metadata.uid`: the object was deleted or replaced.
+    #[error("{what}: the object was deleted or replaced: {message}")]
+    UidMismatch { what: String, message: String },
+    /// 403 "is not allowed to modify taints" on an apply that holds none: a race with the node
+    /// lifecycle controller (proved); retried like a conflict.
+    #[error("{what}: the node lifecycle controller changed the taints at the same moment")]
+    TaintsRace { what: String },
+    /// 401 or 403.
+    #[error("{what}: denied ({code}): {message}")]
+    Denied {
+        what: String,
+        message: String,
+        code: u16,
+    },
+    /// 422: a validation or a `ValidatingAdmissionPolicy` refuses it.
+    #[error("{what}: refused: {message}")]
+    Invalid { what: String, message: String },
+    /// 429 or 5xx: it may or may not have been done.
+    #[error("{what}: the API server is busy ({code}): {message}")]
+    Busy {
+        what: String,
+        message: String,
+        /// Seconds.
+        retry_after: Option<u64>,
+        code: u16,
+    },
+    /// No answer, or none that can be read: it may or may not have been done.
+    #[error("{what}: no answer: {message}")]
+    Unreachable { what: String, message: String },
+    /// 410 on a watch or a list: start over with a new list.
+    #[error("{what}: the resource version is too old")]
+    Expired { what: String },
+    /// Anything else, with code 0 when the request was never sent.
+    #[error("{what}: {message} ({code})")]
+    Other {
+        what: String,
+        message: String,
+        code: u16,
+    },
+}
+
+impl ApiError {
+    /// The request may have been carried out although nobody said so.
+    pub fn unanswered(&self) -> bool {
+        match self {
+            Self::Busy { .. } | Self::Unreachable { .. } => true,
+            Self::Gone { .. }
+            | Self::Conflict { .. }
+            | Self::UidMismatch { .. }
+            | Self::TaintsRace { .. }
+            | Self::Denied { .. }
+            | Self::Invalid { .. }
+            | Self::Expired { .. }
+            | Self::Other { .. } => false,
+        }
+    }
+
+    /// 401: the credential has ended; read it again and build new clients.
+    pub fn unauthorized(&self) -> bool {
+        matches!(self, Self::Denied { code: 401, .. })
+    }
+}
+
+/// An answer that is not a success, before it is classified.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Said(Box<Status>),
+    NoAnswer(String),
+    NotSent(String),
+}
+
+/// Waits for `future` at most `limit`; `what` names the call in errors.
+pub async fn call<T>(
+    what: &str,
+    limit: Duration,
+    future: impl Future<Output = kube::Result<T>>,
+) -> Result<T, ApiError> {
+    bounded(limit, future)
+        .await
+        .map_err(|failure| classify(what, failure))
+}
+
+/// As [`call`], for a caller that looks at the `Status` itself.
+pub(crate) async fn bounded<T>(
+    limit: Duration,
+    future: impl Future<Output = kube::Result<T>>,
+) -> Result<T, Failure> {
+    match tokio::time::timeout(limit, future).await {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(error)) => Err(Failure::of(error)),
+        Err(_) => Err(Failure::NoAnswer(format!(
+            "nothing within {} s",
+            limit.as_secs()
+        ))),
+    }
+}
+
+impl Failure {
+    pub(crate) fn of(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) => Self::Said(status),
+            kube::Error::BuildRequest(error) => Self::NotSent(chain(&error)),
+            kube::Error::HttpError(error) => Self::NotSent(chain(&error)),
+            other => Self::NoAnswer(chain(&other)),
+        }
+    }
+}
+
+/// An error with its causes: the outermost of kube and hyper says only "client error (Connect)".
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut words = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_words = cause.to_string();
+        if !words.contains(&cause_words) {
+            words.push_str(": ");
+            words.push_str(&cause_words);
+        }
+        source = cause.source();
+    }
+    words
+}
+
+/// The one table from answers to errors.
+pub(crate) fn classify(what: &str, failure: Failure) -> ApiError {
+    let what = what.to_owned();
+    let status = match failure {
+        Failure::Said(status) => status,
+        Failure::NoAnswer(message) => return ApiError::Unreachable { what, message },
+        Failure::NotSent(message) => {
+            return ApiError::Other {
+                what,
+                message,
+                code: 0,
+            };
+        }
+    };
+    let code = status.code;
+    let message = status.message.clone();
+    match code {
+        404 => ApiError::Gone { what },
+        409 if message.contains("uid mismatch") => ApiError::UidMismatch { what, message },
+        422 if on_uid(&status) => ApiError::UidMismatch { what, message },
+        409 => ApiError::Conflict {
+            what,
+            manager: cause(&status, "FieldManagerConflict"),
+            message,
+        },
+        410 => ApiError::Expired { what },
+        403 if message.contains("is not allowed to modify taints") => ApiError::TaintsRace { what },
+        401 | 403 => ApiError::Denied {
+            what,
+            message,
+            code,
+        },
+        422 => ApiError::Invalid { what, message },
+        429 | 500..=599 => ApiError::Busy {
+            what,
+            retry_after: retry_after(&status),
+            message,
+            code,
+        },
+        _ => ApiError::Other {
+            what,
+            message,
+            code,
+        },
+    }
+}
+
+fn on_uid(status: &Status) -> bool {
+    status
+        .details
+        .iter()
+        .flat_map(|details| &details.causes)
+        .any(|cause| cause.field == "metadata.uid")
+        || status.message.contains("metadata.uid: Invalid value")
+}
+
+/// Message of the first cause with this reason.
+pub(crate) fn cause(status: &Status, reason: &str) -> Option<String> {
+    status
+        .details
+        .iter()
+        .flat_map(|details| &details.causes)
+        .find(|cause| cause.reason == reason)
+        .map(|cause| cause.message.clone())
+}
+
+/// `details.retryAfterSeconds`, which the server also sends as Retry-After; 0 is none.
+pub(crate) fn retry_after(status: &Status) -> Option<u64> {
+    status
+        .details
+        .as_ref()
+        .map(|details| u64::from(details.retry_after_seconds))
+        .filter(|seconds| *seconds > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn of(body: serde_json::Value) -> ApiError {
+        let status: Status = serde_json::from_value(body).expect("a Status");
+        classify("take", Failure::Said(Box::new(status)))
+    }
+
+    fn plain(code: u16, message: &str) -> ApiError {
+        of(json!({"kind": "Status", "code": code, "message": message, "reason": "x"}))
+    }
+
+    #[test]
+    fn conflict_names_the_other_manager_only_for_fields() {
+        let field = of(
+            json!({"code": 409, "reason": "Conflict", "message": "Apply failed with 1 conflict",
+            "details": {"causes": [{"reason": "FieldManagerConflict", "message": "conflict with \"n1\"",
+            "field": ".spec.holderIdentity"}]}}),
+        );
+        let ApiError::Conflict { manager, .. } = field else {
+            panic!("{field:?}")
+        };
+        assert_eq!(manager.as_deref(), Some("conflict with \"n1\""));
+        let stale = plain(409, "the object has been modified");
+        assert!(matches!(stale, ApiError::Conflict { manager: None, .. }));
+    }
+
+    #[test]
+    fn uid_in_both_of_its_forms() {
+        let deleted = plain(
+            409,
+            "Operation cannot be fulfilled on nodes \"n1\": uid mismatch: the provided object specified uid a, and no existing object was found",
+        );
+        assert!(
+            matches!(deleted, ApiError::UidMismatch { .. }),
+            "{deleted:?}"
+        );
+        let replaced = of(
+            json!({"code": 422, "reason": "Invalid", "message": "Node \"n1\" is invalid: metadata.uid: Invalid value: \"a\": field is immutable",
+            "details": {"causes": [{"reason": "FieldValueInvalid", "field": "metadata.uid"}]}}),
+        );
+        assert!(
+            matches!(replaced, ApiError::UidMismatch { .. }),
+            "{replaced:?}"
+        );
+        let policy = plain(
+            422,
+            "ValidatingAdmissionPolicy 'kube-rebootd' denied request: no",
+        );
+        assert!(matches!(policy, ApiError::Invalid { .. }), "{policy:?}");
+    }
+
+    #[test]
+    fn denials_and_the_taints_race() {
+        let race = plain(
+            403,
+            "nodes \"n1\" is forbidden: node \"n1\" is not allowed to modify taints",
+        );
+        assert!(matches!(race, ApiError::TaintsRace { .. }));
+        assert!(plain(401, "Unauthorized").unauthorized());
+        let denied = plain(403, "cannot create resource \"leases\"");
+        assert!(matches!(denied, ApiError::Denied { code: 403, .. }) && !denied.unauthorized());
+    }
+
+    #[test]
+    fn only_busy_and_silence_are_unanswered() {
+        for code in [429, 500, 503, 504] {
+            assert!(plain(code, "x").unanswered(), "{code}");
+        }
+        for code in [400, 401, 403, 404, 409, 410, 415, 422] {
+            assert!(!plain(code, "x").unanswered(), "{code}");
+        }
+        let busy = of(json!({"code": 429, "message": "x", "details": {"retryAfterSeconds": 7}}));
+        assert!(matches!(
+            busy,
+            ApiError::Busy {
+                retry_after: Some(7),
+                code: 429,
+                ..
+            }
+        ));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn i7_a_call_without_an_answer_ends() {
+        let error = call("get", CALL, std::future::pending::<kube::Result<()>>())
+            .await
+            .expect_err("never answered");
+        assert!(error.unanswered(), "{error}");
+    }
+}

@@ -1,0 +1,365 @@
+//! The two faces of one kubeconfig: the node client and the coordinator client (DESIGN.md 3).
+//!
+//! Clients are built on a thread of their own under a timeout: an exec plugin that hangs must not
+//! stop the loop (I7). The node's name is what the API server says about the credential, never
+//! guessed (I11).
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use http::HeaderValue;
+use http::header::USER_AGENT;
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use kube::api::PostParams;
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+use crate::cluster::answer::{ApiError, CALL, call};
+use crate::cluster::credentials::{self, Fingerprint, Searched};
+use crate::root::Root;
+
+/// Longest wait for a TCP and TLS connection.
+const CONNECT: Duration = Duration::from_secs(5);
+/// Longest time for building one client; cloud exec plugins take up to some 10 s when throttled.
+const BUILD: Duration = Duration::from_secs(30);
+/// How often credentials are looked at without any other sign (DESIGN.md 3).
+pub const REREAD: Duration = Duration::from_secs(600);
+/// On every request, so that an audit log shows who it was.
+const AGENT: &str = concat!("kube-rebootd/", env!("CARGO_PKG_VERSION"));
+/// Username prefix of a kubelet's identity.
+const NODE_USER: &str = "system:node:";
+
+/// What the clients are built from: `[node]` and `[coordination]` of the configuration.
+#[derive(Debug, Clone)]
+pub struct Access {
+    pub root: Root,
+    /// None: search.
+    pub kubeconfig: Option<PathBuf>,
+    /// None: the kubeconfig's own.
+    pub context: Option<String>,
+    /// Only for an identity that is no node's.
+    pub node_name: Option<String>,
+    pub namespace: String,
+    /// `ServiceAccount` to act as; empty: the node's identity as it is.
+    pub impersonate: String,
+    /// An identity of its own instead.
+    pub coordinator_kubeconfig: Option<PathBuf>,
+    /// Send `Impersonate-Extra-node` (`manifests --strict`).
+    pub prove_node: bool,
+}
+
+/// Both clients and whose they are. Clones are cheap; drop all of them when rebuilt, as old
+/// connections keep their old certificate.
+#[derive(Clone)]
+pub struct Clients {
+    pub node: Client,
+    pub coordinator: Client,
+    /// The node's name.
+    pub name: String,
+    /// The kubeconfig in use, as the host sees it.
+    pub path: PathBuf,
+    fingerprints: Vec<Fingerprint>,
+}
+
+impl Clients {
+    /// A file they were built from has changed: build new ones. Reads local files.
+    pub fn outdated(&self) -> bool {
+        self.fingerprints.iter().any(Fingerprint::changed)
+    }
+
+    /// The files they were built from, to be watched.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        self.fingerprints.iter().flat_map(Fingerprint::files)
+    }
+}
+
+/// Why there are no clients (yet).
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    #[error("no kubeconfig found; searched {}", listed(.0))]
+    NoKubeconfig(Vec<Searched>),
+    #[error("kubeconfig {path} cannot be used: {why}", path = path.display())]
+    Unusable { path: PathBuf, why: String },
+    /// The credential plugin, or a file system, hangs; one attempt at a time is made.
+    #[error("building a client took more than {} s: does the kubeconfig's exec plugin hang?", BUILD.as_secs())]
+    Slow,
+    #[error(transparent)]
+    Api(#[from] ApiError),
+    #[error(
+        "the kubeconfig's identity {user} is not a node's ({NODE_USER}NAME); set node.name to the name of this node"
+    )]
+    NotANode { user: String },
+    #[error(
+        "node.name is {configured}, but the kubeconfig is that of node {real}; remove node.name"
+    )]
+    OtherNode { configured: String, real: String },
+}
+
+fn listed(searched: &[Searched]) -> String {
+    let paths: Vec<String> = searched.iter().map(ToString::to_string).collect();
+    paths.join(", ")
+}
+
+/// Builds clients, one attempt at a time: a hanging plugin costs one thread, not one a retry.
+#[derive(Debug, Clone)]
+pub struct Connector {
+    access: Access,
+    building: Arc<AtomicBool>,
+}
+
+impl Connector {
+    pub fn new(access: Access) -> Self {
+        Self {
+            access,
+            building: Arc::default(),
+        }
+    }
+
+    /// Reads the credentials, builds both clients and asks the API server for the node's name.
+    pub async fn connect(&self) -> Result<Clients, ConnectError> {
+        let access = self.access.clone();
+        let (node, found) = self
+            .build(move || {
+                let found = credentials::find(&access.root, access.kubeconfig.as_deref())
+                    .map_err(ConnectError::NoKubeconfig)?;
+                let client = client(&found.kubeconfig, &found.path, access.context, |_| {})?;
+                Ok((client, found))
+            })
+            .await?;
+        let name = self.name(&node).await?;
+        let mut fingerprints = vec![found.fingerprint.clone()];
+        let coordinator = if let Some(path) = self.access.coordinator_kubeconfig.clone() {
+            let root = self.access.root.clone();
+            let (client, fingerprint) = self
+                .build(move || {
+                    let own = credentials::find(&root, Some(&path))
+                        .map_err(ConnectError::NoKubeconfig)?;
+                    let client = client(&own.kubeconfig, &own.path, None, |_| {})?;
+                    Ok((client, own.fingerprint))
+                })
+                .await?;
+            fingerprints.push(fingerprint);
+            client
+        } else if self.access.impersonate.is_empty() {
+            node.clone()
+        } else {
+            let access = self.access.clone();
+            let (kubeconfig, path, name) = (found.kubeconfig, found.path.clone(), name.clone());
+            self.build(move || {
+                client(&kubeconfig, &path, access.context.clone(), |user| {
+                    act_as(user, &access, &name);
+                })
+            })
+            .await?
+        };
+        Ok(Clients {
+            node,
+            coordinator,
+            name,
+            path: found.path,
+            fingerprints,
+        })
+    }
+
+    /// Runs `work`, which may block for as long as it likes, for at most [`BUILD`].
+    async fn build<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, ConnectError> + Send + 'static,
+    ) -> Result<T, ConnectError> {
+        if self.building.swap(true, Ordering::AcqRel) {
+            return Err(ConnectError::Slow);
+        }
+        let (send, receive) = oneshot::channel();
+        let building = Arc::clone(&self.building);
+        let handle = Handle::current();
+        // Not tokio's blocking pool: the runtime would wait for it when the daemon ends.
+        std::thread::spawn(move || {
+            let _entered = handle.enter();
+            let result = work();
+            building.store(false, Ordering::Release);
+            let _ = send.send(result);
+        });
+        match tokio::time::timeout(BUILD, receive).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(_)) | Err(_) => Err(ConnectError::Slow),
+        }
+    }
+
+    /// The node's name, by the API server's word.
+    async fn name(&self, node: &Client) -> Result<String, ConnectError> {
+        let user = whoami(node).await?;
+        named(&user, self.access.node_name.as_deref())
+    }
+}
+
+fn named(user: &str, configured: Option<&str>) -> Result<String, ConnectError> {
+    match (user.strip_prefix(NODE_USER), configured) {
+        (Some(real), Some(configured)) if real != configured => Err(ConnectError::OtherNode {
+            configured: configured.to_owned(),
+            real: real.to_owned(),
+        }),
+        (Some(real), _) if !real.is_empty() => Ok(real.to_owned()),
+        (None, Some(configured)) => Ok(configured.to_owned()),
+        (Some(_) | None, _) => Err(ConnectError::NotANode {
+            user: user.to_owned(),
+        }),
+    }
+}
+
+/// Runs on a thread that may block and that has entered the runtime.
+fn client(
+    kubeconfig: &Kubeconfig,
+    path: &Path,
+    context: Option<String>,
+    identity: impl FnOnce(&mut AuthInfo),
+) -> Result<Client, ConnectError> {
+    let unusable = |why: String| ConnectError::Unusable {
+        path: path.to_owned(),
+        why,
+    };
+    let options = KubeConfigOptions {
+        context,
+        ..KubeConfigOptions::default()
+    };
+    let mut config = Handle::current()
+        .block_on(Config::from_custom_kubeconfig(kubeconfig.clone(), &options))
+        .map_err(|error| unusable(error.to_string()))?;
+    config.connect_timeout = Some(CONNECT);
+    // An overall limit per call is ours; this one would also end idle watches.
+    config.read_timeout = None;
+    // It would hide a budget's 429 for minutes, and send a take again.
+    config.default_retry = false;
+    // from_custom_kubeconfig falls back to HTTPS_PROXY of the environment.
+    config.proxy_url = proxy(kubeconfig, options.context.as_deref())
+        .map(|url| url.parse())
+        .transpose()
+        .map_err(|error| unusable(format!("proxy-url: {error}")))?;
+    config
+        .headers
+        .push((USER_AGENT, HeaderValue::from_static(AGENT)));
+    identity(&mut config.auth_info);
+    Client::try_from(config).map_err(|error| unusable(error.to_string()))
+}
+
+/// `proxy-url` of the context's cluster.
+fn proxy(kubeconfig: &Kubeconfig, context: Option<&str>) -> Option<String> {
+    let context = context.or(kubeconfig.current_context.as_deref())?;
+    let context = kubeconfig
+        .contexts
+        .iter()
+        .find(|named| named.name == context)?;
+    let cluster = &context.context.as_ref()?.cluster;
+    let cluster = kubeconfig
+        .clusters
+        .iter()
+        .find(|named| &named.name == cluster)?;
+    let url = cluster.cluster.as_ref()?.proxy_url.clone()?;
+    (!url.is_empty()).then_some(url)
+}
+
+fn act_as(user: &mut AuthInfo, access: &Access, name: &str) {
+    user.impersonate = Some(format!(
+        "system:serviceaccount:{}:{}",
+        access.namespace, access.impersonate
+    ));
+    user.impersonate_uid = None;
+    user.impersonate_groups = None;
+    user.impersonate_user_extra = access
+        .prove_node
+        .then(|| HashMap::from([("node".to_owned(), vec![name.to_owned()])]));
+}
+
+/// A client of an admin's kubeconfig, for `nodes` and `unlock`, and its namespace-independent user.
+pub async fn admin(root: &Root, kubeconfig: &Path) -> Result<Client, ConnectError> {
+    let connector = Connector::new(Access {
+        root: root.clone(),
+        kubeconfig: Some(kubeconfig.to_owned()),
+        context: None,
+        node_name: None,
+        namespace: String::new(),
+        impersonate: String::new(),
+        coordinator_kubeconfig: None,
+        prove_node: false,
+    });
+    let (root, path) = (root.clone(), kubeconfig.to_owned());
+    connector
+        .build(move || {
+            let found =
+                credentials::find(&root, Some(&path)).map_err(ConnectError::NoKubeconfig)?;
+            client(&found.kubeconfig, &found.path, None, |_| {})
+        })
+        .await
+}
+
+/// Who the API server says this client is.
+pub async fn whoami(client: &Client) -> Result<String, ApiError> {
+    let api: Api<SelfSubjectReview> = Api::all(client.clone());
+    let (params, question) = (PostParams::default(), SelfSubjectReview::default());
+    let review = call("ask who we are", CALL, api.create(&params, &question)).await?;
+    Ok(review
+        .status
+        .and_then(|status| status.user_info)
+        .and_then(|user| user.username)
+        .unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_the_servers_and_a_configured_one_only_for_others() {
+        assert!(matches!(named("system:node:n1", None), Ok(name) if name == "n1"));
+        assert!(matches!(named("system:node:n1", Some("n1")), Ok(name) if name == "n1"));
+        assert!(matches!(
+            named("system:node:n1", Some("n2")),
+            Err(ConnectError::OtherNode { .. })
+        ));
+        assert!(matches!(named("rebootd", Some("n2")), Ok(name) if name == "n2"));
+        assert!(matches!(
+            named("rebootd", None),
+            Err(ConnectError::NotANode { .. })
+        ));
+        assert!(matches!(
+            named("system:node:", None),
+            Err(ConnectError::NotANode { .. })
+        ));
+    }
+
+    #[tokio::test]
+    async fn i7_a_plugin_that_hangs_costs_one_thread() {
+        let connector = Connector::new(Access {
+            root: Root::host(),
+            kubeconfig: None,
+            context: None,
+            node_name: None,
+            namespace: String::new(),
+            impersonate: String::new(),
+            coordinator_kubeconfig: None,
+            prove_node: false,
+        });
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        let other = connector.clone();
+        let first = tokio::spawn(async move {
+            other
+                .build(move || {
+                    let _ = held.recv();
+                    Ok(())
+                })
+                .await
+        });
+        while !connector.building.load(Ordering::Acquire) {
+            tokio::task::yield_now().await;
+        }
+        let second = connector.build(|| Ok(())).await;
+        assert!(matches!(second, Err(ConnectError::Slow)));
+        drop(release);
+        assert!(first.await.expect("joined").is_ok());
+        assert!(connector.build(|| Ok(())).await.is_ok());
+    }
+}

@@ -1,0 +1,358 @@
+//! Where the kubelet's credential is, and whether it changed (DESIGN.md 3, kubernetes.md 2).
+//!
+//! Nothing is guessed: a file counts only when it is a kubeconfig with a user. What was searched and
+//! why it did not do is part of the answer, for STATUS and `doctor`.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Component, Path, PathBuf};
+use std::{fs, io};
+
+use kube::config::Kubeconfig;
+
+use crate::root::Root;
+
+/// Where distributions put the kubelet's kubeconfig (kubernetes.md 2). `/etc/kubernetes/kubeconfig`
+/// is missing on purpose: it holds a bootstrap token, not a node's identity.
+const KNOWN: [&str; 7] = [
+    "/etc/kubernetes/kubelet.conf",
+    "/var/lib/kubelet/kubeconfig",
+    "/var/lib/rancher/k3s/agent/kubelet.kubeconfig",
+    "/var/lib/rancher/rke2/agent/kubelet.kubeconfig",
+    "/var/lib/k0s/kubelet.conf",
+    "/var/snap/microk8s/current/credentials/kubelet.config",
+    "/etc/kubernetes/kubelet/kubeconfig",
+];
+/// Symbolic links followed before a path counts as a loop (Linux `MAXSYMLINKS`).
+const LINKS_MAX: usize = 40;
+
+/// A path that was looked at and did not do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Searched {
+    pub path: PathBuf,
+    pub wrong: String,
+}
+
+impl fmt::Display for Searched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.path.display(), self.wrong)
+    }
+}
+
+/// A kubeconfig, with every path in it absolute and below the root.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// As the host sees it.
+    pub path: PathBuf,
+    pub kubeconfig: Kubeconfig,
+    pub fingerprint: Fingerprint,
+    /// What was looked at before.
+    pub searched: Vec<Searched>,
+}
+
+/// Contents of the kubeconfig and of the certificates, keys and CAs it names.
+///
+/// Only a hash is kept: keys do not stay in memory for this.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fingerprint {
+    files: BTreeSet<PathBuf>,
+    hash: u64,
+}
+
+impl Fingerprint {
+    fn of(files: BTreeSet<PathBuf>) -> Self {
+        let mut hasher = DefaultHasher::new();
+        for file in &files {
+            file.hash(&mut hasher);
+            fs::read(file).ok().hash(&mut hasher);
+        }
+        Self {
+            hash: hasher.finish(),
+            files,
+        }
+    }
+
+    /// The files as they are now differ: build new clients. Reads local files.
+    pub fn changed(&self) -> bool {
+        Self::of(self.files.clone()) != *self
+    }
+
+    /// The files, to be watched.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        self.files.iter().map(PathBuf::as_path)
+    }
+}
+
+/// Finds and reads the kubeconfig: `explicit`, else the running kubelet's, else a known place.
+/// Reads local files only.
+///
+/// # Errors
+/// Every path that was searched, with what was wrong with it.
+pub fn find(root: &Root, explicit: Option<&Path>) -> Result<Found, Vec<Searched>> {
+    let candidates = if let Some(path) = explicit {
+        vec![path.to_owned()]
+    } else {
+        let mut paths = running(root);
+        for known in KNOWN {
+            if !paths.iter().any(|path| path == Path::new(known)) {
+                paths.push(PathBuf::from(known));
+            }
+        }
+        paths
+    };
+    let mut searched = Vec::new();
+    for path in candidates {
+        match read(root, &path) {
+            Ok((kubeconfig, fingerprint)) => {
+                return Ok(Found {
+                    path,
+                    kubeconfig,
+                    fingerprint,
+                    searched,
+                });
+            }
+            Err(wrong) => searched.push(Searched { path, wrong }),
+        }
+    }
+    Err(searched)
+}
+
+/// `--kubeconfig` of every running kubelet. A relative path is left out: it is relative to a
+/// directory that nobody but the kubelet knows.
+fn running(root: &Root) -> Vec<PathBuf> {
+    let Ok(processes) = fs::read_dir(root.path("/proc")) else {
+        return Vec::new();
+    };
+    let mut paths = Vec::new();
+    for process in processes.flatten() {
+        let number = process.file_name();
+        if !number.as_encoded_bytes().iter().all(u8::is_ascii_digit) {
+            continue;
+        }
+        let Ok(line) = fs::read(process.path().join("cmdline")) else {
+            continue;
+        };
+        let comm = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
+        if let Some(path) = flag(&line, comm.trim_end())
+            && path.is_absolute()
+            && !paths.contains(&path)
+        {
+            paths.push(path);
+        }
+    }
+    paths
+}
+
+/// Value of `--kubeconfig` in a kubelet's command line, whose words end with NUL.
+fn flag(line: &[u8], comm: &str) -> Option<PathBuf> {
+    let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
+    let program = Path::new(std::str::from_utf8(words.first()?).ok()?).file_name()?;
+    if program != "kubelet" && comm != "kubelet" {
+        return None;
+    }
+    let mut rest = words.iter().skip(1);
+    let mut found = None;
+    while let Some(word) = rest.next() {
+        // The last one counts, as in pflag; one dash is accepted there too by the kubelet's users.
+        let word = word.strip_prefix(b"-").unwrap_or(word);
+        let word = word.strip_prefix(b"-").unwrap_or(word);
+        if let Some(value) = word.strip_prefix(b"kubeconfig=") {
+            found = Some(value);
+        } else if word == b"kubeconfig" {
+            found = rest.next().copied();
+        }
+    }
+    let path = String::from_utf8(found?.to_vec()).ok()?;
+    (!path.is_empty()).then(|| PathBuf::from(path))
+}
+
+fn read(root: &Root, path: &Path) -> Result<(Kubeconfig, Fingerprint), String> {
+    let file = resolve(root, path).map_err(|error| error.to_string())?;
+    let text = fs::read_to_string(&file).map_err(|error| error.to_string())?;
+    let mut kubeconfig =
+        Kubeconfig::from_yaml(&text).map_err(|error| format!("not a kubeconfig: {error}"))?;
+    match kubeconfig.kind.as_deref() {
+        Some("Config") | None => {}
+        Some(kind) => return Err(format!("its kind is {kind}, not Config")),
+    }
+    if kubeconfig.auth_infos.is_empty() {
+        return Err("it names no user".to_owned());
+    }
+    let mut files = BTreeSet::from([file]);
+    let directory = path.parent().unwrap_or(Path::new("/"));
+    let mut place = |field: &mut Option<String>, watched: bool| -> Result<(), String> {
+        let Some(value) = field.as_deref().filter(|value| !value.is_empty()) else {
+            return Ok(());
+        };
+        let host_path = directory.join(value);
+        let place = resolve(root, &host_path)
+            .map_err(|error| format!("{}: {error}", host_path.display()))?;
+        *field = Some(place.display().to_string());
+        if watched {
+            files.insert(place);
+        }
+        Ok(())
+    };
+    for cluster in &mut kubeconfig.clusters {
+        if let Some(cluster) = &mut cluster.cluster {
+            place(&mut cluster.certificate_authority, true)?;
+        }
+    }
+    for user in &mut kubeconfig.auth_infos {
+        let Some(user) = &mut user.auth_info else {
+            continue;
+        };
+        place(&mut user.client_certificate, true)?;
+        place(&mut user.client_key, true)?;
+        // kube reads it again every minute by itself.
+        place(&mut user.token_file, false)?;
+        if let Some(exec) = &mut user.exec
+            && exec
+                .command
+                .as_ref()
+                .is_some_and(|command| command.contains('/'))
+        {
+            place(&mut exec.command, false)?;
+        }
+    }
+    Ok((kubeconfig, Fingerprint::of(files)))
+}
+
+/// Where a host path is. On the host the kernel follows links, each time anew (the kubelet's
+/// certificate is a link that moves); below another root an absolute link must stay below it.
+fn resolve(root: &Root, path: &Path) -> io::Result<PathBuf> {
+    let base = root.path("/");
+    if base == Path::new("/") {
+        return Ok(path.to_owned());
+    }
+    let mut left: Vec<OsString> = reversed(path);
+    let mut at = PathBuf::new();
+    let mut links = 0;
+    while let Some(name) = left.pop() {
+        if name == ".." {
+            at.pop();
+            continue;
+        }
+        let next = base.join(&at).join(&name);
+        let Ok(target) = fs::read_link(&next) else {
+            at.push(name);
+            continue;
+        };
+        links += 1;
+        if links > LINKS_MAX {
+            return Err(io::Error::other("too many symbolic links"));
+        }
+        if target.is_absolute() {
+            at = PathBuf::new();
+        }
+        left.extend(reversed(&target));
+    }
+    Ok(base.join(at))
+}
+
+fn reversed(path: &Path) -> Vec<OsString> {
+    let mut names: Vec<OsString> = path
+        .components()
+        .filter_map(|component| match component {
+            Component::Normal(name) => Some(name.to_owned()),
+            Component::ParentDir => Some(OsString::from("..")),
+            Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+        })
+        .collect();
+    names.reverse();
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    const CONFIG: &str = "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters:\n- name: c\n  cluster: {server: 'https://127.0.0.1:1', certificate-authority: pki/ca.crt}\ncontexts:\n- name: c\n  context: {cluster: c, user: u}\nusers:\n- name: u\n  user: {client-certificate: /var/lib/kubelet/pki/current.pem, client-key: /var/lib/kubelet/pki/current.pem}\n";
+
+    fn put(root: &Root, path: &str, text: &str) {
+        let file = root.path(path);
+        fs::create_dir_all(file.parent().expect("a parent")).expect("directories");
+        fs::write(file, text).expect("a file");
+    }
+
+    fn tree() -> (tempfile::TempDir, Root) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let root = Root::at(dir.path());
+        (dir, root)
+    }
+
+    #[test]
+    fn nothing_found_lists_every_path_with_its_fault() {
+        let (_dir, root) = tree();
+        put(
+            &root,
+            "/etc/kubernetes/kubelet.conf",
+            "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\n",
+        );
+        let searched = find(&root, None).expect_err("no kubeconfig");
+        assert_eq!(searched.len(), KNOWN.len());
+        assert!(
+            searched[0].wrong.contains("KubeletConfiguration"),
+            "{}",
+            searched[0]
+        );
+        assert!(
+            searched[1].wrong.contains("No such file"),
+            "{}",
+            searched[1]
+        );
+        let explicit = find(&root, Some(Path::new("/x"))).expect_err("no kubeconfig");
+        assert_eq!(explicit.len(), 1);
+    }
+
+    #[test]
+    fn the_running_kubelet_comes_before_the_known_places() {
+        let (_dir, root) = tree();
+        put(&root, "/etc/kubernetes/kubelet.conf", CONFIG);
+        put(&root, "/opt/kubeconfig", CONFIG);
+        put(&root, "/proc/7/comm", "kubelet\n");
+        put(
+            &root,
+            "/proc/7/cmdline",
+            "/usr/bin/kubelet\0--v=2\0--kubeconfig\0/opt/kubeconfig\0",
+        );
+        put(&root, "/proc/8/comm", "grep\n");
+        put(&root, "/proc/8/cmdline", "grep\0--kubeconfig=/wrong\0");
+        let found = find(&root, None).expect("found");
+        assert_eq!(found.path, Path::new("/opt/kubeconfig"));
+    }
+
+    #[test]
+    fn paths_resolve_below_the_root_and_a_rotation_is_noticed() {
+        let (dir, root) = tree();
+        put(&root, "/var/lib/kubelet/kubeconfig", CONFIG);
+        put(&root, "/var/lib/kubelet/pki/ca.crt", "ca");
+        put(&root, "/var/lib/kubelet/pki/1.pem", "one");
+        put(&root, "/var/lib/kubelet/pki/2.pem", "two");
+        let link = root.path("/var/lib/kubelet/pki/current.pem");
+        symlink("/var/lib/kubelet/pki/1.pem", &link).expect("a link");
+        let found = find(&root, None).expect("found");
+        let user = found.kubeconfig.auth_infos[0].auth_info.as_ref();
+        let certificate = user.and_then(|user| user.client_certificate.clone());
+        let expected = dir.path().join("var/lib/kubelet/pki/1.pem");
+        assert_eq!(certificate, Some(expected.display().to_string()));
+        assert!(!found.fingerprint.changed());
+        put(&root, "/var/lib/kubelet/pki/1.pem", "renewed");
+        assert!(found.fingerprint.changed());
+    }
+
+    #[test]
+    fn a_link_out_of_the_root_stays_in_it() {
+        let (dir, root) = tree();
+        fs::create_dir_all(root.path("/a")).expect("a directory");
+        symlink("../../../../etc/passwd", root.path("/a/up")).expect("a link");
+        symlink("/a/loop", root.path("/a/loop")).expect("a link");
+        let up = resolve(&root, Path::new("/a/up")).expect("a path");
+        assert_eq!(up, dir.path().join("etc/passwd"));
+        assert!(resolve(&root, Path::new("/a/loop")).is_err());
+    }
+}

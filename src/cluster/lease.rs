@@ -1,0 +1,385 @@
+//! Leases of the daemon's namespace as slots: read, take, give up (I1, I4, I5).
+//!
+//! The lock is `metadata.uid` and `metadata.resourceVersion` of the object that was read; force only
+//! takes over field ownership that kubectl, a restore or `GitOps` left behind. Proved on 1.36.3.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease as Object;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::{Value, json};
+
+use crate::cluster::answer::{ApiError, CALL, call};
+use crate::names;
+use crate::slot::{GiveUp, Lease, Take, TakeSaid, scatter};
+
+/// Longest field manager that the API server accepts (apimachinery `FieldManagerMaxLength`).
+const MANAGER_MAX: usize = 128;
+/// So much of a longer node name is kept readable; the hash of all of it follows.
+const MANAGER_KEPT: usize = 100;
+
+/// The Leases of one namespace, through the coordinator client.
+#[derive(Clone)]
+pub struct Leases {
+    api: Api<Object>,
+    manager: String,
+    node: String,
+}
+
+/// How a take ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Took {
+    /// 200: the Lease as it is now.
+    Ours(Box<Lease>),
+    /// 409, or the Lease is not the one that was read: read it and believe it.
+    Conflict,
+    /// Another definite 4xx, in words.
+    Refused(String),
+    /// It may still land; 401 and 429 are here too, as an earlier send of the same may have landed.
+    Unanswered(ApiError),
+}
+
+impl Took {
+    /// The definite answer, if it is one; `at`: boot time.
+    pub fn said(&self, at: Duration) -> Option<TakeSaid> {
+        match self {
+            Self::Ours(_) => Some(TakeSaid::Taken),
+            Self::Conflict => Some(TakeSaid::Conflict(at)),
+            Self::Refused(why) => Some(TakeSaid::Refused(why.clone())),
+            Self::Unanswered(_) => None,
+        }
+    }
+}
+
+/// Why a slot could not be given up or cleared.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum GiveUpError {
+    #[error(transparent)]
+    Api(#[from] ApiError),
+    /// The answer still shows a holder.
+    #[error("Lease {lease} is still held by {holder}")]
+    StillHeld { lease: String, holder: String },
+}
+
+impl Leases {
+    /// `node` is holderIdentity and, as far as it fits, the field manager.
+    pub fn new(coordinator: Client, namespace: &str, node: &str) -> Self {
+        Self {
+            api: Api::namespaced(coordinator, namespace),
+            manager: manager(node),
+            node: node.to_owned(),
+        }
+    }
+
+    /// For a watch of the group's Leases.
+    pub fn api(&self) -> Api<Object> {
+        self.api.clone()
+    }
+
+    /// The group's Leases by a consistent read, asked for at boot time `asked`.
+    pub async fn group(&self, group: &str, asked: Duration) -> Result<Vec<Lease>, ApiError> {
+        self.list(&selector(group), asked).await
+    }
+
+    /// The Leases of all groups by a consistent read.
+    pub async fn all(&self, asked: Duration) -> Result<Vec<Lease>, ApiError> {
+        self.list(names::GROUP, asked).await
+    }
+
+    async fn list(&self, labels: &str, asked: Duration) -> Result<Vec<Lease>, ApiError> {
+        let params = ListParams::default().labels(labels);
+        let list = call("list Leases", CALL, self.api.list(&params)).await?;
+        Ok(list
+            .items
+            .iter()
+            .map(|lease| read(lease, Some(asked)))
+            .collect())
+    }
+
+    /// One Lease by a consistent read; none on 404.
+    pub async fn get(&self, name: &str, asked: Duration) -> Result<Option<Lease>, ApiError> {
+        let what = format!("get Lease {name}");
+        let object = call(&what, CALL, self.api.get_opt(name)).await?;
+        Ok(object.map(|lease| read(&lease, Some(asked))))
+    }
+
+    /// Sends the take, exactly as recorded.
+    pub async fn take(&self, take: &Take, asked: Duration) -> Took {
+        let params = PatchParams::apply(&self.manager).force();
+        let body = Patch::Apply(claim(take, &self.node));
+        let what = format!("take Lease {}", take.lease);
+        match call(&what, CALL, self.api.patch(&take.lease, &params, &body)).await {
+            Ok(lease) => Took::Ours(Box::new(read(&lease, Some(asked)))),
+            Err(error) if error.unanswered() || error.unauthorized() => Took::Unanswered(error),
+            Err(
+                ApiError::Conflict { .. } | ApiError::UidMismatch { .. } | ApiError::Gone { .. },
+            ) => Took::Conflict,
+            Err(error) => Took::Refused(error.to_string()),
+        }
+    }
+
+    /// Gives the slot up in one request and returns the freed Lease.
+    ///
+    /// An apply cannot do this: what kubectl, a restore or `GitOps` came to own would stay (proved).
+    pub async fn give_up(&self, give_up: &GiveUp, asked: Duration) -> Result<Lease, GiveUpError> {
+        let next = Some(give_up.next.join(",")).filter(|next| !next.is_empty());
+        let body = json!({
+            "metadata": {
+                "resourceVersion": give_up.resource_version,
+                "annotations": {
+                    (names::ROLE): null,
+                    (names::NEXT): next,
+                    (names::LAST_HOLD): give_up.last_hold,
+                },
+            },
+            "spec": {"holderIdentity": null, "acquireTime": null},
+        });
+        self.free(&give_up.lease, &body, asked).await
+    }
+
+    /// Clears a slot that a dead or replaced `holder` left, for an admin or a stale hold: only while
+    /// that holder still has it. Returns none when it no longer has.
+    pub async fn unlock(
+        &self,
+        name: &str,
+        holder: &str,
+        asked: Duration,
+    ) -> Result<Option<Lease>, GiveUpError> {
+        let Some(lease) = self.get(name, asked).await? else {
+            return Ok(None);
+        };
+        if lease.holder.as_deref() != Some(holder) {
+            return Ok(None);
+        }
+        let body = json!({
+            "metadata": {
+                "resourceVersion": lease.resource_version,
+                "annotations": {(names::ROLE): null},
+            },
+            "spec": {"holderIdentity": null, "acquireTime": null},
+        });
+        self.free(name, &body, asked).await.map(Some)
+    }
+
+    async fn free(&self, name: &str, body: &Value, asked: Duration) -> Result<Lease, GiveUpError> {
+        let params = PatchParams {
+            field_manager: Some(self.manager.clone()),
+            ..PatchParams::default()
+        };
+        let what = format!("give up Lease {name}");
+        let patch = Patch::Merge(body);
+        let lease = call(&what, CALL, self.api.patch(name, &params, &patch)).await?;
+        let lease = read(&lease, Some(asked));
+        match lease.holder {
+            Some(holder) => Err(GiveUpError::StillHeld {
+                lease: name.to_owned(),
+                holder,
+            }),
+            None => Ok(lease),
+        }
+    }
+
+    /// Makes a paused Lease for `group`, where RBAC lets it: the shipped role does for `default`.
+    ///
+    /// An apply, because RBAC checks a name only for a create by PATCH (proved); of an object that is
+    /// there nothing is touched, so that an opened slot is not paused again.
+    pub async fn create(
+        &self,
+        name: &str,
+        group: &str,
+        paused: &str,
+        asked: Duration,
+    ) -> Result<Lease, ApiError> {
+        if let Some(there) = self.get(name, asked).await? {
+            return Err(ApiError::Conflict {
+                what: format!("create Lease {name}"),
+                message: format!(
+                    "it exists with the label {}={:?}; label it {group} to make it a slot",
+                    names::GROUP,
+                    there.group
+                ),
+                manager: None,
+            });
+        }
+        let body = json!({
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {
+                "name": name,
+                "labels": {
+                    (names::GROUP): group,
+                    (names::PROTOCOL): names::PROTOCOL_VERSION.to_string(),
+                },
+                "annotations": {(names::PAUSED): paused},
+            },
+        });
+        let params = PatchParams::apply(names::SETUP_MANAGER);
+        let what = format!("create Lease {name}");
+        let patch = Patch::Apply(&body);
+        let lease = call(&what, CALL, self.api.patch(name, &params, &patch)).await?;
+        Ok(read(&lease, Some(asked)))
+    }
+}
+
+/// Label selector of the group's Leases.
+pub fn selector(group: &str) -> String {
+    format!("{}={group}", names::GROUP)
+}
+
+/// The body of a take: nothing in it depends on anything but the record, so that it can be repeated.
+fn claim(take: &Take, node: &str) -> Value {
+    let role = if take.control_plane {
+        "control-plane"
+    } else {
+        "worker"
+    };
+    json!({
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {
+            "name": take.lease,
+            "uid": take.uid,
+            "resourceVersion": take.resource_version,
+            "annotations": {(names::ROLE): role},
+        },
+        "spec": {"holderIdentity": node, "acquireTime": MicroTime(take.acquire_time)},
+    })
+}
+
+/// The node name, or its first 100 characters, `-` and the FNV-1a hash of all of it: the same after
+/// a reinstallation, else the old manager would keep the fields. Node names are ASCII.
+fn manager(node: &str) -> String {
+    if node.len() <= MANAGER_MAX {
+        return node.to_owned();
+    }
+    let kept: String = node.chars().take(MANAGER_KEPT).collect();
+    format!("{kept}-{:016x}", scatter(&[node]))
+}
+
+/// A Lease as a slot; `asked`: boot time of a consistent read, none for what a watch delivered.
+pub fn read(object: &Object, asked: Option<Duration>) -> Lease {
+    let labels = object.labels();
+    let annotations = object.annotations();
+    let spec = object.spec.as_ref();
+    Lease {
+        name: object.name_any(),
+        uid: object.uid().unwrap_or_default(),
+        resource_version: object.resource_version().unwrap_or_default(),
+        group: labels.get(names::GROUP).cloned().unwrap_or_default(),
+        holder: spec
+            .and_then(|spec| spec.holder_identity.clone())
+            .filter(|holder| !holder.is_empty()),
+        acquire_time: spec
+            .and_then(|spec| spec.acquire_time.as_ref())
+            .map(|time| time.0),
+        paused: annotations.get(names::PAUSED).cloned(),
+        protocol: labels.get(names::PROTOCOL).map_or(0, |protocol| {
+            // What cannot be read may be newer than this build.
+            protocol.parse().unwrap_or(u64::MAX)
+        }),
+        control_plane: annotations
+            .get(names::ROLE)
+            .is_some_and(|role| role == "control-plane"),
+        next: annotations.get(names::NEXT).map_or_else(Vec::new, |next| {
+            next.split(',')
+                .map(str::trim)
+                .filter(|node| !node.is_empty())
+                .map(str::to_owned)
+                .collect()
+        }),
+        freed: None,
+        read: asked,
+    }
+}
+
+/// `lease` as the successor of `before`: remembers when this daemon saw it become free.
+pub fn follow(before: Option<&Lease>, lease: Lease, seen: Duration) -> Lease {
+    let freed = match before {
+        Some(before) if before.uid == lease.uid && lease.holder.is_none() => {
+            if before.holder.is_some() {
+                Some(seen)
+            } else {
+                before.freed
+            }
+        }
+        _ => None,
+    };
+    Lease { freed, ..lease }
+}
+
+/// The moment as a Lease stores it: whole microseconds, so that what is read back compares equal.
+pub fn stored(moment: Timestamp) -> Timestamp {
+    Timestamp::from_microsecond(moment.as_microsecond()).unwrap_or(moment)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(value: Value) -> Object {
+        serde_json::from_value(value).expect("a Lease")
+    }
+
+    #[test]
+    fn an_empty_holder_is_none_and_an_unreadable_protocol_the_highest() {
+        let lease = read(
+            &object(
+                json!({"metadata": {"name": "default", "labels": {"kube-rebootd/protocol": "two"},
+                "annotations": {"kube-rebootd/next": "n2, n3,,", "kube-rebootd/role": "control-plane"}},
+                "spec": {"holderIdentity": ""}}),
+            ),
+            None,
+        );
+        assert_eq!(lease.holder, None);
+        assert_eq!(lease.protocol, u64::MAX);
+        assert_eq!(lease.next, ["n2", "n3"]);
+        assert!(lease.control_plane && lease.unusable().is_some());
+    }
+
+    #[test]
+    fn a_long_node_name_gets_a_stable_manager_that_fits() {
+        assert_eq!(manager("n1"), "n1");
+        let long = "a".repeat(200);
+        let other = format!("{}b", "a".repeat(199));
+        assert!(manager(&long).len() <= MANAGER_MAX);
+        assert_ne!(manager(&long), manager(&other));
+        assert_eq!(manager(&long), manager(&long));
+        assert!(manager(&long).ends_with(&format!("-{:016x}", scatter(&[&long]))));
+    }
+
+    #[test]
+    fn freed_is_when_the_holder_was_seen_to_go() {
+        let at = Duration::from_secs;
+        let held = read(
+            &object(
+                json!({"metadata": {"name": "a", "uid": "1"}, "spec": {"holderIdentity": "n"}}),
+            ),
+            None,
+        );
+        let free = read(
+            &object(json!({"metadata": {"name": "a", "uid": "1"}})),
+            None,
+        );
+        let seen = follow(Some(&held), free.clone(), at(5));
+        assert_eq!(seen.freed, Some(at(5)));
+        assert_eq!(follow(Some(&seen), free.clone(), at(9)).freed, Some(at(5)));
+        assert_eq!(follow(Some(&seen), held.clone(), at(9)).freed, None);
+        assert_eq!(follow(None, free.clone(), at(9)).freed, None);
+        let replaced = Lease {
+            uid: "2".to_owned(),
+            ..free
+        };
+        assert_eq!(follow(Some(&held), replaced, at(9)).freed, None);
+    }
+
+    #[test]
+    fn what_is_stored_compares_equal_when_read_back() {
+        let moment: Timestamp = "2026-11-21T10:00:00.123456789Z".parse().expect("a time");
+        let text = serde_json::to_value(MicroTime(stored(moment))).expect("json");
+        let back: MicroTime = serde_json::from_value(text).expect("a MicroTime");
+        assert_eq!(back.0, stored(moment));
+    }
+}

@@ -1,0 +1,212 @@
+//! The own Node: read, one apply of all of ours, and the removal of what an apply leaves (I3, I11).
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Node as Object, NodeCondition};
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::{Map, Value, json};
+
+use crate::cluster::answer::{ApiError, CALL, call};
+use crate::names;
+use crate::node::{Leftovers, Node, NodeSet};
+
+/// The own Node, through the node client.
+#[derive(Clone)]
+pub struct OwnNode {
+    api: Api<Object>,
+    name: String,
+}
+
+impl OwnNode {
+    pub fn new(node: Client, name: &str) -> Self {
+        Self {
+            api: Api::all(node),
+            name: name.to_owned(),
+        }
+    }
+
+    /// For a watch, with [`OwnNode::fields`]: a node may list and watch its own Node only.
+    pub fn api(&self) -> Api<Object> {
+        self.api.clone()
+    }
+
+    /// Field selector of the own Node.
+    pub fn fields(&self) -> String {
+        format!("metadata.name={}", self.name)
+    }
+
+    /// A consistent read, asked for at boot time `asked`; none on 404.
+    pub async fn get(&self, asked: Duration) -> Result<Option<Node>, ApiError> {
+        let node = call("get own Node", CALL, self.api.get_opt(&self.name)).await?;
+        Ok(node.map(|node| read(&node, Some(asked))))
+    }
+
+    /// Holds exactly `set` on the Node, and what the Node is then.
+    ///
+    /// Forced: without it a label that an admin set, or a `GitOps` `unschedulable: false`, would leave
+    /// the node without a cordon (proved); equal values stay shared, so nobody loses anything.
+    pub async fn apply(&self, set: &NodeSet, asked: Duration) -> Result<Node, ApiError> {
+        let params = PatchParams::apply(names::NODE_MANAGER).force();
+        let patch = Patch::Apply(body(&self.name, set));
+        let request = self.api.patch(&self.name, &params, &patch);
+        let node = call("apply own Node", CALL, request).await?;
+        Ok(read(&node, Some(asked)))
+    }
+
+    /// Removes what an apply left, and what the Node is then.
+    pub async fn mend(&self, left: &Leftovers, asked: Duration) -> Result<Node, ApiError> {
+        let params = PatchParams {
+            field_manager: Some(names::NODE_MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        let patch = Patch::Merge(removal(left));
+        let request = self.api.patch(&self.name, &params, &patch);
+        let node = call("mend own Node", CALL, request).await?;
+        Ok(read(&node, Some(asked)))
+    }
+}
+
+/// Only fields that are set: a typed Node would claim an empty spec.
+fn body(name: &str, set: &NodeSet) -> Value {
+    let mut metadata = Map::new();
+    metadata.insert("name".to_owned(), json!(name));
+    metadata.insert("uid".to_owned(), json!(set.uid));
+    if !set.resource_version.is_empty() {
+        metadata.insert("resourceVersion".to_owned(), json!(set.resource_version));
+    }
+    let keys = [("labels", &set.labels), ("annotations", &set.annotations)];
+    for (field, keys) in keys {
+        if !keys.is_empty() {
+            metadata.insert(field.to_owned(), json!(keys));
+        }
+    }
+    let mut body = json!({"apiVersion": "v1", "kind": "Node", "metadata": metadata});
+    if set.unschedulable {
+        body["spec"] = json!({"unschedulable": true});
+    }
+    body
+}
+
+fn removal(left: &Leftovers) -> Value {
+    let nulls =
+        |keys: &[String]| -> Map<_, _> { keys.iter().map(|k| (k.clone(), Value::Null)).collect() };
+    let mut body = json!({"metadata": {
+        "uid": left.uid,
+        "resourceVersion": left.resource_version,
+        "labels": nulls(&left.labels),
+        "annotations": nulls(&left.annotations),
+    }});
+    if left.cordon {
+        body["spec"] = json!({"unschedulable": null});
+    }
+    body
+}
+
+/// What is looked at; `asked`: boot time of a consistent read, none for what a watch delivered.
+pub fn read(object: &Object, asked: Option<Duration>) -> Node {
+    let status = object.status.as_ref();
+    Node {
+        name: object.name_any(),
+        uid: object.uid().unwrap_or_default(),
+        resource_version: object.resource_version().unwrap_or_default(),
+        unschedulable: unschedulable(object),
+        cordon_owners: cordon_owners(object),
+        labels: object.labels().clone(),
+        annotations: object.annotations().clone(),
+        ready: ready(object),
+        heartbeat: condition(object)
+            .and_then(|ready| ready.last_heartbeat_time.as_ref())
+            .map(|time| time.0),
+        boot_id: status
+            .and_then(|status| status.node_info.as_ref())
+            .map(|info| info.boot_id.clone())
+            .unwrap_or_default(),
+        read: asked,
+    }
+}
+
+fn condition(object: &Object) -> Option<&NodeCondition> {
+    let conditions = object.status.as_ref()?.conditions.as_ref()?;
+    conditions
+        .iter()
+        .find(|condition| condition.type_ == "Ready")
+}
+
+pub(crate) fn ready(object: &Object) -> bool {
+    condition(object).is_some_and(|ready| ready.status == "True")
+}
+
+pub(crate) fn unschedulable(object: &Object) -> bool {
+    object
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.unschedulable)
+        .unwrap_or(false)
+}
+
+/// Managers whose managedFields entry (of the main resource) has `f:spec` / `f:unschedulable`.
+fn cordon_owners(object: &Object) -> Vec<String> {
+    object
+        .managed_fields()
+        .iter()
+        .filter(|entry| entry.subresource.as_deref().unwrap_or_default().is_empty())
+        .filter(|entry| {
+            entry.fields_v1.as_ref().is_some_and(|fields| {
+                fields
+                    .0
+                    .get("f:spec")
+                    .and_then(|spec| spec.get("f:unschedulable"))
+                    .is_some()
+            })
+        })
+        .filter_map(|entry| entry.manager.clone())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::slot::Keys;
+
+    #[test]
+    fn an_apply_names_only_what_is_set() {
+        let set = NodeSet {
+            uid: "u".to_owned(),
+            ..NodeSet::default()
+        };
+        let expected =
+            json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "uid": "u"}});
+        assert_eq!(body("n1", &set), expected);
+        let full = NodeSet {
+            uid: "u".to_owned(),
+            resource_version: "7".to_owned(),
+            unschedulable: true,
+            labels: Keys::from([(names::SLOT.to_owned(), "default".to_owned())]),
+            annotations: Keys::new(),
+        };
+        let expected = json!({"apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": "n1", "uid": "u", "resourceVersion": "7",
+                "labels": {"kube-rebootd/slot": "default"}},
+            "spec": {"unschedulable": true}});
+        assert_eq!(body("n1", &full), expected);
+    }
+
+    #[test]
+    fn i3_owners_of_the_cordon_are_read_from_managed_fields() {
+        let object: Object = serde_json::from_value(json!({
+            "metadata": {"name": "n1", "managedFields": [
+                {"manager": "kube-rebootd", "operation": "Apply", "fieldsV1": {"f:spec": {"f:unschedulable": {}}}},
+                {"manager": "kubelet", "operation": "Update", "fieldsV1": {"f:spec": {"f:podCIDR": {}}}},
+                {"manager": "kubectl-cordon", "operation": "Update", "fieldsV1": {"f:spec": {"f:unschedulable": {}}}},
+            ]},
+            "spec": {"unschedulable": true},
+            "status": {"conditions": [{"type": "Ready", "status": "True",
+                "lastHeartbeatTime": "2026-11-21T10:00:00Z"}]},
+        }))
+        .expect("a Node");
+        let node = read(&object, None);
+        assert_eq!(node.cordon_owners, ["kube-rebootd", "kubectl-cordon"]);
+        assert!(node.ready && node.unschedulable && node.heartbeat.is_some());
+    }
+}

@@ -1,0 +1,250 @@
+//! Pods of the own node: consistent list, what a watch delivers, and evictions (I9, I11).
+//!
+//! A pod is never read by GET: a node's identity gets 403 once the pod is gone (proved). The
+//! eviction's body is our own: kube 5.0.0 names `deleteOptions` wrongly, so its precondition would
+//! never reach the server.
+
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod as Object};
+use kube::api::ListParams;
+use kube::core::Status;
+use kube::{Api, Client, ResourceExt};
+use serde_json::json;
+
+use crate::cluster::answer::{ApiError, CALL, Failure, bounded, call, cause, retry_after};
+use crate::drain::PodRef;
+use crate::pod::{Container, Controller, EvictAnswer, Pod, PodPhase, RestartPolicy};
+
+/// Annotation by which the kubelet marks its copy of a static pod.
+const MIRROR: &str = "kubernetes.io/config.mirror";
+/// What the eviction API says when more than one budget matches (eviction.go); it has no reason.
+const TWO_BUDGETS: &str = "more than one PodDisruptionBudget";
+/// What `NodeRestriction` says about a pod that meanwhile is another node's.
+const NOT_HERE: &str = "can only evict pods with spec.nodeName set to itself";
+
+/// The pods of this node, through the node client.
+#[derive(Clone)]
+pub struct OwnPods {
+    client: Client,
+    node: String,
+}
+
+impl OwnPods {
+    pub fn new(client: Client, node: &str) -> Self {
+        Self {
+            client,
+            node: node.to_owned(),
+        }
+    }
+
+    /// For a watch, with [`OwnPods::fields`].
+    pub fn api(&self) -> Api<Object> {
+        Api::all(self.client.clone())
+    }
+
+    /// Field selector of the node's pods, the only one a node may use.
+    pub fn fields(&self) -> String {
+        format!("spec.nodeName={}", self.node)
+    }
+
+    /// A consistent list.
+    pub async fn list(&self) -> Result<Vec<Pod>, ApiError> {
+        let api = self.api();
+        let params = ListParams::default().fields(&self.fields());
+        let list = call("list own pods", CALL, api.list(&params)).await?;
+        Ok(list.items.iter().map(read).collect())
+    }
+
+    /// Asks for the eviction of exactly this pod (its UID is the precondition).
+    pub async fn evict(&self, pod: &PodRef) -> EvictAnswer {
+        let body = json!({
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"namespace": pod.namespace, "name": pod.name},
+            "deleteOptions": {"preconditions": {"uid": pod.uid}},
+        });
+        let path = format!(
+            "/api/v1/namespaces/{}/pods/{}/eviction",
+            pod.namespace, pod.name
+        );
+        let request = http::Request::post(path)
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .body(body.to_string().into_bytes());
+        let request = match request {
+            Ok(request) => request,
+            Err(error) => return EvictAnswer::Refused(error.to_string()),
+        };
+        match bounded(CALL, self.client.request_text(request)).await {
+            Ok(_) => EvictAnswer::Accepted,
+            Err(Failure::Said(status)) => answer(&status),
+            Err(Failure::NoAnswer(why)) => EvictAnswer::Busy {
+                retry_after: None,
+                why,
+            },
+            Err(Failure::NotSent(why)) => EvictAnswer::Refused(why),
+        }
+    }
+}
+
+/// kubernetes.md 3, "Server side".
+fn answer(status: &Status) -> EvictAnswer {
+    let message = status.message.clone();
+    match status.code {
+        404 | 409 => EvictAnswer::LookAgain,
+        403 if message.contains(NOT_HERE) => EvictAnswer::LookAgain,
+        403 if cause(status, "NamespaceTerminating").is_some() => EvictAnswer::NamespaceTerminating,
+        // The credential has ended; the caller's next read of anything says so.
+        401 => EvictAnswer::Busy {
+            retry_after: None,
+            why: message,
+        },
+        429 => match cause(status, "DisruptionBudget") {
+            Some(budget) => EvictAnswer::Budget(budget),
+            None => EvictAnswer::Busy {
+                retry_after: retry_after(status),
+                why: message,
+            },
+        },
+        500 if message.contains(TWO_BUDGETS) => EvictAnswer::TwoBudgets(message),
+        500..=599 => EvictAnswer::Busy {
+            retry_after: retry_after(status),
+            why: message,
+        },
+        _ => EvictAnswer::Refused(message),
+    }
+}
+
+/// What is looked at on a pod.
+pub fn read(object: &Object) -> Pod {
+    let spec = object.spec.as_ref();
+    let status = object.status.as_ref();
+    let controller = object
+        .owner_references()
+        .iter()
+        .find(|owner| owner.controller == Some(true))
+        .map(|owner| Controller {
+            kind: owner.kind.clone(),
+            name: owner.name.clone(),
+            uid: owner.uid.clone(),
+        });
+    Pod {
+        namespace: object.namespace().unwrap_or_default(),
+        name: object.name_any(),
+        uid: object.uid().unwrap_or_default(),
+        labels: object.labels().clone(),
+        mirror: object.annotations().contains_key(MIRROR),
+        controller,
+        phase: match status.and_then(|status| status.phase.as_deref()) {
+            Some("Pending") => PodPhase::Pending,
+            Some("Running") => PodPhase::Running,
+            Some("Succeeded") => PodPhase::Succeeded,
+            Some("Failed") => PodPhase::Failed,
+            Some(_) | None => PodPhase::Unknown,
+        },
+        restart_policy: match spec.and_then(|spec| spec.restart_policy.as_deref()) {
+            Some("Never") => RestartPolicy::Never,
+            Some("OnFailure") => RestartPolicy::OnFailure,
+            Some(_) | None => RestartPolicy::Always,
+        },
+        terminating: object.metadata.deletion_timestamp.is_some(),
+        grace_seconds: object
+            .metadata
+            .deletion_grace_period_seconds
+            .and_then(|seconds| u64::try_from(seconds).ok())
+            .unwrap_or(0),
+        empty_dir: spec
+            .and_then(|spec| spec.volumes.as_ref())
+            .into_iter()
+            .flatten()
+            .any(|volume| volume.empty_dir.is_some()),
+        priority: spec.and_then(|spec| spec.priority).unwrap_or(0),
+        ready: status
+            .and_then(|status| status.conditions.as_ref())
+            .into_iter()
+            .flatten()
+            .any(|condition| condition.type_ == "Ready" && condition.status == "True"),
+        containers: status
+            .and_then(|status| status.container_statuses.as_ref())
+            .into_iter()
+            .flatten()
+            .map(container)
+            .collect(),
+    }
+}
+
+fn container(status: &ContainerStatus) -> Container {
+    Container {
+        name: status.name.clone(),
+        id: status.container_id.clone().unwrap_or_default(),
+        started: status
+            .state
+            .as_ref()
+            .and_then(|state| state.running.as_ref())
+            .and_then(|running| running.started_at.as_ref())
+            .map(|time| time.0),
+        restarts: u32::try_from(status.restart_count).unwrap_or(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    fn of(body: Value) -> EvictAnswer {
+        answer(&serde_json::from_value(body).expect("a Status"))
+    }
+
+    #[test]
+    fn i9_every_answer_of_the_table() {
+        let budget = "The disruption budget web needs 5 healthy pods and has 5 currently";
+        let blocked = of(json!({"code": 429, "reason": "TooManyRequests",
+            "message": "Cannot evict pod as it would violate the pod's disruption budget.",
+            "details": {"causes": [{"reason": "DisruptionBudget", "message": budget}]}}));
+        assert_eq!(blocked, EvictAnswer::Budget(budget.to_owned()));
+        let busy =
+            of(json!({"code": 429, "message": "too many", "details": {"retryAfterSeconds": 3}}));
+        assert!(matches!(
+            busy,
+            EvictAnswer::Busy {
+                retry_after: Some(3),
+                ..
+            }
+        ));
+        let two = of(
+            json!({"code": 500, "message": "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."}),
+        );
+        assert!(matches!(two, EvictAnswer::TwoBudgets(_)));
+        let webhook = of(json!({"code": 500, "message": "failed calling webhook"}));
+        assert!(matches!(webhook, EvictAnswer::Busy { .. }));
+        let elsewhere = of(
+            json!({"code": 403, "message": "pods \"a\" is forbidden: node \"n1\" can only evict pods with spec.nodeName set to itself"}),
+        );
+        assert_eq!(elsewhere, EvictAnswer::LookAgain);
+        let ending = of(json!({"code": 403, "message": "x",
+            "details": {"causes": [{"reason": "NamespaceTerminating"}]}}));
+        assert_eq!(ending, EvictAnswer::NamespaceTerminating);
+        for code in [404, 409] {
+            assert_eq!(of(json!({"code": code})), EvictAnswer::LookAgain);
+        }
+        for code in [400, 403, 422] {
+            assert!(matches!(of(json!({"code": code})), EvictAnswer::Refused(_)));
+        }
+    }
+
+    #[test]
+    fn a_pod_without_status_is_not_ready_and_not_finished() {
+        let object: Object = serde_json::from_value(json!({
+            "metadata": {"namespace": "a", "name": "b", "uid": "u",
+                "deletionTimestamp": "2026-11-21T10:00:00Z", "deletionGracePeriodSeconds": 30,
+                "ownerReferences": [
+                    {"apiVersion": "v1", "kind": "X", "name": "x", "uid": "1"},
+                    {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "2", "controller": true}]},
+            "spec": {"containers": [], "volumes": [{"name": "v", "emptyDir": {}}]},
+        }))
+        .expect("a Pod");
+        let pod = read(&object);
+        assert!(pod.terminating && pod.grace_seconds == 30 && pod.empty_dir);
+        assert!(!pod.ready && !pod.finished() && pod.daemon_set().is_some());
+    }
+}

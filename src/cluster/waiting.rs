@@ -1,0 +1,126 @@
+//! The kubelets' Leases in kube-node-lease: the own one as heartbeat and as waiting record, all of
+//! them as the list of waiters (DESIGN.md 5, 9; I11).
+//!
+//! The own Lease can be read and patched by the node, not watched; label and annotation survive the
+//! kubelet's renewals (proved).
+
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::{Value, json};
+
+use crate::cluster::answer::{ApiError, CALL, call};
+use crate::names;
+use crate::slot::{Keys, Waiter, Waiting};
+
+/// The own kube-node-lease Lease, through the node client.
+#[derive(Clone)]
+pub struct Heartbeat {
+    api: Api<Lease>,
+    node: String,
+}
+
+/// What the own Lease shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Beat {
+    /// `spec.renewTime`: compared for change only (I5).
+    pub renewed: Option<Timestamp>,
+    pub waiting: Option<Waiting>,
+}
+
+impl Heartbeat {
+    pub fn new(node: Client, name: &str) -> Self {
+        Self {
+            api: Api::namespaced(node, names::NODE_LEASES),
+            node: name.to_owned(),
+        }
+    }
+
+    /// None on 404: the kubelet has not made it yet.
+    pub async fn get(&self) -> Result<Option<Beat>, ApiError> {
+        let lease = call("get own heartbeat", CALL, self.api.get_opt(&self.node)).await?;
+        Ok(lease.map(|lease| Beat {
+            renewed: lease
+                .spec
+                .as_ref()
+                .and_then(|spec| spec.renew_time.as_ref())
+                .map(|time| time.0),
+            waiting: waiting(lease.labels(), lease.annotations()),
+        }))
+    }
+
+    /// Shows that this node waits. A missing Lease is the kubelet's to make: [`ApiError::Gone`].
+    pub async fn mark(&self, waiting: &Waiting) -> Result<(), ApiError> {
+        let since = waiting.since.to_string();
+        self.patch(json!(waiting.group), json!(since)).await
+    }
+
+    /// Takes the waiting record away; a missing Lease has none.
+    pub async fn clear(&self) -> Result<(), ApiError> {
+        match self.patch(Value::Null, Value::Null).await {
+            Err(ApiError::Gone { .. }) => Ok(()),
+            answer => answer,
+        }
+    }
+
+    async fn patch(&self, group: Value, since: Value) -> Result<(), ApiError> {
+        let patch = Patch::Merge(json!({"metadata": {
+            "labels": {(names::WAITING): group},
+            "annotations": {(names::SINCE): since},
+        }}));
+        let params = PatchParams {
+            field_manager: Some(names::NODE_MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        let request = self.api.patch_metadata(&self.node, &params, &patch);
+        call("write waiting record", CALL, request).await.map(drop)
+    }
+}
+
+fn waiting(labels: &Keys, annotations: &Keys) -> Option<Waiting> {
+    Some(Waiting {
+        group: labels.get(names::WAITING)?.clone(),
+        since: since(annotations),
+    })
+}
+
+/// An unreadable time counts as the latest: it gains nobody a place.
+fn since(annotations: &Keys) -> Timestamp {
+    annotations
+        .get(names::SINCE)
+        .and_then(|since| since.parse().ok())
+        .unwrap_or(Timestamp::MAX)
+}
+
+/// The group's waiters but `me`, longest-waiting first, through the coordinator client.
+pub async fn list(coordinator: &Client, group: &str, me: &str) -> Result<Vec<Waiter>, ApiError> {
+    let api: Api<Lease> = Api::namespaced(coordinator.clone(), names::NODE_LEASES);
+    let params = ListParams::default().labels(&format!("{}={group}", names::WAITING));
+    let list = call("list waiters", CALL, api.list_metadata(&params)).await?;
+    let mut waiters: Vec<Waiter> = list
+        .items
+        .iter()
+        .filter(|lease| lease.name_any() != me)
+        .map(|lease| Waiter {
+            node: lease.name_any(),
+            since: since(lease.annotations()),
+        })
+        .collect();
+    waiters.sort_by(|a, b| a.since.cmp(&b.since).then_with(|| a.node.cmp(&b.node)));
+    Ok(waiters)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unreadable_since_gains_no_place() {
+        let labels = Keys::from([(names::WAITING.to_owned(), "default".to_owned())]);
+        let bad = Keys::from([(names::SINCE.to_owned(), "long ago".to_owned())]);
+        let found = waiting(&labels, &bad).expect("waits");
+        assert_eq!(found.since, Timestamp::MAX);
+        assert_eq!(waiting(&Keys::new(), &bad), None);
+    }
+}

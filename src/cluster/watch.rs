@@ -1,0 +1,258 @@
+//! A watch as whole views that are always the newest, with what is known of the connection (I7).
+//!
+//! Own, not `kube_runtime::watcher`: that one shows neither bookmarks nor its re-openings, and both
+//! are the only sign of life of a server with nothing to tell ("API server silent").
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use futures_util::{StreamExt, pin_mut};
+use kube::api::{ListParams, WatchEvent, WatchParams};
+use kube::{Api, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::cluster::answer::{ApiError, CALL, Failure, call, classify};
+use crate::slot::scatter;
+
+/// After so long the server ends a watch and it is opened again (kube refuses 295 s and more).
+const REOPEN: u32 = 290;
+/// The server sends a bookmark about every minute (watch cache `bookmarkFrequency`); nothing at all
+/// for longer is a dead connection that TCP has not noticed.
+const SILENCE: Duration = Duration::from_secs(90);
+/// First pause after an error.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Longest pause: also how late missing rights, once granted, are noticed.
+const PAUSE_MAX: Duration = Duration::from_secs(60);
+/// Spread of a pause, in percent, so that nodes do not return as one after an outage.
+const SPREAD: u64 = 30;
+
+/// What to watch.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Select {
+    pub labels: Option<String>,
+    pub fields: Option<String>,
+}
+
+/// All that is there now.
+#[derive(Debug, Clone)]
+pub struct View<T> {
+    /// By UID; none before the first list.
+    pub items: Option<BTreeMap<String, T>>,
+    /// Last successful answer, event or bookmark (monotonic).
+    pub heard: Option<Instant>,
+    /// The error since then; a new one each time it changes in kind.
+    pub trouble: Option<ApiError>,
+}
+
+/// A running watch; dropping it ends it.
+#[derive(Debug)]
+pub struct Watch<T> {
+    view: watch::Receiver<View<T>>,
+    task: AbortHandle,
+}
+
+impl<T> Drop for Watch<T> {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl<T: Clone + Debug + PartialEq + Send + Sync + 'static> Watch<T> {
+    /// Starts the watch; `read` turns an object into what is looked at. Must run inside a runtime.
+    pub fn start<K>(what: &'static str, api: Api<K>, select: Select, read: fn(&K) -> T) -> Self
+    where
+        K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    {
+        let (send, view) = watch::channel(View {
+            items: None,
+            heard: None,
+            trouble: None,
+        });
+        let follow = Follow {
+            what,
+            api,
+            select,
+            read,
+            send,
+        };
+        let task = tokio::spawn(follow.run()).abort_handle();
+        Self { view, task }
+    }
+
+    /// Waits until something differs from the last [`Watch::view`]. Cancel-safe.
+    pub async fn changed(&mut self) {
+        if self.view.changed().await.is_err() {
+            // Only when the task panicked; the process ends then (panic = abort).
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// The newest view.
+    pub fn view(&mut self) -> View<T> {
+        self.view.borrow_and_update().clone()
+    }
+
+    /// When the server was last heard.
+    pub fn heard(&self) -> Option<Instant> {
+        self.view.borrow().heard
+    }
+}
+
+/// The task behind a [`Watch`].
+struct Follow<K, T> {
+    what: &'static str,
+    api: Api<K>,
+    select: Select,
+    read: fn(&K) -> T,
+    send: watch::Sender<View<T>>,
+}
+
+impl<K, T> Follow<K, T>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    T: Clone + Debug + PartialEq + Send + Sync + 'static,
+{
+    async fn run(self) {
+        let mut failures = 0;
+        loop {
+            let error = match self.list().await {
+                Ok(version) => self.follow(version, &mut failures).await,
+                Err(error) => error,
+            };
+            self.rest(error, &mut failures).await;
+        }
+    }
+
+    /// Lists all, replaces the view (what is absent is gone) and returns the resourceVersion.
+    async fn list(&self) -> Result<String, ApiError> {
+        let params = ListParams {
+            label_selector: self.select.labels.clone(),
+            field_selector: self.select.fields.clone(),
+            ..ListParams::default()
+        };
+        let list = call(self.what, CALL, self.api.list(&params)).await?;
+        let items: BTreeMap<String, T> = list
+            .items
+            .iter()
+            .map(|object| (object.uid().unwrap_or_default(), (self.read)(object)))
+            .collect();
+        self.heard(|now| {
+            let differs = now.as_ref() != Some(&items);
+            *now = Some(items);
+            differs
+        });
+        Ok(list.metadata.resource_version.unwrap_or_default())
+    }
+
+    /// Watches from `version` on until only a new list helps.
+    async fn follow(&self, mut version: String, failures: &mut u32) -> ApiError {
+        loop {
+            let opened = Instant::now();
+            match self.watch(&mut version, failures).await {
+                Ok(()) if opened.elapsed() > PAUSE => {}
+                // A server, or a proxy, that ends every watch at once is not asked in a tight loop.
+                Ok(()) => sleep(PAUSE).await,
+                Err(error @ ApiError::Expired { .. }) => return error,
+                Err(error) => self.rest(error, failures).await,
+            }
+        }
+    }
+
+    /// One watch request, until it ends.
+    async fn watch(&self, version: &mut String, failures: &mut u32) -> Result<(), ApiError> {
+        let params = WatchParams {
+            label_selector: self.select.labels.clone(),
+            field_selector: self.select.fields.clone(),
+            timeout: Some(REOPEN),
+            bookmarks: true,
+            ..WatchParams::default()
+        };
+        let stream = call(self.what, CALL, self.api.watch(&params, version)).await?;
+        self.heard(|_| false);
+        pin_mut!(stream);
+        loop {
+            let Ok(event) = timeout(SILENCE, stream.next()).await else {
+                return Err(ApiError::Unreachable {
+                    what: self.what.to_owned(),
+                    message: format!("the watch was silent for {} s", SILENCE.as_secs()),
+                });
+            };
+            let event = match event {
+                None => return Ok(()),
+                Some(Ok(event)) => event,
+                Some(Err(error)) => return Err(classify(self.what, Failure::of(error))),
+            };
+            *failures = 0;
+            if let ControlFlow::Break(error) = self.see(event, version) {
+                return Err(error);
+            }
+        }
+    }
+
+    fn see(&self, event: WatchEvent<K>, version: &mut String) -> ControlFlow<ApiError> {
+        match event {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                advance(version, &object);
+                let (uid, item) = (object.uid().unwrap_or_default(), (self.read)(&object));
+                self.heard(|items| {
+                    let items = items.get_or_insert_default();
+                    items.insert(uid, item.clone()) != Some(item)
+                });
+            }
+            WatchEvent::Deleted(object) => {
+                advance(version, &object);
+                let uid = object.uid().unwrap_or_default();
+                self.heard(|items| items.get_or_insert_default().remove(&uid).is_some());
+            }
+            WatchEvent::Bookmark(bookmark) => {
+                *version = bookmark.metadata.resource_version;
+                self.heard(|_| false);
+            }
+            WatchEvent::Error(status) => {
+                return ControlFlow::Break(classify(self.what, Failure::Said(status)));
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// The server answered; `change` says whether the items differ now.
+    fn heard(&self, change: impl FnOnce(&mut Option<BTreeMap<String, T>>) -> bool) {
+        self.send.send_if_modified(|view| {
+            view.heard = Some(Instant::now());
+            let recovered = view.trouble.take().is_some();
+            change(&mut view.items) || recovered
+        });
+    }
+
+    /// Reports `error` when it is news and pauses, longer each time.
+    async fn rest(&self, error: ApiError, failures: &mut u32) {
+        if !matches!(error, ApiError::Expired { .. }) {
+            self.send.send_if_modified(|view| {
+                let news = view.trouble.as_ref() != Some(&error);
+                view.trouble = Some(error);
+                news
+            });
+        }
+        let pause = pause(*failures, Instant::now());
+        *failures = failures.saturating_add(1);
+        sleep(pause).await;
+    }
+}
+
+fn advance(version: &mut String, object: &impl ResourceExt) {
+    if let Some(newer) = object.resource_version() {
+        *version = newer;
+    }
+}
+
+/// Doubling from [`PAUSE`] to [`PAUSE_MAX`], spread by where and when.
+fn pause(failures: u32, now: Instant) -> Duration {
+    let base = PAUSE.saturating_mul(1 << failures.min(6)).min(PAUSE_MAX);
+    let word = format!("{now:?} {}", std::process::id());
+    base + base * u32::try_from(scatter(&[&word]) % SPREAD).unwrap_or(0) / 100
+}

@@ -1,0 +1,309 @@
+//! The configuration: typed, validated, every value with the file it came from (I12).
+//!
+//! `layers` reads files, `file` turns one text into values with lines, `check` turns the merged
+//! values into [`Config`] or into all their problems at once. Nothing here asks a clock, the
+//! environment or the network.
+
+mod check;
+mod duration;
+mod file;
+mod layers;
+mod preset;
+mod reader;
+mod selector;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use check::{Effective, parse, parse_effective};
+pub use file::{ConfigError, Problem};
+pub use layers::{check_file, load};
+pub use preset::Preset;
+pub use selector::Selector;
+
+/// All settings. `Config::default()` is what a host without any file runs on.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Config {
+    /// `[node]`
+    pub node: Node,
+    /// `[coordination]`
+    pub coordination: Coordination,
+    /// `[triggers]`
+    pub triggers: Triggers,
+    /// `[drain]`
+    pub drain: Drain,
+    /// `[reboot]`
+    pub reboot: Reboot,
+    /// `[health]`
+    pub health: Health,
+    /// `[gates]`
+    pub gates: Gates,
+}
+
+/// `[node]`: which kubeconfig speaks for this host.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Node {
+    /// Absolute path; `None` searches the kubelet's (DESIGN.md 3).
+    pub kubeconfig: Option<PathBuf>,
+    /// Context in it; `None` is its current context.
+    pub context: Option<String>,
+    /// Node name, only for identities that are not the node's own.
+    pub name: Option<String>,
+}
+
+/// `[coordination]`: where the slots are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Coordination {
+    /// Namespace of the Leases, a DNS label.
+    pub namespace: String,
+    /// Group of this node.
+    pub group: Group,
+    /// Node label whose value names the group; the Node without it is in `group`.
+    pub group_label: Option<String>,
+    /// Service account in `namespace` to impersonate; `None` uses the node's identity plainly.
+    pub impersonate: Option<String>,
+    /// Absolute path of an identity of its own, instead of the impersonation.
+    pub kubeconfig: Option<PathBuf>,
+}
+
+/// A group's name: a Kubernetes label value of 1 to 63 characters.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Group(String);
+
+/// `[triggers]`: what says that a reboot is required.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Triggers {
+    /// Absolute host paths.
+    pub sentinels: Vec<PathBuf>,
+    /// Whether the Node annotation `kube-rebootd/reboot` is a trigger.
+    pub node_annotation: bool,
+    /// Slow poll of the sentinels, 1 s to 1 day.
+    pub period: Duration,
+    /// How long a sentinel must stand before it counts.
+    pub settle: Duration,
+    /// `[[triggers.check]]`, names are unique.
+    pub checks: Vec<Check>,
+}
+
+/// `[[triggers.check]]`: a command whose exit code answers (I8: any other code is unknown).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Check {
+    /// Its name in reasons and unit names: a label value, 1 to 63 characters.
+    pub name: String,
+    /// Where command and codes came from, if not written out.
+    pub preset: Option<Preset>,
+    /// Argument vector, never empty.
+    pub command: Vec<String>,
+    /// Exit codes that require a reboot, never empty, none of `ok_exit_codes`.
+    pub reboot_exit_codes: Vec<u8>,
+    /// Exit codes that say no reboot is required.
+    pub ok_exit_codes: Vec<u8>,
+    /// From one start to the next, 10 s to 366 days.
+    pub period: Duration,
+    /// After this the run is killed and unknown; shorter than `period`.
+    pub timeout: Duration,
+    /// How long the answer must stand before it counts.
+    pub settle: Duration,
+}
+
+/// `[drain]`: how pods leave (I9).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Drain {
+    /// Whether to evict.
+    pub mode: DrainMode,
+    /// From the cordon to `on_timeout`, at least 1 s.
+    pub timeout: Duration,
+    /// The same when no pod left for this long; at most `timeout`.
+    pub stall: Duration,
+    /// What follows either.
+    pub on_timeout: OnTimeout,
+    /// Eviction requests at once, 1 to 500.
+    pub parallelism: usize,
+    /// Pods without a controller.
+    pub unmanaged: Unmanaged,
+    /// Pods with emptyDir volumes.
+    pub empty_dir: EmptyDir,
+    /// A pod that any of these selects is left alone.
+    pub skip: Vec<Selector>,
+}
+
+/// `drain.mode`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DrainMode {
+    /// Evict unless no other Ready schedulable node exists.
+    Auto,
+    /// Evict always.
+    Always,
+    /// Only cordon.
+    Never,
+}
+
+/// `drain.on_timeout`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnTimeout {
+    /// Undo and try later.
+    Abort,
+    /// Reboot with the pods that are left.
+    Reboot,
+}
+
+/// `drain.unmanaged`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unmanaged {
+    /// The kubelet restarts them after the boot.
+    Leave,
+    /// Evict: nothing makes them again.
+    Evict,
+    /// They forbid the reboot.
+    Block,
+}
+
+/// `drain.empty_dir`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EmptyDir {
+    /// Evict; the volume's data goes with the pod.
+    Evict,
+    /// They forbid the reboot.
+    Block,
+}
+
+/// `[reboot]`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reboot {
+    /// Who is asked.
+    pub method: Method,
+    /// Between the end of the drain and the request.
+    pub delay: Duration,
+    /// How long a shutdown may take to begin, at least 1 s.
+    pub timeout: Duration,
+    /// Automatic reboots in 24 hours of host time (I10), 1 to 100.
+    pub max_per_day: u32,
+    /// First pause after a failed attempt, 1 s to 6 h; doubles up to 6 h.
+    pub retry: Duration,
+    /// Wall message.
+    pub message: String,
+}
+
+/// `reboot.method`. `reboot.kind` has one value so far and no field.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Method {
+    /// logind's `Reboot` on the system bus.
+    Logind,
+    /// An argument vector, never empty.
+    Command(Vec<String>),
+}
+
+/// `[health]`: when a boot counts as proved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Health {
+    /// After this the node is reported as not healthy; it keeps its slot. At least 1 s.
+    pub timeout: Duration,
+    /// systemd's `degraded` is good enough.
+    pub allow_degraded: bool,
+    /// `boot-complete.target` must be reached.
+    pub boot_complete: bool,
+    /// How long Ready must have held.
+    pub ready_for: Duration,
+    /// DaemonSet pods that were ready before must be ready again.
+    pub pods: bool,
+}
+
+/// `[gates]`
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Gates {
+    /// Host uptime below which no reboot begins.
+    pub min_uptime: Duration,
+}
+
+impl Group {
+    /// `None` when `text` is no label value of 1 to 63 characters
+    /// (apimachinery `IsValidLabelValue`).
+    pub fn new(text: &str) -> Option<Self> {
+        is_label_value(text).then(|| Self(text.to_owned()))
+    }
+
+    /// As it stands in the label `kube-rebootd/group`.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Display for Group {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A label value that is not empty: 1 to 63 of `[A-Za-z0-9._-]`, alphanumeric at both ends.
+pub(crate) fn is_label_value(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let inner = |b: &u8| b.is_ascii_alphanumeric() || b"._-".contains(b);
+    let end = |b: Option<&u8>| b.is_some_and(u8::is_ascii_alphanumeric);
+    bytes.len() <= 63 && end(bytes.first()) && end(bytes.last()) && bytes.iter().all(inner)
+}
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+impl Default for Coordination {
+    fn default() -> Self {
+        Self {
+            namespace: "kube-rebootd".into(),
+            group: Group("default".into()),
+            group_label: None,
+            impersonate: Some("coordinator".into()),
+            kubeconfig: None,
+        }
+    }
+}
+
+impl Default for Triggers {
+    fn default() -> Self {
+        Self {
+            sentinels: vec!["/run/reboot-required".into(), "/run/reboot-needed".into()],
+            node_annotation: true,
+            period: 5 * MINUTE,
+            settle: Duration::ZERO,
+            checks: Vec::new(),
+        }
+    }
+}
+
+impl Default for Drain {
+    fn default() -> Self {
+        Self {
+            mode: DrainMode::Auto,
+            timeout: 30 * MINUTE,
+            stall: 10 * MINUTE,
+            on_timeout: OnTimeout::Abort,
+            parallelism: 25,
+            unmanaged: Unmanaged::Leave,
+            empty_dir: EmptyDir::Evict,
+            skip: Vec::new(),
+        }
+    }
+}
+
+impl Default for Reboot {
+    fn default() -> Self {
+        Self {
+            method: Method::Logind,
+            delay: Duration::ZERO,
+            timeout: 10 * MINUTE,
+            max_per_day: 2,
+            retry: 5 * MINUTE,
+            message: "kube-rebootd reboots this node".into(),
+        }
+    }
+}
+
+impl Default for Health {
+    fn default() -> Self {
+        Self {
+            timeout: 15 * MINUTE,
+            allow_degraded: true,
+            boot_complete: false,
+            ready_for: Duration::ZERO,
+            pods: true,
+        }
+    }
+}

@@ -1,0 +1,400 @@
+//! From merged tables to [`Config`], or to all that is wrong with them (I12).
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::duration::{LONGEST, show as words};
+use super::file::{self, CheckTable, ConfigError, Keys, Problem, Raw, Tables};
+use super::reader::{Reader, expected, is_absolute, quote, text};
+use super::selector::{is_dns_part, is_label_key};
+use super::{
+    Check, Config, Coordination, Drain, DrainMode, EmptyDir, Gates, Group, Health, Method, Node,
+    OnTimeout, Preset, Reboot, Selector, Triggers, Unmanaged, is_label_value,
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+/// The back-off doubles up to this (DESIGN.md 6).
+const LONGEST_RETRY: Duration = Duration::from_secs(6 * 3600);
+/// A check that starts more often only burns the host's CPU.
+const SHORTEST_CHECK_PERIOD: Duration = Duration::from_secs(10);
+const ANY: (Duration, Duration) = (Duration::ZERO, LONGEST);
+
+/// Every table and its keys: all that this release takes.
+#[rustfmt::skip]
+const SECTIONS: &[(&str, &[&str])] = &[
+    ("node", &["kubeconfig", "context", "name"]),
+    ("coordination", &["namespace", "group", "group_label", "impersonate", "kubeconfig"]),
+    ("triggers", &["sentinels", "node_annotation", "period", "settle", "check"]),
+    ("drain", &["mode", "timeout", "stall", "on_timeout", "parallelism", "unmanaged", "empty_dir", "skip"]),
+    ("reboot", &["kind", "method", "command", "delay", "timeout", "max_per_day", "retry", "message"]),
+    ("health", &["timeout", "allow_degraded", "boot_complete", "ready_for", "pods"]),
+    ("gates", &["min_uptime"]),
+];
+
+/// The keys of `[[triggers.check]]`.
+#[rustfmt::skip]
+pub(super) const CHECK_KEYS: &[&str] = &[
+    "name", "preset", "command", "reboot_exit_codes", "ok_exit_codes", "period", "timeout", "settle",
+];
+
+pub(super) fn section_names() -> impl Iterator<Item = &'static str> {
+    SECTIONS.iter().map(|(name, _)| *name)
+}
+
+pub(super) fn section_keys(section: &str) -> Option<&'static [&'static str]> {
+    let found = SECTIONS.iter().find(|(name, _)| *name == section);
+    found.map(|(_, keys)| *keys)
+}
+
+/// A valid configuration and its text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Effective {
+    pub config: Config,
+    /// TOML with every key and `# from FILE` or `# default` behind it; [`parse_effective`] reads
+    /// it back to the same `config`.
+    pub text: String,
+}
+
+/// Reads one text alone; `file` is what problems call it.
+pub fn parse(file: &Path, text: &str) -> Result<Effective, ConfigError> {
+    let mut problems = Vec::new();
+    let tables = file::read(file, text, &mut problems);
+    check(&tables, problems)
+}
+
+/// Reads what `config show` printed: the last valid configuration, kept beside the state (I12).
+pub fn parse_effective(text: &str) -> Result<Config, ConfigError> {
+    parse(Path::new("the last valid configuration"), text).map(|effective| effective.config)
+}
+
+/// Types and ranges of all values, then the values against each other. `problems` are those of
+/// the texts.
+pub(super) fn check(tables: &Tables, problems: Vec<Problem>) -> Result<Effective, ConfigError> {
+    let mut checking = Checking {
+        tables,
+        none: Keys::new(),
+        problems,
+        shown: String::new(),
+    };
+    let config = Config {
+        node: checking.node(),
+        coordination: checking.coordination(),
+        triggers: checking.triggers(),
+        drain: checking.drain(),
+        reboot: checking.reboot(),
+        health: checking.health(),
+        gates: checking.gates(),
+    };
+    if checking.problems.is_empty() {
+        let text = checking.shown;
+        return Ok(Effective { config, text });
+    }
+    let mut problems = checking.problems;
+    problems.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
+    Err(ConfigError { problems })
+}
+
+struct Checking<'a> {
+    tables: &'a Tables,
+    none: Keys,
+    problems: Vec<Problem>,
+    shown: String,
+}
+
+impl Checking<'_> {
+    fn section<'s>(&'s mut self, name: &'s str) -> Reader<'s> {
+        let keys = self.tables.sections.get(name).unwrap_or(&self.none);
+        let (problems, shown) = (&mut self.problems, &mut self.shown);
+        Reader::new(name, &format!("[{name}]"), keys, problems, shown)
+    }
+
+    fn node(&mut self) -> Node {
+        let mut r = self.section("node");
+        Node {
+            kubeconfig: r.path("kubeconfig"),
+            context: r.maybe("context", None, |_| true, "a context of the kubeconfig"),
+            name: r.maybe("name", None, is_subdomain, "the name of a Node"),
+        }
+    }
+
+    fn coordination(&mut self) -> Coordination {
+        let mut r = self.section("coordination");
+        let d = Coordination::default();
+        let name = "1 to 63 lower-case letters, digits or `-`";
+        let label = "a label value of 1 to 63 letters, digits, `-`, `_` or `.`";
+        let group = |raw: &Raw| {
+            let given = text(raw, label)?;
+            Group::new(given).ok_or_else(|| format!("{given:?} is not allowed; write {label}"))
+        };
+        Coordination {
+            namespace: r.word("namespace", d.namespace, is_dns_label, name),
+            group: r.take("group", d.group, group, |g| quote(g.as_str())),
+            group_label: r.maybe("group_label", d.group_label, is_label_key, "a label key"),
+            impersonate: r.maybe(
+                "impersonate",
+                d.impersonate,
+                is_subdomain,
+                "the name of a ServiceAccount or \"\"",
+            ),
+            kubeconfig: r.path("kubeconfig"),
+        }
+    }
+
+    fn triggers(&mut self) -> Triggers {
+        let mut r = self.section("triggers");
+        let d = Triggers::default();
+        let path = |raw: &Raw| {
+            let given = text(raw, "absolute paths")?;
+            if is_absolute(given) {
+                Ok(PathBuf::from(given))
+            } else {
+                Err(format!(
+                    "{given:?} is not an absolute path; begin it with /"
+                ))
+            }
+        };
+        let mut triggers = Triggers {
+            sentinels: r.list("sentinels", d.sentinels, path, |p| {
+                quote(&p.to_string_lossy())
+            }),
+            node_annotation: r.flag("node_annotation", d.node_annotation),
+            period: r.duration("period", d.period, (SECOND, DAY)),
+            settle: r.duration("settle", d.settle, ANY),
+            checks: Vec::new(),
+        };
+        let tables = self.tables;
+        triggers.checks = tables.checks.iter().map(|t| self.one(t)).collect();
+        triggers
+    }
+
+    /// One `[[triggers.check]]`.
+    fn one(&mut self, table: &CheckTable) -> Check {
+        let (problems, shown) = (&mut self.problems, &mut self.shown);
+        let header = "[[triggers.check]]";
+        let mut r = Reader::new("triggers.check", header, &table.keys, problems, shown);
+        let name = r.word("name", table.name.clone(), is_label_value, "a label value");
+        let preset = preset(&mut r);
+        let from =
+            |codes: fn(Preset) -> &'static [u8]| preset.map_or(Vec::new(), |p| codes(p).into());
+        let command = preset.and_then(Preset::command).unwrap_or_default();
+        let command = r.command("command", command.iter().map(|w| (*w).to_owned()).collect());
+        if command.is_empty() && r.sound(&["command", "preset"]) {
+            let reason = "is empty; write it like [\"/usr/local/bin/check\"] or name a preset";
+            required(&mut r, "command", table, reason);
+        }
+        let reboot_exit_codes = codes(&mut r, "reboot_exit_codes", from(Preset::reboot_exit_codes));
+        if reboot_exit_codes.is_empty() && r.sound(&["reboot_exit_codes", "preset"]) {
+            let reason = "is empty; list the exit codes that mean reboot, or name a preset";
+            required(&mut r, "reboot_exit_codes", table, reason);
+        }
+        let ok = match preset {
+            // Where the admin turned a preset's codes round, its ok code is not ok any more.
+            Some(p) if !r.given("reboot_exit_codes") => p.ok_exit_codes().into(),
+            _ if reboot_exit_codes.contains(&0) => {
+                if reboot_exit_codes.contains(&1) {
+                    vec![]
+                } else {
+                    vec![1]
+                }
+            }
+            _ => vec![0],
+        };
+        let ok_exit_codes = codes(&mut r, "ok_exit_codes", ok);
+        let both = ok_exit_codes.iter().find(|c| reboot_exit_codes.contains(c));
+        if let Some(code) = both {
+            let reason =
+                format!("{code} is in reboot_exit_codes too; an exit code has one meaning");
+            r.fault("ok_exit_codes", reason);
+        }
+        let period = r.duration(
+            "period",
+            12 * 5 * 60 * SECOND,
+            (SHORTEST_CHECK_PERIOD, LONGEST),
+        );
+        // Half a short period, so that a check that sets only `period` stays valid.
+        let timeout = (5 * 60 * SECOND).min(period / 2);
+        let timeout = r.duration("timeout", timeout, (SECOND, LONGEST));
+        if timeout >= period && r.sound(&["period", "timeout"]) {
+            let (t, p) = (words(timeout), words(period));
+            let reason = format!("{t} is not below period ({p}), runs would overlap; write less");
+            r.fault("timeout", reason);
+        }
+        Check {
+            name,
+            preset,
+            command,
+            reboot_exit_codes,
+            ok_exit_codes,
+            period,
+            timeout,
+            settle: r.duration("settle", 10 * 60 * SECOND, ANY),
+        }
+    }
+
+    fn drain(&mut self) -> Drain {
+        let mut r = self.section("drain");
+        let d = Drain::default();
+        let mode = [
+            ("auto", DrainMode::Auto),
+            ("always", DrainMode::Always),
+            ("never", DrainMode::Never),
+        ];
+        let on_timeout = [("abort", OnTimeout::Abort), ("reboot", OnTimeout::Reboot)];
+        let unmanaged = [
+            ("leave", Unmanaged::Leave),
+            ("evict", Unmanaged::Evict),
+            ("block", Unmanaged::Block),
+        ];
+        let empty_dir = [("evict", EmptyDir::Evict), ("block", EmptyDir::Block)];
+        let selector = |raw: &Raw| {
+            let given = text(raw, "label selectors like \"app=db\"")?;
+            Selector::parse(given)
+                .map_err(|why| format!("{given:?} {why}; write a selector like \"app=db\""))
+        };
+        let mode = r.choice("mode", d.mode, &mode);
+        let timeout = r.duration("timeout", d.timeout, (SECOND, LONGEST));
+        // Follows a shorter timeout, so that setting only that one stays valid.
+        let stall = r.duration("stall", d.stall.min(timeout), (SECOND, LONGEST));
+        if stall > timeout && r.sound(&["stall", "timeout"]) {
+            let (s, t) = (words(stall), words(timeout));
+            r.fault(
+                "stall",
+                format!("{s} is above drain.timeout ({t}) and never reached; write at most {t}"),
+            );
+        }
+        let parallelism = r.number("parallelism", 25, (1, 500));
+        Drain {
+            mode,
+            timeout,
+            stall,
+            on_timeout: r.choice("on_timeout", d.on_timeout, &on_timeout),
+            parallelism: usize::try_from(parallelism).unwrap_or(d.parallelism),
+            unmanaged: r.choice("unmanaged", d.unmanaged, &unmanaged),
+            empty_dir: r.choice("empty_dir", d.empty_dir, &empty_dir),
+            skip: r.list("skip", d.skip, selector, |s| quote(&s.to_string())),
+        }
+    }
+
+    fn reboot(&mut self) -> Reboot {
+        let mut r = self.section("reboot");
+        let d = Reboot::default();
+        r.take("kind", (), kind, |()| quote("reboot"));
+        let by_command = r.choice("method", false, &[("logind", false), ("command", true)]);
+        let command = r.command("command", Vec::new());
+        if r.sound(&["method", "command"]) {
+            if by_command && command.is_empty() {
+                r.fault(
+                    "method",
+                    "is \"command\" but reboot.command is empty; write one",
+                );
+            } else if !by_command && !command.is_empty() {
+                r.fault(
+                    "command",
+                    "is unused; write method = \"command\" or remove it",
+                );
+            }
+        }
+        Reboot {
+            method: if by_command {
+                Method::Command(command)
+            } else {
+                Method::Logind
+            },
+            delay: r.duration("delay", d.delay, (Duration::ZERO, DAY)),
+            timeout: r.duration("timeout", d.timeout, (SECOND, DAY)),
+            max_per_day: r.number("max_per_day", d.max_per_day, (1, 100)),
+            retry: r.duration("retry", d.retry, (SECOND, LONGEST_RETRY)),
+            message: r.word(
+                "message",
+                d.message,
+                |m| !m.contains('\0'),
+                "a text without NUL",
+            ),
+        }
+    }
+
+    fn health(&mut self) -> Health {
+        let mut r = self.section("health");
+        let d = Health::default();
+        let timeout = r.duration("timeout", d.timeout, (SECOND, LONGEST));
+        let health = Health {
+            timeout,
+            allow_degraded: r.flag("allow_degraded", d.allow_degraded),
+            boot_complete: r.flag("boot_complete", d.boot_complete),
+            ready_for: r.duration("ready_for", d.ready_for, ANY),
+            pods: r.flag("pods", d.pods),
+        };
+        if health.ready_for >= timeout && r.sound(&["timeout", "ready_for"]) {
+            let (f, t) = (words(health.ready_for), words(timeout));
+            let reason = format!(
+                "{f} is not below health.timeout ({t}), every boot would be late; write less"
+            );
+            r.fault("ready_for", reason);
+        }
+        health
+    }
+
+    fn gates(&mut self) -> Gates {
+        let mut r = self.section("gates");
+        Gates {
+            min_uptime: r.duration("min_uptime", Duration::ZERO, ANY),
+        }
+    }
+}
+
+/// The key's own line when it is there and empty, the check's when it is not.
+fn required(r: &mut Reader<'_>, key: &str, table: &CheckTable, reason: &str) {
+    if r.given(key) {
+        r.fault(key, reason);
+    } else {
+        r.missing(
+            key,
+            &table.origin,
+            &reason.replacen("is empty", "is missing", 1),
+        );
+    }
+}
+
+/// `""` is none.
+fn preset(r: &mut Reader<'_>) -> Option<Preset> {
+    let mut all: Vec<(&str, Option<Preset>)> = vec![("", None)];
+    all.extend(
+        Preset::WORDS
+            .iter()
+            .map(|(word, preset)| (*word, Some(*preset))),
+    );
+    r.choice("preset", None, &all)
+}
+
+/// Exit codes, 0 to 255 (wait(2) keeps 8 bits).
+fn codes(r: &mut Reader<'_>, key: &str, default: Vec<u8>) -> Vec<u8> {
+    let code = |raw: &Raw| match raw {
+        Raw::Number(n) => {
+            u8::try_from(*n).map_err(|_| format!("{n} is no exit code; write 0 to 255"))
+        }
+        other => Err(expected(other, "exit codes of 0 to 255")),
+    };
+    r.list(key, default, code, u8::to_string)
+}
+
+fn kind(raw: &Raw) -> Result<(), String> {
+    match text(raw, "\"reboot\"")? {
+        "reboot" => Ok(()),
+        kind @ ("kexec" | "soft-reboot") => Err(format!(
+            "{kind:?} is not supported yet: it would skip firmware or kernel; write \"reboot\""
+        )),
+        other => Err(format!("{other:?} is none of its values; write \"reboot\"")),
+    }
+}
+
+fn is_dns_label(text: &str) -> bool {
+    text.len() <= 63 && is_dns_part(text)
+}
+
+fn is_subdomain(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(is_dns_part)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,289 @@
+//! One TOML text as values that know their line, and what is wrong with it (I12).
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use toml::de::{DeTable, DeValue};
+
+/// Where a value stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Origin {
+    pub(super) file: PathBuf,
+    /// From 1.
+    pub(super) line: usize,
+}
+
+/// A value as written; what no key takes is kept by its name only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Raw {
+    Text(String),
+    Number(i64),
+    Flag(bool),
+    List(Vec<Raw>),
+    Other(&'static str),
+}
+
+/// A value and where it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Value {
+    pub(super) raw: Raw,
+    pub(super) origin: Origin,
+}
+
+/// The keys of one table.
+pub(super) type Keys = BTreeMap<String, Value>;
+
+/// One `[[triggers.check]]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct CheckTable {
+    pub(super) name: String,
+    pub(super) keys: Keys,
+    pub(super) origin: Origin,
+}
+
+/// One file, or several merged.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Tables {
+    pub(super) sections: BTreeMap<String, Keys>,
+    pub(super) checks: Vec<CheckTable>,
+}
+
+/// One thing wrong, shown as one line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// As it was opened.
+    pub file: PathBuf,
+    /// From 1; `None` when no line is to blame (the file cannot be read).
+    pub line: Option<usize>,
+    /// Dotted; empty for TOML syntax.
+    pub key: String,
+    /// What is wrong and what to do.
+    pub reason: String,
+}
+
+/// Everything wrong with a configuration, one line each; never empty.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct ConfigError {
+    pub problems: Vec<Problem>,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.file.display())?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        if !self.key.is_empty() {
+            write!(f, ": {}", self.key)?;
+        }
+        // A parser's message may have several lines; the contract is one per problem.
+        write!(f, ": {}", self.reason.replace('\n', " "))
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (nth, problem) in self.problems.iter().enumerate() {
+            if nth > 0 {
+                f.write_str("\n")?;
+            }
+            problem.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl Problem {
+    pub(super) fn at(origin: &Origin, key: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self {
+            file: origin.file.clone(),
+            line: Some(origin.line),
+            key: key.into(),
+            reason: reason.into(),
+        }
+    }
+}
+
+impl Tables {
+    /// Lays `upper` over this: key by key, checks by name and as a whole.
+    pub(super) fn lay(&mut self, upper: Self) {
+        for (section, keys) in upper.sections {
+            self.sections.entry(section).or_default().extend(keys);
+        }
+        for check in upper.checks {
+            match self.checks.iter_mut().find(|c| c.name == check.name) {
+                Some(lower) => *lower = check,
+                None => self.checks.push(check),
+            }
+        }
+    }
+}
+
+/// Reads one text. Problems are pushed; what is sound is returned.
+pub(super) fn read(file: &Path, text: &str, problems: &mut Vec<Problem>) -> Tables {
+    let mut reading = Reading {
+        file,
+        text,
+        problems,
+        tables: Tables::default(),
+    };
+    match DeTable::parse(text) {
+        Ok(table) => reading.root(table.get_ref()),
+        Err(error) => {
+            let at = error.span().map_or(0, |span| span.start);
+            let origin = reading.origin(at);
+            let reason = format!("{}; this is no valid TOML", error.message());
+            reading.problems.push(Problem::at(&origin, "", reason));
+        }
+    }
+    reading.tables
+}
+
+struct Reading<'a> {
+    file: &'a Path,
+    text: &'a str,
+    problems: &'a mut Vec<Problem>,
+    tables: Tables,
+}
+
+impl Reading<'_> {
+    fn origin(&self, byte: usize) -> Origin {
+        let before = &self.text.as_bytes()[..byte.min(self.text.len())];
+        Origin {
+            file: self.file.to_owned(),
+            line: 1 + bytecount(before),
+        }
+    }
+
+    fn problem(&mut self, byte: usize, key: &str, reason: impl Into<String>) {
+        let origin = self.origin(byte);
+        self.problems.push(Problem::at(&origin, key, reason));
+    }
+
+    fn root(&mut self, root: &DeTable<'_>) {
+        for (name, value) in root {
+            let at = name.span().start;
+            let name: &str = name.get_ref();
+            let Some(known) = super::check::section_keys(name) else {
+                let reason = unknown(name, super::check::section_names());
+                self.problem(at, name, reason);
+                continue;
+            };
+            match value.get_ref() {
+                DeValue::Table(table) => self.section(name, table, known),
+                _ => self.problem(at, name, format!("must be a table; write [{name}]")),
+            }
+        }
+    }
+
+    fn section(&mut self, section: &str, table: &DeTable<'_>, known: &[&str]) {
+        for (key, value) in table {
+            let at = key.span().start;
+            let key: &str = key.get_ref();
+            let dotted = format!("{section}.{key}");
+            if dotted == "triggers.check" {
+                self.checks(at, value.get_ref());
+            } else if known.contains(&key) {
+                let value = Value {
+                    raw: raw(value.get_ref()),
+                    origin: self.origin(at),
+                };
+                let keys = self.tables.sections.entry(section.to_owned()).or_default();
+                keys.insert(key.to_owned(), value);
+            } else {
+                self.problem(at, &dotted, unknown(key, known.iter().copied()));
+            }
+        }
+    }
+
+    fn checks(&mut self, at: usize, value: &DeValue<'_>) {
+        let reason = "must be an array of tables; write [[triggers.check]]";
+        let DeValue::Array(array) = value else {
+            return self.problem(at, "triggers.check", reason);
+        };
+        for item in array {
+            match item.get_ref() {
+                DeValue::Table(table) => self.check(item.span().start, table),
+                _ => self.problem(item.span().start, "triggers.check", reason),
+            }
+        }
+    }
+
+    fn check(&mut self, at: usize, table: &DeTable<'_>) {
+        let mut keys = Keys::new();
+        for (key, value) in table {
+            let at = key.span().start;
+            let key: &str = key.get_ref();
+            if super::check::CHECK_KEYS.contains(&key) {
+                let origin = self.origin(at);
+                let raw = raw(value.get_ref());
+                keys.insert(key.to_owned(), Value { raw, origin });
+            } else {
+                let known = super::check::CHECK_KEYS.iter().copied();
+                self.problem(at, &format!("triggers.check.{key}"), unknown(key, known));
+            }
+        }
+        let origin = self.origin(at);
+        let (at, name) = match keys.get("name") {
+            Some(value) => (value.origin.clone(), Some(&value.raw)),
+            None => (origin.clone(), None),
+        };
+        let reason = match name {
+            Some(Raw::Text(name)) if super::is_label_value(name) => {
+                let name = name.clone();
+                if self.tables.checks.iter().any(|c| c.name == name) {
+                    format!("{name:?} is there twice in this file; give each check its own name")
+                } else {
+                    return self.tables.checks.push(CheckTable { name, keys, origin });
+                }
+            }
+            Some(_) => "must be 1 to 63 letters, digits, `-`, `_` or `.`, a letter or digit at \
+                        both ends; write it like \"kernel\""
+                .to_owned(),
+            None => "is missing; give each check a name".to_owned(),
+        };
+        let problem = Problem::at(&at, "triggers.check.name", reason);
+        self.problems.push(problem);
+    }
+}
+
+fn bytecount(bytes: &[u8]) -> usize {
+    bytes.iter().fold(0, |n, b| n + usize::from(*b == b'\n'))
+}
+
+fn raw(value: &DeValue<'_>) -> Raw {
+    match value {
+        DeValue::String(text) => Raw::Text(text.to_string()),
+        DeValue::Integer(digits) => i64::from_str_radix(digits.as_str(), digits.radix())
+            .map_or(Raw::Other("a number too large"), Raw::Number),
+        DeValue::Boolean(flag) => Raw::Flag(*flag),
+        DeValue::Array(items) => Raw::List(items.iter().map(|i| raw(i.get_ref())).collect()),
+        DeValue::Float(_) => Raw::Other("a fraction"),
+        DeValue::Datetime(_) => Raw::Other("a date"),
+        DeValue::Table(_) => Raw::Other("a table"),
+    }
+}
+
+fn unknown<'k>(key: &str, known: impl Iterator<Item = &'k str>) -> String {
+    let nearest = known.min_by_key(|word| distance(key, word));
+    match nearest {
+        Some(word) => format!("is unknown; did you mean `{word}`? Else remove it"),
+        None => "is unknown; remove it".into(),
+    }
+}
+
+/// Levenshtein's. Long keys are cut: no known one is longer than 64.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().take(64).enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, y) in b.iter().enumerate() {
+            let changed = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}

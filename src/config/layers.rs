@@ -1,0 +1,144 @@
+//! The files that make up the configuration, and the only place that reads them (UAPI.6, I12).
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::check::{self, Effective};
+use super::file::{self, ConfigError, Problem, Tables};
+use crate::root::Root;
+
+/// Highest first: the admin's, this boot's, the distributor's.
+const DIRECTORIES: [&str; 3] = [
+    "/etc/kube-rebootd",
+    "/run/kube-rebootd",
+    "/usr/lib/kube-rebootd",
+];
+/// A configuration is a few KiB; more is not one, and is not read into memory.
+const LARGEST: u64 = 1024 * 1024;
+
+/// Reads the main file (the first found, or `explicit`), then every `config.d/*.toml` by file
+/// name, whichever directory it is in. Of the same name the highest directory's counts; empty or
+/// a link to /dev/null it masks the lower ones. `explicit` (`--config FILE`) replaces the main
+/// file only: drop-ins still apply. Without any file the defaults hold.
+///
+/// # Errors
+/// Every problem of every file.
+pub fn load(root: &Root, explicit: Option<&Path>) -> Result<Effective, ConfigError> {
+    let mut problems = Vec::new();
+    let mut merged = Tables::default();
+    let files = main_file(root, explicit)
+        .into_iter()
+        .chain(drop_ins(root, &mut problems));
+    for path in files {
+        match contents(&path) {
+            Ok(text) => merged.lay(file::read(&path, &text, &mut problems)),
+            Err(error) => problems.push(unreadable(&path, &error)),
+        }
+    }
+    check::check(&merged, problems)
+}
+
+/// Checks one file alone, over the defaults (`config check FILE`).
+///
+/// # Errors
+/// Every problem of the file.
+pub fn check_file(path: &Path) -> Result<Effective, ConfigError> {
+    match contents(path) {
+        Ok(text) => check::parse(path, &text),
+        Err(error) => Err(ConfigError {
+            problems: vec![unreadable(path, &error)],
+        }),
+    }
+}
+
+fn main_file(root: &Root, explicit: Option<&Path>) -> Option<PathBuf> {
+    if let Some(path) = explicit {
+        return Some(path.to_owned());
+    }
+    let mut found = DIRECTORIES
+        .iter()
+        .map(|dir| root.path(dir).join("config.toml"))
+        // A file that is there and unreadable is found: passing it over would change a
+        // setting silently.
+        .filter(|path| !matches!(fs::symlink_metadata(path), Err(e) if is_absent(&e)));
+    found.next()
+}
+
+/// By file name over all directories; masked ones are left out.
+fn drop_ins(root: &Root, problems: &mut Vec<Problem>) -> Vec<PathBuf> {
+    let mut by_name = BTreeMap::new();
+    // Lowest first: a higher one of the same name replaces it.
+    for dir in DIRECTORIES.iter().rev() {
+        let dir = root.path(dir).join("config.d");
+        match names(&dir) {
+            Ok(paths) => by_name.extend(
+                paths
+                    .into_iter()
+                    .map(|p| (p.file_name().map(ToOwned::to_owned), p)),
+            ),
+            Err(error) if is_absent(&error) => {}
+            Err(error) => problems.push(unreadable(&dir, &error)),
+        }
+    }
+    by_name
+        .into_values()
+        .filter(|path| !is_masked(path))
+        .collect()
+}
+
+fn names(dir: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        let hidden = path
+            .file_name()
+            .is_some_and(|n| n.as_encoded_bytes().starts_with(b"."));
+        if !hidden && path.extension().is_some_and(|e| e == "toml") {
+            paths.push(path);
+        }
+    }
+    Ok(paths)
+}
+
+/// Empty, or a link to /dev/null. The link is read, not followed: below another root its target
+/// may not exist.
+fn is_masked(path: &Path) -> bool {
+    fs::read_link(path).is_ok_and(|target| target == Path::new("/dev/null"))
+        || fs::metadata(path).is_ok_and(|m| m.is_file() && m.len() == 0)
+}
+
+fn contents(path: &Path) -> io::Result<String> {
+    // A FIFO would hold the start for ever.
+    let metadata = fs::metadata(path)?;
+    if fs::read_link(path).is_ok_and(|target| target == Path::new("/dev/null")) {
+        return Ok(String::new());
+    }
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    if metadata.len() > LARGEST {
+        return Err(io::Error::other("it is larger than 1 MiB"));
+    }
+    fs::read_to_string(path)
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Problem {
+    Problem {
+        file: path.to_owned(),
+        line: None,
+        key: String::new(),
+        reason: format!("cannot be read: {error}; make it a readable UTF-8 file or remove it"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

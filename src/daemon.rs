@@ -1,0 +1,257 @@
+//! The loop: gather, decide, make the intent durable, act (I2, I6, I7).
+//!
+//! One thread, one loop. Nothing in here decides: what happens is `decide`'s step, and a step is
+//! done only when its record is on disk. Errors never end the process; they are facts.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+use tracing::{error, info, warn};
+
+use crate::config::Config;
+use crate::decide::{Policy, Step, decide};
+use crate::facts::{Effect, Facts};
+use crate::host::notify::{Notify, watchdog_interval};
+use crate::host::{Bus, Clock, Store};
+use crate::now::Now;
+use crate::record::Stage;
+use crate::root::Root;
+
+mod act;
+mod api;
+mod gather;
+mod report;
+mod start;
+mod triggers;
+
+use api::Api;
+use gather::Memory;
+use report::Report;
+use triggers::Triggers;
+
+pub use start::{StartError, start};
+
+/// Between looks at the host when nothing said that it changed: inhibitors, `PreparingForShutdown`.
+const HOST_POLL: Duration = Duration::from_secs(15);
+
+/// Everything the loop owns.
+pub struct Daemon {
+    root: Root,
+    config: Config,
+    /// `--config FILE`, for a reload.
+    config_file: Option<PathBuf>,
+    clock: Clock,
+    bus: Bus,
+    store: Store,
+    last_valid: Store,
+    api: Api,
+    triggers: Triggers,
+    facts: Facts,
+    memory: Memory,
+    report: Report,
+    notify: Notify,
+    /// Evictions that were answered.
+    evicted: mpsc::UnboundedReceiver<act::Evicted>,
+    evictions: mpsc::UnboundedSender<act::Evicted>,
+    /// After a failed request nothing is asked of the API server before this boot time.
+    pause: act::Pause,
+}
+
+/// Why the loop woke.
+enum Woke {
+    /// Something may have changed.
+    Change,
+    Reload,
+    Stop,
+}
+
+struct Signals {
+    stop: Signal,
+    interrupt: Signal,
+    reload: Signal,
+}
+
+impl Daemon {
+    /// Runs until a stop signal.
+    pub async fn run(mut self) -> std::io::Result<()> {
+        let mut signals = Signals {
+            stop: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            reload: signal(SignalKind::hangup())?,
+        };
+        self.notify.ready();
+        loop {
+            self.notify.watchdog();
+            let turn = self.turn();
+            let wake = tokio::select! {
+                biased;
+                _ = signals.stop.recv() => None,
+                _ = signals.interrupt.recv() => None,
+                wake = turn => Some(wake),
+            };
+            let Some(wake) = wake else { break };
+            let Some(wake) = wake else { continue };
+            match self.sleep(wake, &mut signals).await {
+                Woke::Change => {}
+                Woke::Reload => self.reload(),
+                Woke::Stop => break,
+            }
+        }
+        self.stopping();
+        Ok(())
+    }
+
+    /// One look, one step. When to look again at the latest; none: at once.
+    async fn turn(&mut self) -> Option<Duration> {
+        self.gather().await;
+        let now = self.clock.now();
+        let policy = self.policy();
+        let step = decide(&self.facts, &policy, now);
+        self.report.step(&step, &self.facts, &mut self.notify, self.pause.trouble());
+        let wrote = match self.write_ahead(&step) {
+            Ok(wrote) => wrote,
+            // The facts have changed: it is no longer writable.
+            Err(()) => return None,
+        };
+        if step.effect == Effect::Wait {
+            return if wrote { None } else { Some(step.wake.unwrap_or(now.boot + HOST_POLL)) };
+        }
+        if act::asks_api(&step.effect)
+            && let Some(until) = self.pause.until(now.boot)
+        {
+            return Some(until.min(step.wake.unwrap_or(until)));
+        }
+        self.act(step.effect, now).await;
+        None
+    }
+
+    /// The step's record, durable before its effect. An error: it was not, and the facts say so now.
+    fn write_ahead(&mut self, step: &Step) -> Result<bool, ()> {
+        if step.record == self.facts.record {
+            return Ok(false);
+        }
+        match self.store.write(&step.record.encode()) {
+            Ok(()) => self.facts.writable = true,
+            // What was begun is finished from memory and the Node's annotation (DESIGN.md 6).
+            Err(_) if !self.facts.writable && finishing(step) => {}
+            Err(err) => {
+                if self.facts.writable {
+                    error!("cannot write {}: {err}", self.store.path().display());
+                }
+                self.facts.writable = false;
+                return if finishing(step) { self.adopt(step) } else { Err(()) };
+            }
+        }
+        self.adopt(step)
+    }
+
+    fn adopt(&mut self, step: &Step) -> Result<bool, ()> {
+        let hold = |facts: &Facts| facts.record.hold.as_ref().map(|hold| hold.take.acquire_time);
+        let before = hold(&self.facts);
+        self.facts.record = step.record.clone();
+        if hold(&self.facts) != before {
+            self.memory.forget_hold(&mut self.facts);
+        }
+        Ok(true)
+    }
+
+    /// Waits for a change, a signal, or `until` on the boot clock.
+    async fn sleep(&mut self, until: Duration, signals: &mut Signals) -> Woke {
+        let now = self.clock.now().boot;
+        let watchdog = watchdog_interval().map_or(HOST_POLL, |interval| interval / 2);
+        let poll = self.memory.poll(&self.facts);
+        let limit = until.saturating_sub(now).min(HOST_POLL).min(watchdog).min(poll);
+        let limit = limit.max(Duration::from_millis(1));
+        tokio::select! {
+            biased;
+            _ = signals.stop.recv() => Woke::Stop,
+            _ = signals.interrupt.recv() => Woke::Stop,
+            _ = signals.reload.recv() => Woke::Reload,
+            Some(evicted) = self.evicted.recv() => {
+                self.memory.evicted(evicted, now);
+                Woke::Change
+            }
+            () = self.triggers.changed() => Woke::Change,
+            () = self.memory.host_changes.next() => {
+                self.memory.host_dirty();
+                Woke::Change
+            }
+            () = self.api.changed() => Woke::Change,
+            () = tokio::time::sleep(limit) => Woke::Change,
+        }
+    }
+
+    fn policy(&self) -> Policy {
+        Policy {
+            me: self.api.name().to_owned(),
+            namespace: self.config.coordination.namespace.clone(),
+            group: self.group(),
+            retry: self.config.reboot.retry,
+            delay: self.config.reboot.delay,
+            timeout: self.config.reboot.timeout,
+            health_timeout: self.config.health.timeout,
+        }
+    }
+
+    /// The group: the Node's label when one is configured and set, else the configured name.
+    fn group(&self) -> String {
+        let coordination = &self.config.coordination;
+        let labelled = match (&coordination.group_label, &self.facts.node) {
+            (Some(label), crate::node::Seen::Present(node)) => node.labels.get(label).cloned(),
+            _ => None,
+        };
+        labelled
+            .filter(|group| !group.is_empty())
+            .unwrap_or_else(|| coordination.group.to_string())
+    }
+
+    fn now(&self) -> Now {
+        self.clock.now()
+    }
+
+    /// A new configuration, whole or not at all (I12).
+    fn reload(&mut self) {
+        self.notify.reloading();
+        match crate::config::load(&self.root, self.config_file.as_deref()) {
+            Ok(loaded) => {
+                if let Err(err) = self.last_valid.write(&loaded.to_string()) {
+                    warn!("cannot keep the configuration beside the state: {err}");
+                }
+                self.configure(loaded.config);
+                info!("configuration reloaded");
+            }
+            Err(err) => error!("configuration not reloaded, the old one stays in force:\n{err}"),
+        }
+        self.notify.ready();
+    }
+
+    fn configure(&mut self, config: Config) {
+        self.triggers.configure(&self.root, &self.bus, &config);
+        self.api.configure(start::access(&self.root, &config));
+        self.memory.configure(&config);
+        self.config = config;
+    }
+
+    fn stopping(&mut self) {
+        self.notify.stopping();
+        match &self.facts.record.hold {
+            Some(hold) if !self.facts.shutting_down => warn!(
+                LEASE = hold.take.lease,
+                "stopping while holding slot {}: cordon and slot stay; start kube-rebootd again, or \
+                 give them back with `kube-rebootd undrain --release`",
+                hold.take.lease
+            ),
+            Some(_) | None => info!("stopping"),
+        }
+    }
+}
+
+/// Only takes back or proves: goes on although nothing can be written (DESIGN.md 6).
+fn finishing(step: &Step) -> bool {
+    step.record.hold.as_ref().is_none_or(|hold| {
+        matches!(hold.stage, Stage::Undoing(_) | Stage::Releasing | Stage::Uncordoned)
+            || step.phase == crate::phase::Phase::Verifying
+    })
+}

@@ -1,0 +1,216 @@
+//! One pod that must leave: what was asked of it, and what was answered (I9; kubernetes.md 3).
+
+use std::time::Duration;
+
+use crate::pod::{EvictAnswer, Pod};
+
+use super::judge::{Block, Judgement};
+
+/// Priority from which a pod is system-critical (system-cluster-critical, scheduling/types.go).
+const CRITICAL: i32 = 2_000_000_000;
+/// First retry after a budget or a busy server, seconds; doubles.
+const RETRY_FIRST: u64 = 1;
+/// Longest retry after a budget, seconds: a freed budget should be noticed soon.
+const RETRY_LAST: u64 = 15;
+/// What only the next view or the namespace's own deletion settles, seconds.
+const RETRY_LOOK: u64 = 5;
+
+/// A pod by what an eviction needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodRef {
+    pub namespace: String,
+    pub name: String,
+    pub uid: String,
+}
+
+impl PodRef {
+    pub fn of(pod: &Pod) -> Self {
+        Self {
+            namespace: pod.namespace.clone(),
+            name: pod.name.clone(),
+            uid: pod.uid.clone(),
+        }
+    }
+
+    /// `namespace/name`.
+    pub fn path(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+}
+
+/// A pod that stops the drain, and why in words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Blocker {
+    pub pod: PodRef,
+    pub why: String,
+    /// `namespace/name` of the PodDisruptionBudget, when the answer named one.
+    pub budget: Option<String>,
+}
+
+/// Whether the pod may be asked to leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ask {
+    /// From this boot time on.
+    From(Duration),
+    /// Sent, no answer yet.
+    Asked,
+    /// It will go; never asked again.
+    Accepted,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub(super) pod: PodRef,
+    pub(super) controller: Option<String>,
+    pub(super) critical: bool,
+    pub(super) round: u32,
+    pub(super) ask: Ask,
+    judgement: Judgement,
+    terminating: Option<Duration>,
+    grace: Duration,
+    tries: u32,
+    /// The last refusal; cleared by another kind of answer.
+    refusal: Option<Refusal>,
+}
+
+#[derive(Debug, Clone)]
+enum Refusal {
+    Budget(String),
+    TwoBudgets(String),
+    Other(String),
+}
+
+impl Entry {
+    pub(super) fn new(pod: &Pod, judgement: Judgement, round: u32, now: Duration) -> Self {
+        let mut entry = Self {
+            pod: PodRef::of(pod),
+            controller: pod.controller.as_ref().map(|owner| owner.uid.clone()),
+            critical: pod.priority >= CRITICAL,
+            round,
+            ask: Ask::From(now),
+            judgement,
+            terminating: None,
+            grace: Duration::ZERO,
+            tries: 0,
+            refusal: None,
+        };
+        entry.seen(pod, judgement, now);
+        entry
+    }
+
+    /// A view shows it again.
+    pub(super) fn seen(&mut self, pod: &Pod, judgement: Judgement, now: Duration) {
+        self.judgement = judgement;
+        if pod.terminating {
+            self.terminating.get_or_insert(now);
+            self.grace = Duration::from_secs(pod.grace_seconds);
+            self.refusal = None;
+        }
+    }
+
+    pub(super) fn may_be_asked(&self) -> bool {
+        self.judgement == Judgement::Evict && self.ask != Ask::Accepted
+    }
+
+    pub(super) fn budget_blocked(&self) -> bool {
+        self.judgement == Judgement::Evict
+            && matches!(
+                self.refusal,
+                Some(Refusal::Budget(_) | Refusal::TwoBudgets(_))
+            )
+    }
+
+    /// When its own grace ends, if it is terminating and that is still ahead.
+    pub(super) fn grace_end(&self, now: Duration) -> Option<Duration> {
+        let end = self.terminating?.saturating_add(self.grace);
+        (end > now).then_some(end)
+    }
+
+    pub(super) fn answered(&mut self, answer: EvictAnswer, now: Duration) {
+        let (refusal, wait) = match answer {
+            EvictAnswer::Accepted => {
+                self.ask = Ask::Accepted;
+                self.refusal = None;
+                return;
+            }
+            EvictAnswer::Budget(message) => (Some(Refusal::Budget(message)), self.backoff()),
+            EvictAnswer::Busy { retry_after, .. } => {
+                let backoff = self.backoff();
+                let wait = retry_after.map_or(backoff, |least| self.spread(least));
+                (self.refusal.take(), wait)
+            }
+            EvictAnswer::LookAgain | EvictAnswer::NamespaceTerminating => {
+                (None, self.spread(RETRY_LOOK))
+            }
+            // An admin can mend both while we wait.
+            EvictAnswer::TwoBudgets(message) => {
+                (Some(Refusal::TwoBudgets(message)), self.spread(RETRY_LAST))
+            }
+            EvictAnswer::Refused(message) => {
+                (Some(Refusal::Other(message)), self.spread(RETRY_LAST))
+            }
+        };
+        self.refusal = refusal;
+        if self.ask != Ask::Accepted {
+            self.ask = Ask::From(now.saturating_add(wait));
+        }
+    }
+
+    fn backoff(&mut self) -> Duration {
+        let seconds = RETRY_FIRST << self.tries.min(4);
+        self.tries = self.tries.saturating_add(1);
+        self.spread(seconds.min(RETRY_LAST))
+    }
+
+    /// At least `seconds` and up to a quarter more, the same for the same pod and try.
+    fn spread(&self, seconds: u64) -> Duration {
+        let hash = (self.pod.uid.bytes()).fold(u64::from(self.tries), |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        let quarter = seconds.saturating_mul(250).max(1);
+        Duration::from_secs(seconds).saturating_add(Duration::from_millis(hash % quarter))
+    }
+
+    pub(super) fn blocker(&self, rounds: u32) -> Option<Blocker> {
+        let (why, budget) = match (&self.judgement, &self.refusal) {
+            (Judgement::Block(why), _) => (Block::words(*why).to_owned(), None),
+            (Judgement::Evict, _) if self.round > rounds && self.ask != Ask::Accepted => (
+                format!("comes back: its controller put pods here {rounds} times after the cordon"),
+                None,
+            ),
+            (Judgement::Evict, Some(Refusal::Budget(message))) => {
+                (message.clone(), self.budget(message))
+            }
+            (Judgement::Evict, Some(Refusal::TwoBudgets(message) | Refusal::Other(message))) => {
+                (message.clone(), None)
+            }
+            _ => return None,
+        };
+        Some(Blocker {
+            pod: self.pod.clone(),
+            why,
+            budget,
+        })
+    }
+
+    /// Left at the end without a refusal.
+    pub(super) fn unfinished(&self) -> Blocker {
+        let why = if self.terminating.is_some() || self.ask == Ask::Accepted {
+            "is still terminating"
+        } else {
+            "was not evicted in time"
+        };
+        Blocker {
+            pod: self.pod.clone(),
+            why: why.to_owned(),
+            budget: None,
+        }
+    }
+
+    /// From "The disruption budget web needs 5 healthy pods ..." (eviction.go).
+    fn budget(&self, message: &str) -> Option<String> {
+        let (_, tail) = message.split_once("disruption budget ")?;
+        let name = tail.split_whitespace().next()?;
+        Some(format!("{}/{name}", self.pod.namespace))
+    }
+}

@@ -1,0 +1,143 @@
+//! What becomes of one pod in a drain (DESIGN.md 7). Keeps I9: only [`Judgement::Evict`] is evicted.
+
+use crate::pod::{Pod, RestartPolicy};
+
+use super::{EmptyDir, Policy, Unmanaged};
+
+/// What the drain does about a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Judgement {
+    Leave(Leave),
+    Evict,
+    /// Terminating: a second eviction would shorten its grace (proved).
+    Wait,
+    Block(Block),
+}
+
+/// Why a pod stays where it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leave {
+    Mirror,
+    DaemonSet,
+    Finished,
+    Skipped,
+    /// No controller, but the kubelet starts it again after the boot.
+    Unmanaged,
+}
+
+/// Why a pod stops the drain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Block {
+    EmptyDir,
+    Unmanaged,
+}
+
+impl Block {
+    /// For status, Event and log, after the pod's name.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::EmptyDir => "has an emptyDir volume and drain.empty_dir is \"block\"",
+            Self::Unmanaged => "has no controller that would make it again",
+        }
+    }
+}
+
+/// Judges one pod. A pod in its finished phase is left whether terminating or not.
+pub fn judge(pod: &Pod, policy: &Policy) -> Judgement {
+    if pod.mirror {
+        return Judgement::Leave(Leave::Mirror);
+    }
+    if pod.daemon_set().is_some() {
+        return Judgement::Leave(Leave::DaemonSet);
+    }
+    if pod.finished() {
+        return Judgement::Leave(Leave::Finished);
+    }
+    if policy.skip.iter().any(|skip| skip.matches(&pod.labels)) {
+        return Judgement::Leave(Leave::Skipped);
+    }
+    if pod.terminating {
+        return Judgement::Wait;
+    }
+    if pod.controller.is_none() {
+        match (policy.unmanaged, pod.restart_policy) {
+            (Unmanaged::Leave, RestartPolicy::Always) => {
+                return Judgement::Leave(Leave::Unmanaged);
+            }
+            (Unmanaged::Leave | Unmanaged::Block, _) => return Judgement::Block(Block::Unmanaged),
+            (Unmanaged::Evict, _) => {}
+        }
+    }
+    if pod.empty_dir && policy.empty_dir == EmptyDir::Block {
+        return Judgement::Block(Block::EmptyDir);
+    }
+    Judgement::Evict
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{owned, pod, policy};
+    use super::*;
+    use crate::pod::PodPhase;
+
+    type Change = fn(&mut Pod);
+
+    #[test]
+    fn one_row_per_rule() {
+        let rows: [(&str, Change, Judgement); 8] = [
+            ("plain", |_| {}, Judgement::Evict),
+            (
+                "mirror",
+                |p| p.mirror = true,
+                Judgement::Leave(Leave::Mirror),
+            ),
+            (
+                "daemon",
+                |p| owned(p, "DaemonSet", "d"),
+                Judgement::Leave(Leave::DaemonSet),
+            ),
+            ("job", |p| owned(p, "Job", "j"), Judgement::Evict),
+            (
+                "done",
+                |p| p.phase = PodPhase::Failed,
+                Judgement::Leave(Leave::Finished),
+            ),
+            ("going", |p| p.terminating = true, Judgement::Wait),
+            (
+                "bare",
+                |p| p.controller = None,
+                Judgement::Leave(Leave::Unmanaged),
+            ),
+            (
+                "bare, once",
+                |p| {
+                    p.controller = None;
+                    p.restart_policy = RestartPolicy::Never;
+                },
+                Judgement::Block(Block::Unmanaged),
+            ),
+        ];
+        for (name, change, expected) in rows {
+            let mut pod = pod("a");
+            change(&mut pod);
+            assert_eq!(judge(&pod, &policy()), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn policies_change_it() {
+        let mut bare = pod("a");
+        bare.controller = None;
+        bare.empty_dir = true;
+        let mut policy = policy();
+        policy.unmanaged = Unmanaged::Block;
+        assert_eq!(judge(&bare, &policy), Judgement::Block(Block::Unmanaged));
+        policy.unmanaged = Unmanaged::Evict;
+        assert_eq!(judge(&bare, &policy), Judgement::Evict);
+        policy.empty_dir = EmptyDir::Block;
+        assert_eq!(judge(&bare, &policy), Judgement::Block(Block::EmptyDir));
+        policy.skip = vec!["app=web".parse().unwrap()];
+        bare.labels.insert("app".to_owned(), "web".to_owned());
+        assert_eq!(judge(&bare, &policy), Judgement::Leave(Leave::Skipped));
+    }
+}

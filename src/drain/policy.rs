@@ -1,0 +1,63 @@
+//! What the configuration says about a drain, as the pure core wants it (DESIGN.md 7, 11).
+
+use std::time::Duration;
+
+use crate::selector::Selector;
+
+/// `[drain]` of the configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    /// Time of the whole drain; does not run while the API server is silent.
+    pub timeout: Duration,
+    /// Time in which no pod left; does not run while the API server is silent.
+    pub stall: Duration,
+    pub on_timeout: OnTimeout,
+    /// Evictions sent and not yet answered, at least 1.
+    pub parallelism: usize,
+    pub unmanaged: Unmanaged,
+    pub empty_dir: EmptyDir,
+    /// Pods that one of these matches are left alone.
+    pub skip: Vec<Selector>,
+}
+
+/// Pods without a controller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unmanaged {
+    Leave,
+    Evict,
+    Block,
+}
+
+/// Pods with an emptyDir volume, whose content an eviction destroys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EmptyDir {
+    Evict,
+    Block,
+}
+
+/// What a drain that does not end comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnTimeout {
+    Abort,
+    Reboot,
+}
+
+/// Whether pods are evicted at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    Auto,
+    Always,
+    Never,
+}
+
+impl Mode {
+    /// Whether to evict; `others` = another Ready schedulable Node exists. None while that is not
+    /// known (I8): look first.
+    pub fn evicts(self, others: Option<bool>) -> Option<bool> {
+        match self {
+            Self::Auto => others,
+            Self::Always => Some(true),
+            Self::Never => Some(false),
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Tables and random runs of a drain.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::pod::{Controller, PodPhase, RestartPolicy};
+
+pub(super) fn policy() -> Policy {
+    Policy {
+        timeout: Duration::from_secs(1800),
+        stall: Duration::from_secs(600),
+        on_timeout: OnTimeout::Abort,
+        parallelism: 25,
+        unmanaged: Unmanaged::Leave,
+        empty_dir: EmptyDir::Evict,
+        skip: Vec::new(),
+    }
+}
+
+pub(super) fn owned(pod: &mut Pod, kind: &str, uid: &str) {
+    pod.controller = Some(Controller {
+        kind: kind.to_owned(),
+        name: uid.to_owned(),
+        uid: uid.to_owned(),
+    });
+}
+
+pub(super) fn pod(uid: &str) -> Pod {
+    let mut pod = Pod {
+        namespace: "shop".to_owned(),
+        name: uid.to_owned(),
+        uid: uid.to_owned(),
+        labels: BTreeMap::new(),
+        mirror: false,
+        controller: None,
+        phase: PodPhase::Running,
+        restart_policy: RestartPolicy::Always,
+        terminating: false,
+        grace_seconds: 30,
+        empty_dir: false,
+        priority: 0,
+        ready: true,
+        containers: Vec::new(),
+    };
+    owned(&mut pod, "ReplicaSet", &format!("owner-of-{uid}"));
+    pod
+}
+
+fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn drain(pods: &[Pod]) -> Drain {
+    let mut drain = Drain::new(policy(), Duration::ZERO);
+    drain.pods(pods, secs(0));
+    drain
+}
+
+fn uids(next: &Next) -> Vec<&str> {
+    next.evict.iter().map(|pod| pod.uid.as_str()).collect()
+}
+
+#[test]
+fn i8_nothing_is_over_before_a_view_or_in_silence() {
+    let mut drain = Drain::new(policy(), Duration::ZERO);
+    assert!(matches!(drain.next(secs(0)).state, State::Going { .. }));
+    drain.pods(&[], secs(1));
+    drain.silent(true, secs(1));
+    assert!(matches!(drain.next(secs(9000)).state, State::Going { .. }));
+    drain.silent(false, secs(9000));
+    assert_eq!(drain.spent(), secs(1));
+    assert!(matches!(
+        drain.next(secs(9001)).state,
+        State::Drained { .. }
+    ));
+}
+
+#[test]
+fn i9_110_pods_without_budget_get_one_eviction_each() {
+    let pods: Vec<_> = (0..110).map(|n| pod(&format!("p{n}"))).collect();
+    let mut drain = drain(&pods);
+    let mut sent = BTreeSet::new();
+    loop {
+        let next = drain.next(secs(1));
+        assert!(next.evict.len() <= 25);
+        if next.evict.is_empty() {
+            break;
+        }
+        for pod in next.evict {
+            drain.answer(&pod.uid, EvictAnswer::Accepted, secs(1));
+            assert!(sent.insert(pod.uid));
+        }
+    }
+    assert_eq!(sent.len(), 110);
+    drain.pods(&[], secs(2));
+    assert!(
+        matches!(drain.next(secs(2)).state, State::Drained { leftover } if leftover.is_empty())
+    );
+}
+
+#[test]
+fn i9_a_budget_is_asked_by_one_pod_for_its_siblings() {
+    let mut pods = [pod("a"), pod("b"), pod("c")];
+    for pod in &mut pods {
+        owned(pod, "ReplicaSet", "web");
+    }
+    let mut drain = drain(&pods);
+    assert_eq!(uids(&drain.next(secs(0))), ["a", "b", "c"]);
+    for uid in ["a", "b", "c"] {
+        let message = "The disruption budget web needs 5 healthy pods and has 5 currently";
+        drain.answer(uid, EvictAnswer::Budget(message.to_owned()), secs(0));
+    }
+    let next = drain.next(secs(0));
+    assert!(next.evict.is_empty());
+    assert_eq!(
+        describe(&next),
+        "3 pods left, 3 blocked by budget shop/web: pod shop/a"
+    );
+    assert!(next.wake.is_some_and(|at| at >= secs(1) && at <= secs(2)));
+    assert_eq!(uids(&drain.next(secs(2))), ["a"]);
+    drain.answer("a", EvictAnswer::Accepted, secs(2));
+    assert_eq!(uids(&drain.next(secs(2))), ["b"]);
+}
+
+#[test]
+fn a_stuck_tier_opens_the_next_after_30_s() {
+    let mut critical = pod("z");
+    critical.priority = 2_000_000_000;
+    let mut drain = drain(&[pod("a"), critical]);
+    assert_eq!(uids(&drain.next(secs(0))), ["a"]);
+    drain.answer("a", EvictAnswer::TwoBudgets("two".to_owned()), secs(0));
+    assert!(drain.next(secs(0)).evict.is_empty());
+    assert!(!uids(&drain.next(secs(29))).contains(&"z"));
+    assert!(uids(&drain.next(secs(30))).contains(&"z"));
+}
+
+#[test]
+fn timeout_and_stall_end_it_as_the_policy_says() {
+    let mut one = drain(&[pod("a")]);
+    one.next(secs(0));
+    assert!(matches!(one.next(secs(599)).state, State::Going { .. }));
+    assert!(matches!(one.next(secs(600)).state, State::Failed { .. }));
+    let mut reboot = Drain::new(
+        Policy {
+            on_timeout: OnTimeout::Reboot,
+            ..policy()
+        },
+        secs(1790),
+    );
+    reboot.pods(&[pod("a")], secs(0));
+    assert!(matches!(reboot.next(secs(9)).state, State::Going { .. }));
+    assert!(
+        matches!(reboot.next(secs(10)).state, State::Drained { leftover } if leftover.len() == 1)
+    );
+}
+
+#[test]
+fn i9_a_terminating_pod_is_waited_for_up_to_its_grace() {
+    let mut going = pod("a");
+    going.terminating = true;
+    going.grace_seconds = 3600;
+    let mut drain = drain(&[going.clone()]);
+    assert!(drain.next(secs(0)).evict.is_empty());
+    let late = drain.next(secs(3599));
+    assert!(matches!(late.state, State::Going { left: 1, .. }));
+    assert_eq!(late.wake, Some(secs(3600)));
+    assert!(matches!(drain.next(secs(3600)).state, State::Failed { .. }));
+    going.phase = PodPhase::Succeeded;
+    drain.pods(&[going], secs(3601));
+    let next = drain.next(secs(3601));
+    assert_eq!(next.held_by_finalizer.len(), 1);
+    assert!(matches!(next.state, State::Drained { .. }));
+}
+
+#[test]
+fn a_pod_that_comes_back_becomes_a_blocker() {
+    let mut drain = Drain::new(policy(), Duration::ZERO);
+    for round in 0..=6 {
+        let mut pod = pod(&format!("r{round}"));
+        owned(&mut pod, "ReplicaSet", "web");
+        drain.pods(&[pod], secs(round));
+        let next = drain.next(secs(round));
+        assert_eq!(next.evict.len(), usize::from(round <= 5), "{round}");
+        for pod in next.evict {
+            drain.answer(&pod.uid, EvictAnswer::Accepted, secs(round));
+        }
+    }
+    let State::Going { blocked, .. } = drain.next(secs(7)).state else {
+        panic!("not going")
+    };
+    assert!(blocked[0].why.starts_with("comes back"));
+}
+
+#[test]
+fn blockers_are_known_before_the_cordon() {
+    let mut bare = pod("a");
+    bare.controller = None;
+    bare.restart_policy = RestartPolicy::Never;
+    assert_eq!(seen_before_cordon(&[bare, pod("b")], &policy()).len(), 1);
+}
+
+fn any_pod(number: usize) -> impl Strategy<Value = Pod> {
+    (0..8_u8, 0..4_u8, any::<bool>()).prop_map(move |(kind, owner, critical)| {
+        let mut pod = pod(&format!("p{number}"));
+        owned(&mut pod, "ReplicaSet", &format!("o{owner}"));
+        match kind {
+            0 => pod.mirror = true,
+            1 => owned(&mut pod, "DaemonSet", "ds"),
+            2 => pod.phase = PodPhase::Succeeded,
+            3 => pod.terminating = true,
+            _ => {}
+        }
+        pod.priority = if critical { 2_000_000_000 } else { 0 };
+        pod
+    })
+}
+
+fn any_answer() -> impl Strategy<Value = EvictAnswer> {
+    prop_oneof![
+        3 => Just(EvictAnswer::Accepted),
+        1 => Just(EvictAnswer::LookAgain),
+        1 => Just(EvictAnswer::Budget("disruption budget b is full".to_owned())),
+        1 => Just(EvictAnswer::Busy { retry_after: Some(2), why: String::new() }),
+        1 => Just(EvictAnswer::TwoBudgets("two".to_owned())),
+        1 => Just(EvictAnswer::NamespaceTerminating),
+        1 => Just(EvictAnswer::Refused("no".to_owned())),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn i9_any_run_evicts_only_what_it_may_and_ends(
+        pods in (1..30_usize).prop_flat_map(|n| (0..n).map(any_pod).collect::<Vec<_>>()),
+        answers in proptest::collection::vec(any_answer(), 1..60),
+        parallelism in 1..6_usize,
+    ) {
+        let mut drain = Drain::new(Policy { parallelism, ..policy() }, Duration::ZERO);
+        let mut view = pods.clone();
+        let mut accepted = BTreeSet::new();
+        let mut answers = answers.into_iter();
+        let mut ended = false;
+        for second in 0..3000 {
+            drain.pods(&view, secs(second));
+            let next = drain.next(secs(second));
+            prop_assert!(next.evict.len() <= parallelism);
+            if matches!(next.state, State::Drained { .. }) {
+                ended = true;
+                break;
+            }
+            prop_assert!(matches!(next.state, State::Going { .. }), "{}", describe(&next));
+            // Leaving takes one more view: terminating first, then absent.
+            view.retain(|pod| !pod.terminating);
+            for sent in next.evict {
+                let pod = view.iter_mut().find(|pod| pod.uid == sent.uid);
+                let Some(pod) = pod else { prop_assert!(false, "gone pod evicted"); break };
+                prop_assert!(!pod.mirror && pod.daemon_set().is_none());
+                prop_assert!(!pod.finished() && !pod.terminating);
+                prop_assert!(!accepted.contains(&pod.uid));
+                let answer = answers.next().unwrap_or(EvictAnswer::Accepted);
+                if answer == EvictAnswer::Accepted {
+                    accepted.insert(pod.uid.clone());
+                    pod.terminating = true;
+                }
+                drain.answer(&sent.uid, answer, secs(second));
+            }
+        }
+        prop_assert!(ended);
+    }
+}

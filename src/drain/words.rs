@@ -1,0 +1,47 @@
+//! A drain in one sentence, for status, Event and log.
+
+use super::{Blocker, Next, State};
+
+/// For example "7 pods left, 1 blocked by budget shop/web: pod shop/web-1".
+pub fn describe(next: &Next) -> String {
+    let mut words = match &next.state {
+        State::Going { left, blocked } => {
+            let mut words = format!("{} left", count(*left));
+            if !blocked.is_empty() {
+                words.push_str(", ");
+                words.push_str(&all(blocked));
+            }
+            words
+        }
+        State::Drained { leftover } if leftover.is_empty() => "drained".to_owned(),
+        State::Drained { leftover } => format!("drained except {}", all(leftover)),
+        State::Failed { why, blocked } if blocked.is_empty() => format!("drain failed: {why}"),
+        State::Failed { why, blocked } => format!("drain failed: {why}: {}", all(blocked)),
+    };
+    if let [first, ..] = next.held_by_finalizer.as_slice() {
+        let held = next.held_by_finalizer.len();
+        let (held, path) = (count(held), first.path());
+        words = format!("{words}; {held} held by a finalizer: pod {path}");
+    }
+    words
+}
+
+fn count(pods: usize) -> String {
+    if pods == 1 {
+        "1 pod".to_owned()
+    } else {
+        format!("{pods} pods")
+    }
+}
+
+/// How many, and the first by name: a status line has no room for more.
+fn all(blocked: &[Blocker]) -> String {
+    let Some(first) = blocked.first() else {
+        return String::new();
+    };
+    let (pod, number) = (first.pod.path(), blocked.len());
+    match &first.budget {
+        Some(budget) => format!("{number} blocked by budget {budget}: pod {pod}"),
+        None => format!("{number} blocked: pod {pod} {}", first.why),
+    }
+}

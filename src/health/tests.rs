@@ -1,0 +1,263 @@
+//! Tables of the two steps.
+
+use super::*;
+use crate::pod::{Controller, PodPhase, RestartPolicy};
+
+fn container(id: &str) -> Container {
+    Container {
+        name: "main".to_owned(),
+        id: format!("containerd://{id:0>64}"),
+        started: Some(Timestamp::UNIX_EPOCH),
+        restarts: 0,
+    }
+}
+
+fn pod(uid: &str, owner: &str) -> Pod {
+    Pod {
+        namespace: "kube-system".to_owned(),
+        name: owner.to_owned(),
+        uid: uid.to_owned(),
+        labels: BTreeMap::new(),
+        mirror: false,
+        controller: Some(Controller {
+            kind: "DaemonSet".to_owned(),
+            name: owner.to_owned(),
+            uid: owner.to_owned(),
+        }),
+        phase: PodPhase::Running,
+        restart_policy: RestartPolicy::Always,
+        terminating: false,
+        grace_seconds: 30,
+        empty_dir: false,
+        priority: 0,
+        ready: true,
+        containers: vec![container("1")],
+    }
+}
+
+fn mirror(uid: &str, name: &str) -> Pod {
+    let mut pod = pod(uid, name);
+    pod.mirror = true;
+    pod.controller = None;
+    pod
+}
+
+fn boot(id: &str, userspace: u64) -> Boot {
+    Boot {
+        id: id.to_owned(),
+        userspace,
+    }
+}
+
+fn node(ready: bool, boot_id: &str, heartbeat: Option<i64>) -> Seen {
+    Seen::Present(Box::new(Node {
+        name: "n1".to_owned(),
+        uid: "n".to_owned(),
+        resource_version: "1".to_owned(),
+        unschedulable: true,
+        cordon_owners: Vec::new(),
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
+        ready,
+        heartbeat: heartbeat.map(stamp),
+        boot_id: boot_id.to_owned(),
+        read: Some(Duration::ZERO),
+    }))
+}
+
+fn stamp(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+#[test]
+fn i8_a_ready_from_before_the_boot_is_no_evidence() {
+    let before = pod("p", "net");
+    let marks = Marks::take(std::slice::from_ref(&before));
+    type Change = fn(&mut Pod);
+    let rows: [(&str, Change, bool); 9] = [
+        ("nothing changed", |_| {}, false),
+        (
+            "other ID",
+            |p| p.containers[0].id = "containerd://2".to_owned(),
+            true,
+        ),
+        (
+            "other start",
+            |p| p.containers[0].started = Some(stamp(9)),
+            true,
+        ),
+        ("other count", |p| p.containers[0].restarts = 1, true),
+        ("new UID", |p| p.uid = "q".to_owned(), true),
+        (
+            "new UID, not ready",
+            |p| {
+                p.uid = "q".to_owned();
+                p.ready = false;
+            },
+            false,
+        ),
+        ("not running", |p| p.containers[0].started = None, false),
+        ("none at all", |p| p.containers.clear(), false),
+        (
+            "new UID, going",
+            |p| {
+                p.uid = "q".to_owned();
+                p.terminating = true;
+            },
+            false,
+        ),
+    ];
+    for (name, change, healthy) in rows {
+        let mut now = before.clone();
+        change(&mut now);
+        assert_eq!(pods_healthy(&marks, &[now]).is_ok(), healthy, "{name}");
+    }
+}
+
+#[test]
+fn every_container_must_have_started_anew() {
+    let mut before = pod("p", "net");
+    before.containers.push(Container {
+        name: "side".to_owned(),
+        ..container("5")
+    });
+    let marks = Marks::take(std::slice::from_ref(&before));
+    before.containers[0].restarts = 1;
+    assert!(pods_healthy(&marks, std::slice::from_ref(&before)).is_err());
+    before.containers[1].restarts = 1;
+    assert!(pods_healthy(&marks, &[before]).is_ok());
+}
+
+#[test]
+fn what_was_broken_or_is_no_longer_here_stops_nothing() {
+    let mut broken = pod("p", "broken");
+    broken.ready = false;
+    let marks = Marks::take(&[broken.clone(), pod("q", "left")]);
+    assert_eq!(marks.daemon_sets, ["left"]);
+    assert_eq!(pods_healthy(&marks, &[broken]), Ok(()));
+}
+
+#[test]
+fn containers_are_those_of_the_later_list() {
+    let mut then = pod("p", "net");
+    let marks = Marks::take(std::slice::from_ref(&then));
+    then.containers[0].restarts = 1;
+    then.ready = false;
+    let marks = marks.with_containers_of(&Marks::take(std::slice::from_ref(&then)));
+    then.ready = true;
+    assert!(pods_healthy(&marks, std::slice::from_ref(&then)).is_err());
+    then.containers[0].restarts = 2;
+    assert!(pods_healthy(&marks, &[then]).is_ok());
+}
+
+#[test]
+fn marks_are_bounded_and_survive_the_state_file() {
+    let mut many: Vec<_> = (0..2000)
+        .map(|n| pod(&format!("p{n}"), &format!("d{n}")))
+        .collect();
+    many.push(mirror("m", "etcd"));
+    let marks = Marks::take(&many);
+    assert_eq!(marks.containers.len(), CONTAINERS_MAX);
+    let text = serde_json::to_string(&marks).unwrap();
+    assert!(text.len() < 100_000, "{}", text.len());
+    assert_eq!(serde_json::from_str::<Marks>(&text).unwrap(), marks);
+}
+
+#[test]
+fn the_kubelet_is_alive_by_boot_id_or_by_a_change() {
+    let (old, new, soft) = (boot("a", 1), boot("b", 1), boot("a", 2));
+    let mut pulse = Pulse::default();
+    pulse.node(&node(true, "a", Some(1)), secs(1));
+    pulse.renewed(Some(stamp(1)));
+    assert!(!kubelet_alive(&pulse, &new, &old), "all from before");
+    assert!(
+        !kubelet_alive(&pulse, &soft, &old),
+        "a soft-reboot keeps the ID"
+    );
+    let mut by_id = pulse.clone();
+    by_id.node(&node(true, "b", Some(1)), secs(1));
+    assert!(kubelet_alive(&by_id, &new, &old));
+    let mut by_lease = pulse.clone();
+    by_lease.renewed(Some(stamp(2)));
+    assert!(kubelet_alive(&by_lease, &soft, &old));
+    pulse.node(&node(true, "a", Some(2)), secs(2));
+    assert!(kubelet_alive(&pulse, &soft, &old));
+}
+
+fn policy() -> Policy {
+    Policy {
+        allow_degraded: false,
+        boot_complete: true,
+        ready_for: secs(10),
+    }
+}
+
+fn host() -> HostSeen {
+    HostSeen {
+        boot: boot("b", 1),
+        before: boot("a", 1),
+        system_state: Some("running".to_owned()),
+        boot_complete: Some(true),
+    }
+}
+
+/// What is missing at 10 s, with the Node ready since 0 s.
+fn missing(host: &HostSeen, policy: &Policy, last: &Seen, pods: Option<&[Pod]>) -> usize {
+    let marks = Marks::take(&[mirror("m", "etcd")]);
+    let mut pulse = Pulse::default();
+    pulse.node(&node(true, "b", None), secs(0));
+    pulse.node(last, secs(10));
+    host_healthy(host, &pulse, last, &marks, pods, policy, secs(10))
+        .map_or_else(|all| all.len(), |()| 0)
+}
+
+#[test]
+fn i4_step_a_names_each_thing_that_is_missing() {
+    let ready = node(true, "b", None);
+    let good = |host: &HostSeen, policy: &Policy| missing(host, policy, &ready, Some(&[]));
+    assert_eq!(good(&host(), &policy()), 0);
+    let same = HostSeen {
+        boot: boot("a", 1),
+        ..host()
+    };
+    assert_eq!(good(&same, &policy()), 2, "no new boot, no kubelet");
+    let state = |state: Option<&str>| HostSeen {
+        system_state: state.map(str::to_owned),
+        ..host()
+    };
+    let lenient = Policy {
+        allow_degraded: true,
+        ..policy()
+    };
+    assert_eq!(good(&state(Some("degraded")), &policy()), 1);
+    assert_eq!(good(&state(Some("degraded")), &lenient), 0);
+    assert_eq!(good(&state(Some("starting")), &lenient), 1);
+    assert_eq!(good(&state(None), &lenient), 1);
+    assert_eq!(
+        good(
+            &HostSeen {
+                boot_complete: None,
+                ..host()
+            },
+            &policy()
+        ),
+        1
+    );
+    let long = Policy {
+        ready_for: secs(11),
+        ..policy()
+    };
+    assert_eq!(good(&host(), &long), 1);
+    let stale = [mirror("m", "etcd")];
+    assert_eq!(missing(&host(), &policy(), &ready, Some(&stale)), 1);
+    assert_eq!(missing(&host(), &policy(), &ready, None), 1);
+    assert_eq!(
+        missing(&host(), &policy(), &node(false, "b", None), Some(&[])),
+        1
+    );
+    assert_eq!(missing(&host(), &policy(), &Seen::Absent, Some(&[])), 1);
+}

@@ -1,0 +1,22 @@
+//! The host edges: everything the daemon reads from or asks of the machine it runs on.
+//!
+//! Thin code: no decision is taken here. Every D-Bus call has a timeout, every read has a bound,
+//! and "could not find out" is an error of its own, never an answer (I8).
+
+pub mod boot;
+pub mod bus;
+pub mod check;
+pub mod clock;
+pub mod journal;
+pub mod lock;
+pub mod logind;
+pub mod notify;
+pub mod sentinel;
+pub mod store;
+pub mod systemd;
+
+pub use bus::{Bus, BusError};
+pub use check::Verdict;
+pub use clock::Clock;
+pub use logind::{Inhibitor, RebootError};
+pub use store::{Store, Stored};

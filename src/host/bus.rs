@@ -1,0 +1,125 @@
+//! The system bus: one connection, built when first needed and anew after it broke.
+//!
+//! Every call has a timeout. zbus does not reconnect: after the bus went away each call on the old
+//! connection fails, so callers ask [`Bus::connection`] before each use.
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use thiserror::Error;
+use tokio::{sync::Mutex, time::timeout};
+use zbus::{Connection, connection::Builder};
+
+/// For one method call. D-Bus' own default is 25 s; the calls here answer in milliseconds, and the
+/// main loop must reach its watchdog (3 min) with several of them stuck.
+pub const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+/// For connecting and authenticating; longer than a call, because it is several round trips.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Why the bus, or the service behind it, gave no usable answer.
+#[derive(Debug, Clone, Error)]
+pub enum BusError {
+    /// No connection: no bus, or it refused us.
+    #[error("cannot connect to the system bus: {0}; is dbus.service running?")]
+    Connect(zbus::Error),
+    /// Nothing came back in time; what was asked may have happened all the same.
+    #[error("{what}: no answer over D-Bus within {} s", .limit.as_secs())]
+    Timeout {
+        /// The call, in words.
+        what: &'static str,
+        /// How long was waited.
+        limit: Duration,
+    },
+    /// An error answer, or the connection broke.
+    #[error("{what}: {source}")]
+    Call {
+        /// The call, in words.
+        what: &'static str,
+        /// What zbus or the service said.
+        source: zbus::Error,
+    },
+}
+
+/// A handle to the system bus. Clones share the connection.
+#[derive(Debug, Clone)]
+pub struct Bus {
+    address: Option<String>,
+    current: Arc<Mutex<Option<Connection>>>,
+}
+
+impl Bus {
+    /// The system bus (`DBUS_SYSTEM_BUS_ADDRESS`, else the standard socket). Connects later.
+    pub fn system() -> Self {
+        Self {
+            address: None,
+            current: Arc::default(),
+        }
+    }
+
+    /// The bus at a D-Bus address.
+    pub fn at(address: impl Into<String>) -> Self {
+        Self {
+            address: Some(address.into()),
+            current: Arc::default(),
+        }
+    }
+
+    /// A live connection: the one at hand, or a new one.
+    pub async fn connection(&self) -> Result<Connection, BusError> {
+        let mut current = self.current.lock().await;
+        if let Some(connection) = current.as_ref()
+            && !connection.is_closed()
+        {
+            return Ok(connection.clone());
+        }
+        *current = None;
+        let builder = match &self.address {
+            Some(address) => Builder::address(address.as_str()),
+            None => Builder::system(),
+        };
+        let built = timeout(
+            CONNECT_TIMEOUT,
+            builder.method_timeout(CALL_TIMEOUT).build(),
+        )
+        .await
+        .map_err(|_| BusError::Timeout {
+            what: "connecting to the system bus",
+            limit: CONNECT_TIMEOUT,
+        })?
+        .map_err(BusError::Connect)?;
+        *current = Some(built.clone());
+        Ok(built)
+    }
+
+    /// Runs `call` on a live connection, bounded by [`CALL_TIMEOUT`]; `what` names it in errors.
+    pub async fn call<T, F>(
+        &self,
+        what: &'static str,
+        call: impl FnOnce(Connection) -> F,
+    ) -> Result<T, BusError>
+    where
+        F: Future<Output = zbus::Result<T>>,
+    {
+        let connection = self.connection().await?;
+        bounded(what, call(connection)).await
+    }
+}
+
+/// Waits for `call` at most [`CALL_TIMEOUT`].
+pub async fn bounded<T>(
+    what: &'static str,
+    call: impl Future<Output = zbus::Result<T>>,
+) -> Result<T, BusError> {
+    let late = BusError::Timeout {
+        what,
+        limit: CALL_TIMEOUT,
+    };
+    match timeout(CALL_TIMEOUT, call).await {
+        Err(_) => Err(late),
+        Ok(Err(zbus::Error::InputOutput(error)))
+            if error.kind() == std::io::ErrorKind::TimedOut =>
+        {
+            Err(late)
+        }
+        Ok(answer) => answer.map_err(|source| BusError::Call { what, source }),
+    }
+}

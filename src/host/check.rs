@@ -1,0 +1,352 @@
+//! Check commands: run outside the daemon's sandbox as transient units, and judged (I8).
+//!
+//! PID 1 runs them: in our mount namespace lsof, rpm and others answer wrongly without an error
+//! (proved). Each property below answers a trap proved on systemd 252 and 257; DESIGN.md 4.
+
+use std::{
+    collections::hash_map::RandomState,
+    fmt::Write,
+    fs::File,
+    hash::{BuildHasher, Hasher},
+    io,
+    os::{fd::AsFd, unix::fs::FileExt},
+    time::Duration,
+};
+
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use zbus::{Connection, Fd, Variant};
+
+use super::{
+    bus::{Bus, BusError, bounded},
+    systemd::{self, Property},
+};
+
+mod unit;
+
+use unit::{Progress, Unit};
+
+/// Begins the name of every unit made here.
+const PREFIX: &str = "kube-rebootd-check-";
+/// From SIGTERM to SIGKILL, for a command past its time.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+/// What our own deadline adds to `timeout`: PID 1 must be the one that ends the command, and needs
+/// [`STOP_TIMEOUT`] and some slack for it.
+const GRACE: Duration = Duration::from_secs(20);
+/// How often the unit is read: soon for quick commands, then seldom, because PID 1 answers with
+/// some 300 properties each time.
+const POLL_MIN: Duration = Duration::from_millis(50);
+const POLL_MAX: Duration = Duration::from_secs(2);
+/// `LimitFSIZE=`: the output lives in memory. Generous, because it bounds every file that the
+/// command writes, and a package manager may fetch its lists.
+const MAX_FILE_BYTES: u64 = 256 * 1024 * 1024;
+/// How much of the output is kept for display.
+const SHOWN_BYTES: usize = 4096;
+/// `LOG_NOTICE`: PID 1's own start and stop lines of an hourly check would fill the journal.
+const LOG_NOTICE: i32 = 5;
+/// Of the unit's name; unit names end at 255 bytes.
+const NAME_BYTES: usize = 64;
+/// Exit codes that systemd itself uses when it cannot start a command; 203 is "not found". See
+/// "Process exit codes" in systemd.exec(5).
+const SYSTEMD_CODES: std::ops::RangeInclusive<u8> = 200..=245;
+
+/// A check command as configured.
+#[derive(Debug, Clone, Copy)]
+pub struct Check<'a> {
+    /// Names it in reasons and in the unit's name.
+    pub name: &'a str,
+    /// Program and arguments; never a shell's line.
+    pub command: &'a [String],
+    /// When PID 1 ends it.
+    pub timeout: Duration,
+    /// Exit codes that mean "reboot".
+    pub reboot_codes: &'a [u8],
+    /// Exit codes that mean "no reboot".
+    pub ok_codes: &'a [u8],
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Exit {
+    /// By itself, with this code.
+    Code(u8),
+    /// In any way that says nothing: signal, timeout, not started, its unit lost.
+    Lost(String),
+}
+
+/// What a check says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// The host wants a reboot.
+    Reboot {
+        /// In words; never the command's output, which changes from run to run (I10).
+        reasons: Vec<String>,
+    },
+    /// It does not.
+    Ok,
+    /// Not known: counts as nothing at all.
+    Unknown {
+        /// In words.
+        why: String,
+    },
+}
+
+/// A verdict with what the command printed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// What counts.
+    pub verdict: Verdict,
+    /// First 4 KiB of standard output, printable, for display only.
+    pub output: String,
+}
+
+/// Judges an exit (I8): a code listed once is an answer, everything else is unknown.
+pub fn judge(exit: &Exit, reboot_codes: &[u8], ok_codes: &[u8]) -> Verdict {
+    let unknown = |why| Verdict::Unknown { why };
+    let code = match exit {
+        Exit::Code(code) => *code,
+        Exit::Lost(why) => return unknown(why.clone()),
+    };
+    if SYSTEMD_CODES.contains(&code) {
+        return unknown(format!(
+            "systemd could not start the command (exit code {code}, see systemd.exec(5))"
+        ));
+    }
+    match (reboot_codes.contains(&code), ok_codes.contains(&code)) {
+        (true, false) => Verdict::Reboot {
+            reasons: vec![format!("exit code {code}")],
+        },
+        (false, true) => Verdict::Ok,
+        (true, true) => unknown(format!(
+            "exit code {code} is in both reboot_exit_codes and ok_exit_codes"
+        )),
+        (false, false) => unknown(format!(
+            "exit code {code} is in neither reboot_exit_codes nor ok_exit_codes"
+        )),
+    }
+}
+
+/// Runs a check and judges it. Ends by itself at most 30 s after `timeout`.
+pub async fn run(bus: &Bus, check: &Check<'_>) -> Outcome {
+    match attempt(bus, check).await {
+        Ok((exit, output)) => Outcome {
+            verdict: judge(&exit, check.reboot_codes, check.ok_codes),
+            output,
+        },
+        Err(error) => Outcome {
+            verdict: Verdict::Unknown {
+                why: error.to_string(),
+            },
+            output: String::new(),
+        },
+    }
+}
+
+/// Stops the checks that an earlier daemon left running; answers with their number.
+pub async fn stop_leftovers(bus: &Bus) -> Result<usize, BusError> {
+    let pattern = format!("{PREFIX}*");
+    bus.call("stopping left-over checks", |connection| async move {
+        let manager = systemd::manager(&connection).await?;
+        let units = manager.list_units_by_patterns(&[], &[&pattern]).await?;
+        for (name, ..) in &units {
+            // It may end between the two calls, which is all that is wanted.
+            if let Err(error) = manager.stop_unit(name, "replace").await {
+                tracing::debug!(%error, unit = name, "A left-over check ended by itself");
+            }
+        }
+        Ok(units.len())
+    })
+    .await
+}
+
+#[derive(Debug, thiserror::Error)]
+enum RunError {
+    #[error(transparent)]
+    Bus(#[from] BusError),
+    #[error("cannot make or read the file for the command's output: {0}")]
+    Output(#[from] io::Error),
+}
+
+async fn attempt(bus: &Bus, check: &Check<'_>) -> Result<(Exit, String), RunError> {
+    let output = File::from(
+        memfd_create(c"kube-rebootd-check", MFdFlags::MFD_CLOEXEC).map_err(io::Error::from)?,
+    );
+    let name = unit_name(check.name);
+    // One connection throughout: AddRef keeps the unit only as long as it lives.
+    let connection = bus.connection().await?;
+    let started = bounded(
+        "starting a check",
+        start(&connection, &name, check, &output),
+    )
+    .await;
+    let limit = check.timeout + GRACE;
+    let ended = match started {
+        Ok(()) => tokio::time::timeout(limit, ended(&connection, &name)).await,
+        Err(error) => Ok(Err(error)),
+    };
+    let exit = match ended {
+        Ok(Ok(exit)) => exit,
+        Ok(Err(error)) => {
+            // Without an answer it may be running all the same.
+            stop(&connection, &name).await;
+            return Err(error.into());
+        }
+        Err(_) => {
+            stop(&connection, &name).await;
+            let seconds = limit.as_secs();
+            Exit::Lost(format!("its unit {name} did not end within {seconds} s"))
+        }
+    };
+    let exit = if output.metadata()?.len() >= MAX_FILE_BYTES {
+        // Python ignores SIGXFSZ: the failed write becomes exit code 1, which may mean "reboot".
+        Exit::Lost(format!("it printed more than {MAX_FILE_BYTES} bytes"))
+    } else {
+        exit
+    };
+    Ok((exit, shown(&output)?))
+}
+
+async fn start(
+    connection: &Connection,
+    name: &str,
+    check: &Check<'_>,
+    output: &File,
+) -> zbus::Result<()> {
+    let program = check.command.first().map_or("", String::as_str);
+    let exec = vec![(program, check.command, vec!["no-env-expand"])];
+    let any_code: Vec<i32> = (1..=255).collect();
+    let properties: Vec<Property<'_>> = vec![
+        (
+            "Description",
+            format!("kube-rebootd check {}", check.name).into(),
+        ),
+        // RuntimeMaxSec is ignored for oneshot, and simple hides a command that is not there.
+        ("Type", "exec".into()),
+        // Plain ExecStart expands `$NAME` and turns `$$` into `$` in the admin's arguments.
+        ("ExecStartEx", Variant::new(exec)),
+        // A collected unit reads as success.
+        ("AddRef", true.into()),
+        ("CollectMode", "inactive-or-failed".into()),
+        ("RuntimeMaxUSec", micros(check.timeout).into()),
+        ("TimeoutStopUSec", micros(STOP_TIMEOUT).into()),
+        // Any other code would leave the unit failed and the host `degraded`.
+        (
+            "SuccessExitStatus",
+            Variant::new((any_code, Vec::<i32>::new())),
+        ),
+        ("LogLevelMax", LOG_NOTICE.into()),
+        (
+            "StandardOutputFileDescriptor",
+            Fd::from(output.as_fd()).into(),
+        ),
+        ("StandardError", "journal".into()),
+        ("LimitFSIZE", MAX_FILE_BYTES.into()),
+    ];
+    let manager = systemd::manager(connection).await?;
+    manager
+        .start_transient_unit(name, "fail", &properties, &[])
+        .await?;
+    Ok(())
+}
+
+/// Reads the unit until it has ended, one way or the other.
+async fn ended(connection: &Connection, name: &str) -> Result<Exit, BusError> {
+    let unit = bounded("finding a check's unit", Unit::find(connection, name)).await?;
+    let mut progress = Progress::default();
+    let mut wait = POLL_MIN;
+    loop {
+        let state = bounded("reading a check's unit", unit.state()).await?;
+        if let Some(exit) = progress.see(&state) {
+            unit.unref().await;
+            return Ok(exit);
+        }
+        tokio::time::sleep(wait).await;
+        wait = (wait * 2).min(POLL_MAX);
+    }
+}
+
+async fn stop(connection: &Connection, name: &str) {
+    let stopped = bounded("stopping a check", async {
+        let manager = systemd::manager(connection).await?;
+        manager.stop_unit(name, "replace").await
+    });
+    if let Err(error) = stopped.await {
+        // Most often it never began. If not, its RuntimeMaxSec ends it.
+        tracing::debug!(%error, unit = name, "A check could not be stopped");
+    }
+}
+
+/// `kube-rebootd-check-NAME-RANDOM.service`: a name used again would meet the unit of the last run.
+fn unit_name(check: &str) -> String {
+    let name: String = check
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
+        .take(NAME_BYTES)
+        .collect();
+    // The standard library's only source of randomness; it need not be secret.
+    let random = RandomState::new().build_hasher().finish();
+    format!("{PREFIX}{name}-{random:016x}.service")
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn shown(output: &File) -> io::Result<String> {
+    let mut bytes = vec![0; SHOWN_BYTES];
+    // The offset is shared with the command, hence a positioned read.
+    let length = output.read_at(&mut bytes, 0)?;
+    let mut text = String::new();
+    for c in String::from_utf8_lossy(&bytes[..length]).chars() {
+        if c == '\n' || !c.is_control() {
+            let _ = text.write_char(c);
+        }
+    }
+    Ok(text.trim_end().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn i8_only_listed_codes_are_answers() {
+        let reboot = [1, 102, 203];
+        let ok = [0, 102];
+        for code in 0..=255 {
+            let verdict = judge(&Exit::Code(code), &reboot, &ok);
+            match code {
+                0 => assert_eq!(verdict, Verdict::Ok),
+                1 => assert!(matches!(verdict, Verdict::Reboot { .. })),
+                // 102 is in both lists, 203 is systemd's own.
+                _ => assert!(matches!(verdict, Verdict::Unknown { .. }), "{code}"),
+            }
+        }
+        let lost = Exit::Lost("killed".to_owned());
+        assert_eq!(
+            judge(&lost, &reboot, &ok),
+            Verdict::Unknown {
+                why: "killed".to_owned()
+            }
+        );
+    }
+
+    #[test]
+    fn unit_names_are_valid_and_never_the_same() {
+        let first = unit_name("näh/../x y");
+        assert!(
+            first.starts_with("kube-rebootd-check-n_h____x_y-"),
+            "{first}"
+        );
+        assert_ne!(first, unit_name("näh/../x y"));
+        assert!(unit_name(&"x".repeat(1000)).len() < 255);
+    }
+
+    #[test]
+    fn output_is_cut_and_made_printable() {
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(b"a\x1b[31mb\xff\r\nc\n\n", 0).unwrap();
+        assert_eq!(shown(&file).unwrap(), "a[31mb\u{fffd}\nc");
+        file.write_all_at(&[b'x'; 10_000], 0).unwrap();
+        assert_eq!(shown(&file).unwrap().len(), SHOWN_BYTES);
+    }
+}

@@ -1,0 +1,311 @@
+//! logind: who blocks a shutdown, whether one is under way, and asking for the reboot (I2).
+//!
+//! Interface: `org.freedesktop.login1(5)`. Facts proved on systemd 252, 257 and 262: `CanReboot`
+//! says yes to root whatever locks are held, so inhibitors are listed; up to 256 root's `Reboot`
+//! cuts through block locks, so the caller must respect them; from 257 logind refuses, in one of
+//! the spellings of [`RebootError::BlockedByInhibitor`].
+
+use std::{collections::HashMap, time::Duration};
+
+use futures_util::StreamExt;
+use thiserror::Error;
+use tokio::time::Instant;
+use zbus::{
+    Connection, MatchRule, Message, MessageStream, OwnedVariant, fdo, message::Type, proxy,
+    proxy::CacheProperties,
+};
+
+use super::bus::{Bus, BusError, CALL_TIMEOUT, bounded};
+
+const NAME: &str = "org.freedesktop.login1";
+const PATH: &str = "/org/freedesktop/login1";
+const INTERFACE: &str = "org.freedesktop.login1.Manager";
+/// First wait before the signals are subscribed to again; a bus restart takes about a second.
+const RETRY_MIN: Duration = Duration::from_secs(1);
+/// The caller's slow poll is the truth meanwhile, so a minute is often enough.
+const RETRY_MAX: Duration = Duration::from_secs(60);
+
+#[proxy(
+    interface = "org.freedesktop.login1.Manager",
+    default_service = "org.freedesktop.login1",
+    default_path = "/org/freedesktop/login1"
+)]
+/// What is used of `org.freedesktop.login1.Manager`.
+pub trait Login {
+    /// Flags 0: an ordinary reboot, never kexec or soft-reboot.
+    fn reboot(&self, interactive: bool) -> zbus::Result<()>;
+    /// The line written to every terminal when the shutdown begins; sticky.
+    fn set_wall_message(&self, message: &str, enable: bool) -> zbus::Result<()>;
+    /// Rows of what, who, why, mode, uid, pid.
+    fn list_inhibitors(&self) -> zbus::Result<Vec<(String, String, String, String, u32, u32)>>;
+    /// Not cached: logind sends no `PropertiesChanged` for it.
+    #[zbus(property(emits_changed_signal = "false"))]
+    fn preparing_for_shutdown(&self) -> zbus::Result<bool>;
+    /// Union of what all block locks inhibit, such as `shutdown:sleep`.
+    #[zbus(property(emits_changed_signal = "false"))]
+    fn block_inhibited(&self) -> zbus::Result<String>;
+}
+
+/// One lock that somebody holds against a shutdown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inhibitor {
+    /// Colon-separated: `shutdown`, `sleep`, `idle`...
+    pub what: String,
+    /// The program, in its own words.
+    pub who: String,
+    /// Its reason, in its own words.
+    pub why: String,
+    /// `block`, `delay` or `block-weak`.
+    pub mode: String,
+    /// User of the holder.
+    pub uid: u32,
+    /// Process of the holder.
+    pub pid: u32,
+}
+
+impl Inhibitor {
+    /// Whether it blocks a reboot. `delay` only delays, and `block-weak` (from 257) is made for
+    /// being ignored by root.
+    fn blocks_reboot(&self) -> bool {
+        self.mode == "block" && self.what.split(':').any(|what| what == "shutdown")
+    }
+}
+
+/// Why logind did not take the request.
+#[derive(Debug, Error)]
+pub enum RebootError {
+    /// A block lock is held: wait until it is gone.
+    #[error("logind refused the reboot: {0}; `systemd-inhibit --list` shows who blocks it")]
+    BlockedByInhibitor(String),
+    /// We may not: polkit, or reboot.target is masked.
+    #[error(
+        "logind denied the reboot: {0}; see logind's journal, and `systemctl status reboot.target` for a masked unit"
+    )]
+    Denied(String),
+    /// Another shutdown or sleep operation is running.
+    #[error("logind is already busy with a shutdown or sleep operation: {0}")]
+    InProgress(String),
+    /// No answer in time. The request may have been accepted: read `PreparingForShutdown`.
+    #[error("logind did not answer the reboot request within {} s", .0.as_secs())]
+    NoAnswer(Duration),
+    /// The bus, or an error this daemon does not know.
+    #[error(transparent)]
+    Bus(BusError),
+}
+
+async fn login(connection: &Connection) -> zbus::Result<LoginProxy<'static>> {
+    LoginProxy::builder(connection)
+        .cache_properties(CacheProperties::No)
+        .build()
+        .await
+}
+
+/// Every lock that blocks a reboot. The kubelet's lock is `delay` and not among them.
+pub async fn block_inhibitors(bus: &Bus) -> Result<Vec<Inhibitor>, BusError> {
+    let rows = bus
+        .call("listing logind's inhibitors", |connection| async move {
+            login(&connection).await?.list_inhibitors().await
+        })
+        .await?;
+    Ok(rows
+        .into_iter()
+        .map(|(what, who, why, mode, uid, pid)| Inhibitor {
+            what,
+            who,
+            why,
+            mode,
+            uid,
+            pid,
+        })
+        .filter(Inhibitor::blocks_reboot)
+        .collect())
+}
+
+/// Whether a shutdown or reboot has begun and may no longer be undone.
+pub async fn preparing_for_shutdown(bus: &Bus) -> Result<bool, BusError> {
+    bus.call(
+        "reading logind's PreparingForShutdown",
+        |connection| async move { login(&connection).await?.preparing_for_shutdown().await },
+    )
+    .await
+}
+
+/// Asks for a reboot; `message` is shown on every terminal. `Ok` means accepted, not begun: the
+/// kubelet's delay lock may hold it back for `InhibitDelayMaxSec`.
+pub async fn ask_reboot(bus: &Bus, message: &str) -> Result<(), RebootError> {
+    let connection = bus.connection().await.map_err(RebootError::Bus)?;
+    let proxy = bounded("reaching logind", login(&connection))
+        .await
+        .map_err(RebootError::Bus)?;
+    let wall = bounded(
+        "setting logind's wall message",
+        proxy.set_wall_message(message, true),
+    );
+    if let Err(error) = wall.await {
+        // The message is a courtesy; a host that must reboot reboots without it.
+        tracing::warn!(%error, "The reboot is not announced on terminals");
+    }
+    bounded("asking logind to reboot", proxy.reboot(false))
+        .await
+        .map_err(reboot_error)
+}
+
+/// The names differ by version: host.md 1.2, tested on 252, 257 and 262.
+fn reboot_error(error: BusError) -> RebootError {
+    let BusError::Call { source, .. } = &error else {
+        return match error {
+            BusError::Timeout { limit, .. } => RebootError::NoAnswer(limit),
+            error => RebootError::Bus(error),
+        };
+    };
+    match source {
+        zbus::Error::MethodError(name, text, _) => {
+            let text = text.clone().unwrap_or_default();
+            match name.as_str() {
+                "org.freedesktop.login1.BlockedByInhibitorLock" => {
+                    RebootError::BlockedByInhibitor(text)
+                }
+                "org.freedesktop.login1.OperationInProgress" => RebootError::InProgress(text),
+                _ => RebootError::Bus(error),
+            }
+        }
+        zbus::Error::FDO(known) => match &**known {
+            // 257 has no error name of its own for it, and 252 to 256 add "to root".
+            fdo::Error::AccessDenied(text) if text.contains("block inhibitor") => {
+                RebootError::BlockedByInhibitor(text.clone())
+            }
+            fdo::Error::AccessDenied(text)
+            | fdo::Error::AuthFailed(text)
+            | fdo::Error::InteractiveAuthorizationRequired(text) => {
+                RebootError::Denied(text.clone())
+            }
+            fdo::Error::NoReply(_) | fdo::Error::TimedOut(_) | fdo::Error::Timeout(_) => {
+                RebootError::NoAnswer(CALL_TIMEOUT)
+            }
+            _ => RebootError::Bus(error),
+        },
+        _ => RebootError::Bus(error),
+    }
+}
+
+/// Wakes its reader when inhibitors or a shutdown may have changed: `BlockInhibited` changed,
+/// logind came or went, or `PrepareForShutdown` was sent. Survives restarts of logind and the bus.
+///
+/// It carries no data on purpose: anybody on the bus can send a signal, so the state is read.
+#[derive(Debug)]
+pub struct Changes {
+    bus: Bus,
+    live: Option<Live>,
+    retry: Duration,
+    retry_at: Instant,
+}
+
+#[derive(Debug)]
+struct Live {
+    connection: Connection,
+    properties: MessageStream,
+    owner: MessageStream,
+    shutdown: MessageStream,
+}
+
+impl Changes {
+    /// Subscribes on the first [`Changes::next`].
+    pub fn new(bus: Bus) -> Self {
+        Self {
+            bus,
+            live: None,
+            retry: RETRY_MIN,
+            retry_at: Instant::now(),
+        }
+    }
+
+    /// Returns when something may have changed, and once after each (re)subscription, because what
+    /// happened before it went unseen. Cancel safe.
+    pub async fn next(&mut self) {
+        loop {
+            if let Some(live) = &mut self.live {
+                if live.next().await {
+                    return;
+                }
+                self.live = None;
+                self.retry_at = Instant::now() + self.retry;
+            }
+            tokio::time::sleep_until(self.retry_at).await;
+            match Live::subscribe(&self.bus).await {
+                Ok(live) => {
+                    self.live = Some(live);
+                    self.retry = RETRY_MIN;
+                    return;
+                }
+                Err(error) => {
+                    if self.retry == RETRY_MIN {
+                        tracing::warn!(%error, "logind's signals are not seen; polling goes on");
+                    }
+                    self.retry_at = Instant::now() + self.retry;
+                    self.retry = (self.retry * 2).min(RETRY_MAX);
+                }
+            }
+        }
+    }
+}
+
+impl Live {
+    async fn subscribe(bus: &Bus) -> Result<Self, BusError> {
+        bus.call("subscribing to logind's signals", |connection| async move {
+            let rule = |path, interface, member| {
+                MatchRule::builder()
+                    .msg_type(Type::Signal)
+                    .path(path)
+                    .interface(interface)
+                    .member(member)
+            };
+            let properties = rule(PATH, "org.freedesktop.DBus.Properties", "PropertiesChanged")
+                .arg(0, INTERFACE)
+                .build()?;
+            let owner = rule(
+                "/org/freedesktop/DBus",
+                "org.freedesktop.DBus",
+                "NameOwnerChanged",
+            )
+            .arg(0, NAME)
+            .build()?;
+            let shutdown = rule(PATH, INTERFACE, "PrepareForShutdown").build()?;
+            Ok(Self {
+                properties: MessageStream::for_match_rule(properties, &connection, None).await?,
+                owner: MessageStream::for_match_rule(owner, &connection, None).await?,
+                shutdown: MessageStream::for_match_rule(shutdown, &connection, None).await?,
+                connection,
+            })
+        })
+        .await
+    }
+
+    /// True for a signal, false when the connection is gone.
+    async fn next(&mut self) -> bool {
+        loop {
+            tokio::select! {
+                message = self.properties.next() => match message {
+                    Some(Ok(message)) if names_inhibitors(&message) => return true,
+                    Some(Ok(_)) => {}
+                    Some(Err(_)) | None => return false,
+                },
+                message = self.owner.next() => return matches!(message, Some(Ok(_))),
+                message = self.shutdown.next() => return matches!(message, Some(Ok(_))),
+                () = self.connection.closed() => return false,
+            }
+        }
+    }
+}
+
+/// logind announces idle hints and sessions by the same signal, several times a minute.
+fn names_inhibitors(message: &Message) -> bool {
+    let body = message.body();
+    match body.deserialize::<(String, HashMap<String, OwnedVariant>, Vec<String>)>() {
+        Ok((_, changed, invalidated)) => {
+            changed.contains_key("BlockInhibited")
+                || invalidated.iter().any(|name| name == "BlockInhibited")
+        }
+        // Not understood: one useless reading is cheaper than a missed lock.
+        Err(_) => true,
+    }
+}

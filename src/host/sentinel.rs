@@ -1,0 +1,251 @@
+//! Sentinel files such as `/run/reboot-required`: read with bounds, watched by inotify.
+//!
+//! The watch only makes it fast. Mounts and NFS give no events, so the caller's slow poll of
+//! [`Reader::look`] is the truth. What cannot be read is an error, never "no sentinel" and never "reboot"
+//! (I8).
+
+use std::{
+    collections::BTreeSet,
+    fs::{self, File, OpenOptions},
+    io::{self, Read},
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    path::{Component, Path, PathBuf},
+    time::Duration,
+};
+
+use nix::fcntl::OFlag;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use tokio::{task::JoinHandle, time::timeout};
+
+mod watch;
+
+pub use watch::Watch;
+
+use crate::root::Root;
+
+/// A `.pkgs` file of a whole distribution upgrade is about 50 KiB; the rest is not needed.
+const MAX_BYTES: u64 = 64 * 1024;
+/// Reading a few local files; only a dead network mount takes longer.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
+/// As many symbolic links as the kernel follows (`path_resolution(7)`).
+const MAX_LINKS: usize = 40;
+
+/// Which file it was: any difference means that it was written or made anew. ext4 reuses an inode
+/// number at once (proved), hence the times.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// Device number.
+    pub dev: u64,
+    /// Inode number.
+    pub inode: u64,
+    /// Last change of the content: seconds and nanoseconds since 1970.
+    pub mtime: (i64, i64),
+    /// Last change of the inode: seconds and nanoseconds since 1970.
+    pub ctime: (i64, i64),
+}
+
+/// A sentinel file that exists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sentinel {
+    /// The path as configured.
+    pub path: String,
+    /// The lines of `PATH.pkgs`: who asked.
+    pub pkgs: BTreeSet<String>,
+    /// Its text, without control characters at the ends; at most 64 KiB.
+    pub content: String,
+    /// Tells it from a later file of the same name.
+    pub identity: Identity,
+}
+
+impl Sentinel {
+    /// zypp's contract: the content may name another kind of reboot. Those kinds do not exist here
+    /// yet, so the caller reports that it will be an ordinary reboot.
+    pub fn other_kind(&self) -> Option<&'static str> {
+        match self.content.as_str() {
+            "kexec" => Some("kexec"),
+            "soft-reboot" => Some("soft-reboot"),
+            _ => None,
+        }
+    }
+}
+
+/// Why it is not known whether a sentinel exists.
+#[derive(Debug, Error)]
+pub enum SentinelError {
+    /// The file is there or may be there, and cannot be read.
+    #[error("cannot read the sentinel {path}: {source}")]
+    Read {
+        /// The path as configured, or that of its `.pkgs` file.
+        path: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// Something of that name is there, but no regular file.
+    #[error("the sentinel {path} is not a regular file; remove it or change triggers.sentinels")]
+    Kind {
+        /// The path as configured.
+        path: String,
+    },
+    /// Reading took too long: probably a network mount whose server is gone.
+    #[error("the sentinels could not be read within {} s", READ_TIMEOUT.as_secs())]
+    Timeout,
+}
+
+/// What [`Reader::look`] found, in the order of the paths.
+pub type Found = Vec<Result<Option<Sentinel>, SentinelError>>;
+
+/// Reads sentinels beside the loop, at most one reading at a time: each reading of a dead network
+/// mount would otherwise leave a thread behind.
+#[derive(Debug, Default)]
+pub struct Reader {
+    running: Option<JoinHandle<Found>>,
+}
+
+impl Reader {
+    /// Reads all `paths`, each on its own terms. Cancel safe.
+    pub async fn look(&mut self, root: &Root, paths: &[String]) -> Result<Found, SentinelError> {
+        let (root, paths) = (root.clone(), paths.to_vec());
+        let reading = async {
+            if let Some(earlier) = &mut self.running {
+                // It began before whatever is asked about now: its answer may be old.
+                let _ = earlier.await;
+            }
+            let reading = self.running.insert(tokio::task::spawn_blocking(move || {
+                paths.iter().map(|path| read(&root, path)).collect()
+            }));
+            let found = reading.await;
+            self.running = None;
+            found
+        };
+        match timeout(READ_TIMEOUT, reading).await {
+            Ok(Ok(found)) => Ok(found),
+            Ok(Err(_)) | Err(_) => Err(SentinelError::Timeout),
+        }
+    }
+}
+
+/// Reads one sentinel; `None` only when the kernel says that there is no such file.
+pub fn read(root: &Root, path: &str) -> Result<Option<Sentinel>, SentinelError> {
+    let failed = |path: &str| {
+        let path = path.to_owned();
+        move |source| SentinelError::Read { path, source }
+    };
+    let Some(file) = open(root, path).map_err(failed(path))? else {
+        return Ok(None);
+    };
+    let metadata = file.metadata().map_err(failed(path))?;
+    if !metadata.is_file() {
+        return Err(SentinelError::Kind {
+            path: path.to_owned(),
+        });
+    }
+    let (content, _) = bounded(file).map_err(failed(path))?;
+    let list = format!("{path}.pkgs");
+    let pkgs = match open(root, &list).map_err(failed(&list))? {
+        None => BTreeSet::new(),
+        Some(file) => packages(bounded(file).map_err(failed(&list))?),
+    };
+    Ok(Some(Sentinel {
+        path: path.to_owned(),
+        pkgs,
+        content: content.trim().to_owned(),
+        identity: Identity {
+            dev: metadata.dev(),
+            inode: metadata.ino(),
+            mtime: (metadata.mtime(), metadata.mtime_nsec()),
+            ctime: (metadata.ctime(), metadata.ctime_nsec()),
+        },
+    }))
+}
+
+fn open(root: &Root, path: &str) -> io::Result<Option<File>> {
+    let opened = resolve(root, Path::new(path)).and_then(|real| {
+        OpenOptions::new()
+            .read(true)
+            // A FIFO of that name would hang the open for ever.
+            .custom_flags(OFlag::O_NONBLOCK.bits())
+            .open(real)
+    });
+    match opened {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The text, and whether it was cut at [`MAX_BYTES`].
+fn bounded(file: File) -> io::Result<(String, bool)> {
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    let limit = usize::try_from(MAX_BYTES).unwrap_or(usize::MAX);
+    let cut = bytes.len() > limit;
+    bytes.truncate(limit);
+    Ok((String::from_utf8_lossy(&bytes).into_owned(), cut))
+}
+
+fn packages((text, cut): (String, bool)) -> BTreeSet<String> {
+    let whole = match text.rfind('\n') {
+        // The last line of a cut text is half a name.
+        Some(end) if cut => &text[..end],
+        _ => &text,
+    };
+    whole
+        .lines()
+        .map(|line| line.replace(char::is_control, " ").trim().to_owned())
+        .filter(|line| !line.is_empty())
+        .collect()
+}
+
+/// The real path of a host path: symbolic links are followed, absolute ones from `root`. The last
+/// part may be missing; a missing directory is `NotFound`.
+fn resolve(root: &Root, path: &Path) -> io::Result<PathBuf> {
+    let mut todo: Vec<PathBuf> = parts(path);
+    let mut done = PathBuf::from("/");
+    let mut links = 0;
+    while let Some(part) = todo.pop() {
+        if part.as_os_str() == ".." {
+            done.pop();
+            continue;
+        }
+        let next = done.join(&part);
+        match fs::read_link(root.path(&next)) {
+            Ok(target) => {
+                links += 1;
+                if links > MAX_LINKS {
+                    return Err(nix::errno::Errno::ELOOP.into());
+                }
+                if target.is_absolute() {
+                    done = PathBuf::from("/");
+                }
+                todo.extend(parts(&target));
+            }
+            // EINVAL: it exists and is no link. A missing last part is for the open to find.
+            Err(error)
+                if error.kind() == io::ErrorKind::InvalidInput
+                    || (error.kind() == io::ErrorKind::NotFound && todo.is_empty()) =>
+            {
+                done = next;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(root.path(done))
+}
+
+/// The parts of a path, last one first.
+fn parts(path: &Path) -> Vec<PathBuf> {
+    let mut parts: Vec<_> = path
+        .components()
+        .filter_map(|component| match component {
+            Component::Normal(name) => Some(PathBuf::from(name)),
+            Component::ParentDir => Some(PathBuf::from("..")),
+            Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+        })
+        .collect();
+    parts.reverse();
+    parts
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,219 @@
+use std::os::unix::fs::symlink;
+
+use super::*;
+
+const PATH: &str = "/run/reboot-required";
+
+/// Far above what an event needs, so that only a missing one ends it.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn host() -> (tempfile::TempDir, Root) {
+    let dir = tempfile::tempdir().unwrap();
+    let root = Root::at(dir.path());
+    fs::create_dir(root.path("/run")).unwrap();
+    (dir, root)
+}
+
+fn watch(root: &Root, path: &str) -> Watch {
+    Watch::new(root, &[path.to_owned()])
+}
+
+/// Waits for events until the sentinel is there, or gone.
+async fn until(watch: &mut Watch, root: &Root, path: &str, present: bool) {
+    timeout(PATIENCE, async {
+        while read(root, path).unwrap().is_some() != present {
+            watch.changed().await;
+        }
+    })
+    .await
+    .unwrap_or_else(|_| panic!("no event for {path} becoming present={present}"));
+}
+
+#[test]
+fn content_and_packages_are_read() {
+    let (_dir, root) = host();
+    assert_eq!(read(&root, PATH).unwrap(), None);
+    fs::write(root.path(PATH), "*** System restart required ***\n").unwrap();
+    let bare = read(&root, PATH).unwrap().unwrap();
+    assert!(bare.pkgs.is_empty());
+    assert_eq!(bare.content, "*** System restart required ***");
+    assert_eq!(bare.other_kind(), None);
+    fs::write(
+        root.path("/run/reboot-required.pkgs"),
+        "libc6\nlinux\x1b\n\nlibc6\n",
+    )
+    .unwrap();
+    let full = read(&root, PATH).unwrap().unwrap();
+    assert_eq!(
+        full.pkgs,
+        BTreeSet::from(["libc6".to_owned(), "linux".to_owned()])
+    );
+    assert_eq!(full.identity, bare.identity);
+    fs::write(root.path(PATH), "soft-reboot\n").unwrap();
+    let other = read(&root, PATH).unwrap().unwrap();
+    assert_eq!(other.other_kind(), Some("soft-reboot"));
+    assert_ne!(other.identity, bare.identity);
+}
+
+#[test]
+fn i8_what_cannot_be_read_is_an_error() {
+    let (_dir, root) = host();
+    // Root reads every mode, so the cases are ones that no privilege passes.
+    fs::create_dir(root.path(PATH)).unwrap();
+    assert!(matches!(read(&root, PATH), Err(SentinelError::Kind { .. })));
+    fs::write(root.path("/run/file"), "").unwrap();
+    assert!(matches!(
+        read(&root, "/run/file/x"),
+        Err(SentinelError::Read { .. })
+    ));
+    symlink("/run/loop", root.path("/run/loop")).unwrap();
+    assert!(matches!(
+        read(&root, "/run/loop"),
+        Err(SentinelError::Read { .. })
+    ));
+    nix::unistd::mkfifo(&root.path("/run/fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    assert!(matches!(
+        read(&root, "/run/fifo"),
+        Err(SentinelError::Kind { .. })
+    ));
+    fs::write(root.path("/run/ok"), "").unwrap();
+    fs::create_dir(root.path("/run/ok.pkgs")).unwrap();
+    assert!(matches!(
+        read(&root, "/run/ok"),
+        Err(SentinelError::Read { .. })
+    ));
+}
+
+#[test]
+fn reads_are_bounded_and_cut_at_a_line() {
+    let (_dir, root) = host();
+    fs::write(root.path(PATH), vec![b'x'; 1024 * 1024]).unwrap();
+    let lines: Vec<String> = (0..20_000).map(|n| format!("package-{n:05}")).collect();
+    fs::write(root.path("/run/reboot-required.pkgs"), lines.join("\n")).unwrap();
+    let found = read(&root, PATH).unwrap().unwrap();
+    assert_eq!(found.content.len() as u64, MAX_BYTES);
+    assert!(
+        found
+            .pkgs
+            .iter()
+            .all(|name| name.len() == "package-00000".len())
+    );
+    assert_eq!(found.pkgs.len() as u64, MAX_BYTES / 14);
+}
+
+#[test]
+fn links_stay_below_the_root() {
+    let (dir, root) = host();
+    fs::create_dir(root.path("/var")).unwrap();
+    symlink("/run", root.path("/var/run")).unwrap();
+    symlink("../../../../run", root.path("/var/up")).unwrap();
+    let real = dir.path().join("run/x");
+    assert_eq!(resolve(&root, Path::new("/var/run/x")).unwrap(), real);
+    assert_eq!(resolve(&root, Path::new("/var/up/x")).unwrap(), real);
+}
+
+#[tokio::test]
+async fn look_reads_each_on_its_own() {
+    let (_dir, root) = host();
+    fs::write(root.path(PATH), "").unwrap();
+    fs::create_dir(root.path("/run/bad")).unwrap();
+    let paths = [PATH, "/run/bad", "/run/none"].map(str::to_owned);
+    let mut reader = Reader::default();
+    for _ in 0..2 {
+        let found = reader.look(&root, &paths).await.unwrap();
+        assert!(matches!(
+            found[..],
+            [Ok(Some(_)), Err(SentinelError::Kind { .. }), Ok(None)]
+        ));
+    }
+}
+
+#[tokio::test]
+async fn a_reading_that_was_given_up_is_not_answered_later() {
+    let (_dir, root) = host();
+    let (release, held) = std::sync::mpsc::channel::<()>();
+    let mut reader = Reader {
+        running: Some(tokio::task::spawn_blocking(move || {
+            held.recv().unwrap();
+            Vec::new()
+        })),
+    };
+    fs::write(root.path(PATH), "").unwrap();
+    let paths = [PATH.to_owned()];
+    let given_up = timeout(Duration::ZERO, reader.look(&root, &paths)).await;
+    assert!(given_up.is_err());
+    release.send(()).unwrap();
+    let found = reader.look(&root, &paths).await.unwrap();
+    assert!(matches!(found[..], [Ok(Some(_))]), "{found:?}");
+}
+
+#[tokio::test]
+async fn a_hundred_flips_are_seen() {
+    let (_dir, root) = host();
+    let mut watch = watch(&root, PATH);
+    for _ in 0..100 {
+        fs::write(root.path(PATH), "").unwrap();
+        until(&mut watch, &root, PATH, true).await;
+        fs::remove_file(root.path(PATH)).unwrap();
+        until(&mut watch, &root, PATH, false).await;
+    }
+}
+
+#[tokio::test]
+async fn directory_made_later_and_lost_again() {
+    let (_dir, root) = host();
+    let path = "/run/a/b/reboot-required";
+    let mut watch = watch(&root, path);
+    for _ in 0..3 {
+        fs::create_dir_all(root.path("/run/a/b")).unwrap();
+        fs::write(root.path(path), "").unwrap();
+        until(&mut watch, &root, path, true).await;
+        fs::remove_dir_all(root.path("/run/a")).unwrap();
+        until(&mut watch, &root, path, false).await;
+    }
+}
+
+#[tokio::test]
+async fn directory_behind_a_link() {
+    let (_dir, root) = host();
+    fs::create_dir(root.path("/var")).unwrap();
+    symlink("/run", root.path("/var/run")).unwrap();
+    let path = "/var/run/reboot-required";
+    let mut watch = watch(&root, path);
+    fs::write(root.path(PATH), "").unwrap();
+    until(&mut watch, &root, path, true).await;
+}
+
+#[tokio::test]
+async fn renamed_into_place_and_replaced() {
+    let (_dir, root) = host();
+    let mut watch = watch(&root, PATH);
+    let mut identities = Vec::new();
+    for text in ["one", "two", "three"] {
+        fs::write(root.path("/run/.new"), text).unwrap();
+        fs::rename(root.path("/run/.new"), root.path(PATH)).unwrap();
+        let found = timeout(PATIENCE, async {
+            loop {
+                watch.changed().await;
+                if let Some(found) = read(&root, PATH).unwrap()
+                    && found.content == text
+                {
+                    return found;
+                }
+            }
+        })
+        .await
+        .unwrap();
+        assert!(!identities.contains(&found.identity));
+        identities.push(found.identity);
+    }
+}
+
+#[tokio::test]
+async fn packages_written_later_are_seen() {
+    let (_dir, root) = host();
+    fs::write(root.path(PATH), "").unwrap();
+    let mut watch = watch(&root, PATH);
+    fs::write(root.path("/run/reboot-required.pkgs"), "linux\n").unwrap();
+    timeout(PATIENCE, watch.changed()).await.unwrap();
+}

@@ -1,0 +1,180 @@
+//! Tables and random runs of the triggers.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn boot(id: &str) -> Boot {
+    Boot {
+        id: id.to_owned(),
+        userspace: 1,
+    }
+}
+
+fn at(seconds: u64) -> Now {
+    Now {
+        wall: Timestamp::from_second(1_700_000_000 + seconds.cast_signed()).unwrap(),
+        boot: Duration::from_secs(seconds),
+    }
+}
+
+fn finding(verdict: Verdict) -> Finding {
+    Finding {
+        trigger: "check dnf".to_owned(),
+        verdict,
+        settle: Duration::ZERO,
+    }
+}
+
+fn wants(pkg: &str) -> Finding {
+    finding(Verdict::Reboot {
+        pkgs: BTreeSet::from([pkg.to_owned()]),
+        words: "words".to_owned(),
+    })
+}
+
+fn unknown() -> Finding {
+    finding(Verdict::Unknown {
+        why: "timeout".to_owned(),
+    })
+}
+
+/// One look in boot "b".
+fn look(before: Observed, finding: &Finding, seconds: u64) -> Observed {
+    let findings = std::slice::from_ref(finding);
+    let (request, settled) = (before.request, before.settled);
+    observe(request, settled, findings, None, &boot("b"), at(seconds))
+}
+
+/// A reboot for `finding` that was proved at 0 s of boot "b".
+fn rebooted(finding: &Finding) -> Observed {
+    let request = look(Observed::default(), finding, 0).request;
+    Observed {
+        settled: Some(Settled::of(request.as_ref(), &boot("b"), Duration::ZERO)),
+        ..Observed::default()
+    }
+}
+
+#[test]
+fn i8_unknown_neither_adds_nor_removes() {
+    assert_eq!(look(Observed::default(), &unknown(), 1).request, None);
+    let asked = look(Observed::default(), &wants("glibc"), 1);
+    let after = look(asked.clone(), &unknown(), 2);
+    assert_eq!(after.request, asked.request);
+    assert_eq!(look(after, &finding(Verdict::No), 3).request, None);
+}
+
+#[test]
+fn i8_unknown_is_not_gone() {
+    let hidden = look(rebooted(&wants("glibc")), &unknown(), 2000);
+    let after = look(hidden, &wants("glibc"), 2001);
+    assert_eq!((after.request, after.uncleared.len()), (None, 1));
+}
+
+#[test]
+fn i10_there_again_within_15_minutes_must_go_once_more() {
+    let no = finding(Verdict::No);
+    let back = look(
+        look(rebooted(&wants("glibc")), &no, 10),
+        &wants("glibc"),
+        899,
+    );
+    assert_eq!((&back.request, back.uncleared.len()), (&None, 1));
+    let still = look(back, &wants("glibc"), 5000);
+    assert_eq!((&still.request, still.uncleared.len()), (&None, 1));
+    let again = look(look(still, &no, 5001), &wants("glibc"), 5002);
+    assert!(again.request.is_some() && again.uncleared.is_empty());
+}
+
+#[test]
+fn i10_gone_and_15_minutes_over_is_a_new_request() {
+    let gone = look(rebooted(&wants("glibc")), &finding(Verdict::No), 10);
+    assert!(look(gone, &wants("glibc"), 900).request.is_some());
+}
+
+#[test]
+fn i10_other_packages_are_a_new_reason_at_once() {
+    let after = look(rebooted(&wants("glibc")), &wants("kernel"), 1);
+    assert!(after.request.is_some() && after.uncleared.is_empty());
+}
+
+#[test]
+fn i10_in_another_boot_only_the_15_minutes_are_over() {
+    let Observed { settled, .. } = rebooted(&wants("glibc"));
+    let look =
+        |settled, finding: Finding| observe(None, settled, &[finding], None, &boot("c"), at(1));
+    assert_eq!(look(settled.clone(), wants("glibc")).request, None);
+    let gone = look(settled, finding(Verdict::No)).settled;
+    assert!(look(gone, wants("glibc")).request.is_some());
+}
+
+#[test]
+fn an_annotation_is_latched_beside_others() {
+    let by = |by: &str| Latched {
+        by: by.to_owned(),
+        reason: "please".to_owned(),
+        at: at(1).wall,
+    };
+    let request = Request {
+        since: at(1).wall,
+        reasons: Vec::new(),
+        latched: vec![by(BY_PERSON)],
+    };
+    assert!(!Past::of(Some(&request), at(1).wall).automatic);
+    let first = observe(Some(request), None, &[], Some("please"), &boot("b"), at(1)).request;
+    let after = observe(first, None, &[], None, &boot("b"), at(2)).request;
+    let latched = after.map(|request| request.latched);
+    assert_eq!(latched, Some(vec![by(BY_PERSON), by(BY_ANNOTATION)]));
+}
+
+#[test]
+fn since_never_lies_ahead_after_a_boot() {
+    let asked = look(Observed::default(), &wants("glibc"), 9000);
+    let after = look(asked, &wants("glibc"), 5).request.unwrap();
+    assert_eq!(after.reasons[0].since_boot, Duration::from_secs(5));
+}
+
+#[test]
+fn i10_daily_limit_ends_when_the_oldest_that_counts_is_a_day_old() {
+    let past = |hours: u64, automatic| Past {
+        at: at(hours * 3600).wall,
+        automatic,
+        reasons: Vec::new(),
+    };
+    let history = [
+        past(30, true),
+        past(29, false),
+        past(20, true),
+        past(1, true),
+    ];
+    let limit = |max, hours: u64| over_daily_limit(&history, max, at(hours * 3600).wall);
+    assert_eq!(limit(2, 31), Some(at(44 * 3600).wall));
+    assert_eq!(limit(3, 31), None);
+    assert_eq!(limit(1, 43), Some(at(54 * 3600).wall));
+    assert_eq!(limit(2, 44), None);
+    assert!(limit(3, 0).is_some(), "a clock set back opens nothing");
+}
+
+#[test]
+fn a_request_survives_the_state_file() {
+    let request = look(Observed::default(), &wants("glibc"), 1).request;
+    let text = serde_json::to_string(&request).unwrap();
+    assert_eq!(
+        serde_json::from_str::<Option<Request>>(&text).unwrap(),
+        request
+    );
+}
+
+proptest! {
+    #[test]
+    fn i10_what_never_left_never_asks_twice(looks in proptest::collection::vec((any::<bool>(), 0..3000_u64), 1..40)) {
+        let mut observed = rebooted(&wants("glibc"));
+        let mut seconds = 0;
+        for (known, step) in looks {
+            seconds += step;
+            let finding = if known { wants("glibc") } else { unknown() };
+            observed = look(observed, &finding, seconds);
+            prop_assert_eq!(&observed.request, &None);
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! A bed: one control plane and its ground, by name.
+
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Node;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config};
+use nix::sched::{CloneFlags, setns};
+
+use crate::audit::{self, Request};
+use crate::certs::Authority;
+use crate::{control_plane, ground, shell, tools};
+
+/// Where beds keep their state: on disk, as overlays and etcd want it.
+const BEDS: &str = "/var/lib/kube-rebootd-bed";
+
+/// A control plane with a network of its own, in which hosts boot.
+#[derive(Debug, Clone)]
+pub struct Bed {
+    name: String,
+    dir: PathBuf,
+}
+
+impl Bed {
+    fn at(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            dir: Path::new(BEDS).join(name),
+        }
+    }
+
+    /// The bed of this name, which must be up.
+    pub fn named(name: &str) -> Result<Self> {
+        let bed = Self::at(name);
+        if !bed.admin_kubeconfig().exists() {
+            bail!(
+                "no test bed named {name} is up: run `make bed` first (or `make test`, which does)"
+            );
+        }
+        Ok(bed)
+    }
+
+    /// Brings a bed up: ground, control plane, and what `make install` puts on hosts.
+    pub fn up(name: &str) -> Result<Self> {
+        tools::prepare()?;
+        let bed = Self::at(name);
+        if bed.dir.exists() {
+            bail!("a bed named {name} is up (or was left half way): bed down --name {name}");
+        }
+        fs::create_dir_all(bed.path("hosts"))?;
+        fs::create_dir_all(bed.path("log"))?;
+        tools::timed(&format!("bringing up bed {name}"), || {
+            ground::make(name)?;
+            crate::image::install(&bed.path("install"))?;
+            control_plane::up(&bed)
+        })?;
+        Ok(bed)
+    }
+
+    /// Takes everything of a bed down, in whatever state it is.
+    pub fn down(name: &str) -> Result<()> {
+        ground::remove(name)?;
+        let dir = Self::at(name).dir;
+        if dir.exists() {
+            fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))?;
+        }
+        Ok(())
+    }
+
+    /// The bed that is up: `$KUBE_REBOOTD_BED`, else `test`.
+    pub fn connect() -> Result<Self> {
+        let name = std::env::var("KUBE_REBOOTD_BED").unwrap_or_else(|_| "test".to_owned());
+        let bed = Self::named(&name)?;
+        bed.enter()?;
+        Ok(bed)
+    }
+
+    /// Moves the calling thread into the bed's network, so that sockets made here reach it.
+    pub fn enter(&self) -> Result<()> {
+        let file = fs::File::open(ground::netns(&self.name)).context("the bed has no network")?;
+        setns(file, CloneFlags::CLONE_NEWNET).context("cannot enter the bed's network")?;
+        Ok(())
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn path(&self, file: &str) -> PathBuf {
+        self.dir.join(file)
+    }
+
+    /// A command that will run in the bed's network and in `cgroup` of its tree.
+    pub(crate) fn within(&self, cgroup: &str, program: &Path) -> Command {
+        let procs = ground::cgroup(&self.name).join(cgroup).join("cgroup.procs");
+        let mut command = Command::new("sh");
+        command
+            .arg("-c")
+            .arg("echo $$ > \"$1\" && shift && exec \"$@\"")
+            .arg("sh")
+            .arg(procs);
+        command
+            .arg("nsenter")
+            .arg(format!("--net={}", ground::netns(&self.name).display()));
+        command.arg("--").arg(program);
+        command
+    }
+
+    /// Starts a process of the control plane, logging to a file of its name.
+    pub(crate) fn spawn(&self, log: &str, program: &[&str], args: &[String]) -> Result<()> {
+        let binary = tools::binaries()?.join(program[0]);
+        let mut command = self.within("control", &binary);
+        self.detached(command.args(args), log)
+    }
+
+    /// Starts a process that outlives this one.
+    pub(crate) fn detached(&self, command: &mut Command, log: &str) -> Result<()> {
+        let path = self.path("log").join(log);
+        let file = fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path)?;
+        command
+            .stdin(Stdio::null())
+            .stdout(file.try_clone()?)
+            .stderr(file)
+            .process_group(0);
+        command
+            .spawn()
+            .with_context(|| format!("cannot start {log}"))?;
+        Ok(())
+    }
+
+    pub(crate) fn log_tail(&self, log: &str) -> String {
+        let text = fs::read_to_string(self.path("log").join(log)).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        let from = lines.len().saturating_sub(20);
+        format!("{log} says:\n{}", lines[from..].join("\n"))
+    }
+
+    /// The admin's kubeconfig.
+    pub fn admin_kubeconfig(&self) -> PathBuf {
+        self.path("pki/admin.kubeconfig")
+    }
+
+    /// A kubeconfig for any identity, with a certificate made on demand.
+    pub fn kubeconfig(&self, user: &str, group: &str) -> Result<PathBuf> {
+        let name = user.replace([':', '/'], "_");
+        let pki = self.path("pki");
+        let path = pki.join(format!("{name}.kubeconfig"));
+        if !path.exists() {
+            Authority::at(&pki).client(&name, user, group)?;
+            let file = |file: &str| pki.join(file).display().to_string();
+            let text = Authority::kubeconfig(
+                user,
+                &file("ca.crt"),
+                &file(&format!("{name}.crt")),
+                &file(&format!("{name}.key")),
+            );
+            fs::write(&path, text)?;
+        }
+        Ok(path)
+    }
+
+    /// The kubeconfig of a node's own identity.
+    pub fn node_kubeconfig(&self, node: &str) -> Result<PathBuf> {
+        self.kubeconfig(&format!("system:node:{node}"), "system:nodes")
+    }
+
+    /// A client for a kubeconfig; call it on a thread that has entered the bed.
+    pub async fn client(&self, kubeconfig: &Path) -> Result<Client> {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
+        let mut config =
+            Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+        config.default_retry = false;
+        config.proxy_url = None;
+        config.connect_timeout = Some(Duration::from_secs(5));
+        Ok(Client::try_from(config)?)
+    }
+
+    /// A client with an admin's rights.
+    pub async fn admin(&self) -> Result<Client> {
+        self.client(&self.admin_kubeconfig()).await
+    }
+
+    /// Runs the bed's own kubectl as an admin.
+    pub fn kubectl(&self, args: &[&str]) -> Result<String> {
+        self.kubectl_as(&self.admin_kubeconfig(), args)
+    }
+
+    /// Runs the bed's own kubectl with another identity.
+    pub fn kubectl_as(&self, kubeconfig: &Path, args: &[&str]) -> Result<String> {
+        let kubectl = tools::binaries()?.join("kubectl");
+        let mut command = Command::new("nsenter");
+        command
+            .arg(format!("--net={}", ground::netns(&self.name).display()))
+            .arg("--")
+            .arg(kubectl);
+        command
+            .arg("--request-timeout=20s")
+            .arg("--kubeconfig")
+            .arg(kubeconfig)
+            .args(args);
+        shell::output(&mut command)
+    }
+
+    /// Applies a manifest as an admin.
+    pub fn apply(&self, manifest: &str) -> Result<()> {
+        let path = self.path(&format!("apply-{:?}.yaml", thread::current().id()));
+        fs::write(&path, manifest)?;
+        let said = self.kubectl(&["apply", "-f", &path.display().to_string()]);
+        fs::remove_file(&path)?;
+        said.map(|_| ())
+    }
+
+    /// A slot.
+    pub async fn lease(&self, name: &str) -> Result<Lease> {
+        let api: Api<Lease> = Api::namespaced(self.admin().await?, "kube-rebootd");
+        Ok(api.get(name).await?)
+    }
+
+    /// A Node.
+    pub async fn node(&self, name: &str) -> Result<Node> {
+        let api: Api<Node> = Api::all(self.admin().await?);
+        Ok(api.get(name).await?)
+    }
+
+    /// Every request in the audit log whose User-Agent begins with `agent`, in order of arrival.
+    pub fn requests_by(&self, agent: &str) -> Result<Vec<Request>> {
+        audit::read(&self.path("audit.log"), agent)
+    }
+
+    /// Kills the API server.
+    pub fn stop_api_server(&self) -> Result<()> {
+        for pid in self.pids("kube-apiserver")? {
+            let pid = nix::unistd::Pid::from_raw(pid);
+            nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL)?;
+        }
+        self.wait_for("the API server to end", Duration::from_secs(10), || {
+            Ok(self.pids("kube-apiserver")?.is_empty())
+        })
+    }
+
+    /// Starts it again on the same data.
+    pub fn start_api_server(&self) -> Result<()> {
+        control_plane::api_server(self)
+    }
+
+    /// Processes of the control plane by name.
+    fn pids(&self, name: &str) -> Result<Vec<i32>> {
+        let procs = fs::read_to_string(ground::cgroup(&self.name).join("control/cgroup.procs"))?;
+        let pids = procs.lines().filter_map(|line| line.parse().ok());
+        let is = |pid: &i32| {
+            fs::read_to_string(format!("/proc/{pid}/comm"))
+                .is_ok_and(|comm| name.starts_with(comm.trim()))
+        };
+        Ok(pids.filter(is).collect())
+    }
+
+    /// Takes a host off the network.
+    pub fn cut_network(&self, host: &str) -> Result<()> {
+        self.link(host, "down")
+    }
+
+    /// Puts it back.
+    pub fn mend_network(&self, host: &str) -> Result<()> {
+        self.link(host, "up")
+    }
+
+    fn link(&self, host: &str, state: &str) -> Result<()> {
+        let name = format!("kbed-{}", self.name);
+        shell::run(
+            "ip",
+            &["-n", &name, "link", "set", &format!("vb-{host}"), state],
+        )
+        .map(|_| ())
+    }
+
+    /// Waits until `done` says true; the error says what was waited for and what it said last.
+    pub fn wait_for(
+        &self,
+        what: &str,
+        limit: Duration,
+        mut done: impl FnMut() -> Result<bool>,
+    ) -> Result<()> {
+        let deadline = Instant::now() + limit;
+        loop {
+            let said = done();
+            if matches!(said, Ok(true)) {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                let last = said
+                    .err()
+                    .map_or_else(String::new, |err| format!(": {err:#}"));
+                bail!("waited {limit:?} in vain for {what}{last}");
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Waits until a Node is Ready.
+    pub fn wait_ready(&self, node: &str) -> Result<()> {
+        let path = "jsonpath={.status.conditions[?(@.type==\"Ready\")].status}";
+        self.wait_for(
+            &format!("{node} to be Ready"),
+            Duration::from_secs(60),
+            || Ok(self.kubectl(&["get", "node", node, "-o", path])? == "True"),
+        )
+    }
+
+    /// Where the bed's own kubectl and the rest are.
+    pub fn binaries(&self) -> Result<PathBuf> {
+        tools::binaries()
+    }
+}

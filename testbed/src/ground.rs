@@ -1,0 +1,87 @@
+//! The ground a bed stands on: its cgroup, its network namespace; made and taken away whole.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::certs::SERVER;
+use crate::shell;
+
+/// How long killed processes may take to be gone.
+const GONE: Duration = Duration::from_secs(20);
+
+/// The root of cgroup v2: below `unified` on a hybrid machine.
+fn cgroups() -> PathBuf {
+    let hybrid = Path::new("/sys/fs/cgroup/unified");
+    if hybrid.join("cgroup.procs").exists() {
+        hybrid.into()
+    } else {
+        "/sys/fs/cgroup".into()
+    }
+}
+
+/// The cgroup of a bed.
+pub(crate) fn cgroup(bed: &str) -> PathBuf {
+    cgroups().join(format!("kbed-{bed}"))
+}
+
+/// The network namespace of a bed, as a file.
+pub(crate) fn netns(bed: &str) -> PathBuf {
+    PathBuf::from(format!("/run/netns/kbed-{bed}"))
+}
+
+/// Makes cgroup, namespace and bridge.
+pub(crate) fn make(bed: &str) -> Result<()> {
+    fs::create_dir_all(cgroup(bed).join("control"))
+        .with_context(|| format!("cannot make {}", cgroup(bed).display()))?;
+    let name = format!("kbed-{bed}");
+    shell::run("ip", &["netns", "add", &name])?;
+    let within = |args: &[&str]| shell::run("ip", &[&["-n", &name], args].concat());
+    within(&["link", "set", "lo", "up"])?;
+    within(&["link", "add", "br0", "type", "bridge"])?;
+    within(&["addr", "add", &format!("{SERVER}/16"), "dev", "br0"])?;
+    within(&["link", "set", "br0", "up"])?;
+    Ok(())
+}
+
+/// Kills what is left and takes the ground away; nothing there is no error.
+pub(crate) fn remove(bed: &str) -> Result<()> {
+    clear(&cgroup(bed))?;
+    if netns(bed).exists() {
+        shell::run("ip", &["netns", "del", &format!("kbed-{bed}")])?;
+    }
+    Ok(())
+}
+
+/// Kills every process of a cgroup tree, waits for their end and removes it.
+pub(crate) fn clear(cgroup: &Path) -> Result<()> {
+    let deadline = Instant::now() + GONE;
+    while cgroup.exists() {
+        // A host's own PID 1 goes with its tree: nothing outlives cgroup.kill.
+        let _ = fs::write(cgroup.join("cgroup.kill"), "1");
+        if remove_tree(cgroup).is_ok() {
+            break;
+        }
+        if Instant::now() > deadline {
+            bail!("{} does not empty", cgroup.display());
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+fn remove_tree(cgroup: &Path) -> std::io::Result<()> {
+    for entry in fs::read_dir(cgroup)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            remove_tree(&entry.path())?;
+        }
+    }
+    match fs::remove_dir(cgroup) {
+        Err(err) if err.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}

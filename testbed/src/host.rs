@@ -1,0 +1,493 @@
+//! A host: real systemd, logind, D-Bus and journald in an nspawn container, with the real kubelet
+//! code as its kubelet.service.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::bed::Bed;
+use crate::certs::Authority;
+use crate::{ground, image, shell, tools};
+
+/// What nspawn exits with when the host asked for a reboot (systemd-nspawn(1)).
+const REBOOTED: i32 = 133;
+
+/// What a host is to be.
+#[derive(Debug, Clone)]
+pub struct HostSpec {
+    /// Host and Node name; unique in the bed, at most 12 characters (a veth's name).
+    pub name: String,
+    /// /etc/kube-rebootd/config.toml; none: as installed.
+    pub config: Option<String>,
+    /// Labels of the Node, `key=value`.
+    pub labels: Vec<String>,
+    /// Enable kube-rebootd.service.
+    pub daemon: bool,
+    /// Run a kubelet.
+    pub kubelet: bool,
+}
+
+impl HostSpec {
+    /// A host with kubelet and daemon.
+    pub fn named(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            config: None,
+            labels: Vec::new(),
+            daemon: true,
+            kubelet: true,
+        }
+    }
+
+    /// With this configuration of the daemon.
+    #[must_use]
+    pub fn config(mut self, text: impl Into<String>) -> Self {
+        self.config = Some(text.into());
+        self
+    }
+
+    /// With this label on its Node.
+    #[must_use]
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.labels.push(label.into());
+        self
+    }
+}
+
+/// What a command on a host did.
+#[derive(Debug, Clone)]
+pub struct Output {
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// A booted host; it is destroyed with this value.
+#[derive(Debug)]
+pub struct Host {
+    bed: Bed,
+    name: String,
+    dir: PathBuf,
+}
+
+impl Bed {
+    /// Boots a host and waits until its systemd is up.
+    pub fn boot(&self, spec: &HostSpec) -> Result<Host> {
+        let host = Host {
+            bed: self.clone(),
+            name: spec.name.clone(),
+            dir: self.path("hosts").join(&spec.name),
+        };
+        if host.dir.exists() {
+            bail!("a host named {} exists in this bed", spec.name);
+        }
+        let base = image::base(image::SUITE)?;
+        host.furnish(spec)
+            .with_context(|| format!("cannot furnish {}", spec.name))?;
+        host.power_on_from(&base)?;
+        Ok(host)
+    }
+}
+
+impl Host {
+    /// Host and Node name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn upper(&self) -> PathBuf {
+        self.dir.join("upper")
+    }
+
+    /// The files that make the image this host.
+    fn furnish(&self, spec: &HostSpec) -> Result<()> {
+        let etc = self.upper().join("etc");
+        let units = etc.join("systemd/system");
+        let wants = units.join("multi-user.target.wants");
+        for dir in [
+            "upper/etc/kubernetes/pki",
+            "upper/var/lib/kubelet/pki",
+            "upper/var/log/journal",
+            "work",
+            "root",
+        ] {
+            fs::create_dir_all(self.dir.join(dir))?;
+        }
+        fs::create_dir_all(&wants)?;
+        fs::write(etc.join("hostname"), format!("{}\n", self.name))?;
+        let address = self.bed.address(&self.name)?;
+        let network = NETWORK.replace("ADDRESS", &address);
+        fs::write(units.join("bed-network.service"), network)?;
+        symlink(
+            "/etc/systemd/system/bed-network.service",
+            wants.join("bed-network.service"),
+        )?;
+        let mut labels = spec.labels.join(",");
+        if !labels.is_empty() {
+            labels = format!(" --node-labels={labels}");
+        }
+        fs::write(
+            units.join("kubelet.service"),
+            KUBELET
+                .replace("NAME", &self.name)
+                .replace("LABELS", &labels),
+        )?;
+        if spec.kubelet {
+            symlink(
+                "/etc/systemd/system/kubelet.service",
+                wants.join("kubelet.service"),
+            )?;
+        }
+        self.credentials(&etc.join("kubernetes"))?;
+        if let Some(config) = &spec.config {
+            fs::create_dir_all(etc.join("kube-rebootd"))?;
+            fs::write(etc.join("kube-rebootd/config.toml"), config)?;
+        }
+        if spec.daemon {
+            symlink(
+                "/usr/lib/systemd/system/kube-rebootd.service",
+                wants.join("kube-rebootd.service"),
+            )?;
+        }
+        Ok(())
+    }
+
+    /// The kubelet's credentials as kubeadm lays them out.
+    fn credentials(&self, kubernetes: &Path) -> Result<()> {
+        let pki = self.bed.path("pki");
+        self.bed.node_kubeconfig(&self.name)?;
+        let file = format!("system_node_{}", self.name);
+        let cert = fs::read_to_string(pki.join(format!("{file}.crt")))?;
+        let key = fs::read_to_string(pki.join(format!("{file}.key")))?;
+        let kubelet = self.upper().join("var/lib/kubelet/pki");
+        fs::write(
+            kubelet.join("kubelet-client-2026-01-01-00-00-00.pem"),
+            format!("{cert}{key}"),
+        )?;
+        symlink(
+            "kubelet-client-2026-01-01-00-00-00.pem",
+            kubelet.join("kubelet-client-current.pem"),
+        )?;
+        fs::copy(pki.join("ca.crt"), kubernetes.join("pki/ca.crt"))?;
+        let pem = "/var/lib/kubelet/pki/kubelet-client-current.pem";
+        let user = format!("system:node:{}", self.name);
+        let text = Authority::kubeconfig(&user, "/etc/kubernetes/pki/ca.crt", pem, pem);
+        fs::write(kubernetes.join("kubelet.conf"), text)?;
+        Ok(())
+    }
+
+    /// Starts the machine's firmware, which boots it, and waits for its systemd.
+    fn power_on_from(&self, base: &Path) -> Result<()> {
+        let cgroup = format!("host-{}", self.name);
+        fs::create_dir_all(ground::cgroup(self.bed.name()).join(&cgroup))?;
+        let firmware = std::env::current_exe().context("who am I?")?;
+        let firmware = bed_program(&firmware)?;
+        let mut command = self.bed.within(&cgroup, Path::new("unshare"));
+        command
+            .args(["--mount", "--propagation=slave"])
+            .arg(firmware)
+            .arg("firmware");
+        command
+            .arg(&self.dir)
+            .arg(base)
+            .arg(self.bed.path("install"))
+            .arg(&self.name);
+        self.bed
+            .detached(&mut command, &format!("host-{}", self.name))?;
+        self.wait_up()
+    }
+
+    fn wait_up(&self) -> Result<()> {
+        self.bed
+            .wait_for(
+                &format!("{} to boot", self.name),
+                Duration::from_secs(60),
+                || {
+                    let said = self.run(&["systemctl", "is-system-running"])?;
+                    Ok(matches!(said.stdout.trim(), "running" | "degraded"))
+                },
+            )
+            .with_context(|| self.bed.log_tail(&format!("host-{}", self.name)))
+    }
+
+    /// The container's PID 1, as this machine numbers it.
+    fn leader(&self) -> Result<i32> {
+        let text = fs::read_to_string(self.dir.join("nspawn.pid")).context("the host is off")?;
+        let nspawn: i32 = text.trim().parse()?;
+        let children = fs::read_to_string(format!("/proc/{nspawn}/task/{nspawn}/children"))?;
+        children
+            .split_whitespace()
+            .next()
+            .and_then(|pid| pid.parse().ok())
+            .context("the host is off")
+    }
+
+    /// Runs a command on the host.
+    pub fn run(&self, args: &[&str]) -> Result<Output> {
+        let leader = self.leader()?.to_string();
+        let out = Command::new("nsenter")
+            .args(["--target", &leader, "--all", "--"])
+            .args([
+                "env",
+                "-i",
+                "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
+                "TERM=dumb",
+                "timeout",
+                "30",
+            ])
+            .args(args)
+            .output()?;
+        Ok(Output {
+            code: out.status.code().unwrap_or(-1),
+            stdout: String::from_utf8_lossy(&out.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&out.stderr).into_owned(),
+        })
+    }
+
+    /// Runs a shell line on the host; an error when it fails.
+    pub fn sh(&self, line: &str) -> Result<String> {
+        let out = self.run(&["sh", "-c", line])?;
+        if out.code != 0 {
+            bail!(
+                "{}: {line}: exit {}: {}{}",
+                self.name,
+                out.code,
+                out.stdout,
+                out.stderr
+            );
+        }
+        Ok(out.stdout)
+    }
+
+    /// The kernel's id of the current boot.
+    pub fn boot_id(&self) -> Result<String> {
+        Ok(self
+            .sh("cat /proc/sys/kernel/random/boot_id")?
+            .trim()
+            .to_owned())
+    }
+
+    /// How often the firmware has booted this host.
+    pub fn boots(&self) -> Result<usize> {
+        Ok(fs::read_to_string(self.dir.join("boots"))?.lines().count())
+    }
+
+    /// The journal of a unit, over all boots.
+    pub fn journal(&self, unit: &str) -> Result<String> {
+        self.sh(&format!(
+            "journalctl --no-pager -o short-iso-precise -u {unit}"
+        ))
+    }
+
+    /// The journal of a unit, one JSON object a line.
+    pub fn journal_json(&self, unit: &str) -> Result<Vec<serde_json::Value>> {
+        let text = self.sh(&format!("journalctl --no-pager -o json -u {unit}"))?;
+        text.lines()
+            .map(|line| Ok(serde_json::from_str(line)?))
+            .collect()
+    }
+
+    /// The unit's STATUS.
+    pub fn status(&self) -> Result<String> {
+        Ok(self
+            .sh("systemctl show -P StatusText kube-rebootd")?
+            .trim()
+            .to_owned())
+    }
+
+    /// SIGKILLs the daemon.
+    pub fn kill_daemon(&self) -> Result<()> {
+        self.sh("systemctl kill -s KILL kube-rebootd").map(|_| ())
+    }
+
+    /// Creates a file, and its directory.
+    pub fn touch(&self, path: &str) -> Result<()> {
+        self.sh(&format!("mkdir -p $(dirname {path}) && touch {path}"))
+            .map(|_| ())
+    }
+
+    /// Writes a file, and its directory.
+    pub fn write(&self, path: &str, text: &str) -> Result<()> {
+        let quoted = text.replace('\'', "'\\''");
+        self.sh(&format!(
+            "mkdir -p $(dirname {path}) && printf %s '{quoted}' > {path}"
+        ))
+        .map(|_| ())
+    }
+
+    /// Reads a file.
+    pub fn read(&self, path: &str) -> Result<String> {
+        self.sh(&format!("cat {path}"))
+    }
+
+    /// Runs systemctl on the host.
+    pub fn systemctl(&self, args: &[&str]) -> Result<String> {
+        self.sh(&format!("systemctl {}", args.join(" ")))
+    }
+
+    /// Power loss: every process ends at once.
+    pub fn power_cut(&self) -> Result<()> {
+        ground::clear(&ground::cgroup(self.bed.name()).join(format!("host-{}", self.name)))?;
+        let _ = fs::remove_file(self.dir.join("nspawn.pid"));
+        Ok(())
+    }
+
+    /// Power is back.
+    pub fn power_on(&self) -> Result<()> {
+        self.power_on_from(&image::base(image::SUITE)?)
+    }
+
+    fn tell(&self) {
+        for unit in ["kube-rebootd", "kubelet"] {
+            let said = self.sh(&format!("journalctl --no-pager -n 200 -u {unit}"));
+            eprintln!(
+                "--- {} of {}:\n{}",
+                unit,
+                self.name,
+                said.unwrap_or_else(|err| err.to_string())
+            );
+        }
+        let node = self.bed.kubectl(&["get", "node", &self.name, "-o", "yaml"]);
+        eprintln!(
+            "--- Node {}:\n{}",
+            self.name,
+            node.unwrap_or_else(|err| err.to_string())
+        );
+        let leases = self
+            .bed
+            .kubectl(&["-n", "kube-rebootd", "get", "leases", "-o", "yaml"]);
+        eprintln!(
+            "--- Leases:\n{}",
+            leases.unwrap_or_else(|err| err.to_string())
+        );
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.tell();
+        }
+        let _ = self.power_cut();
+        let _ = self.bed.kubectl(&[
+            "delete",
+            "node",
+            &self.name,
+            "--ignore-not-found",
+            "--wait=false",
+        ]);
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+impl Bed {
+    /// The address of a host: counted up under a lock, as tests boot hosts side by side.
+    fn address(&self, host: &str) -> Result<String> {
+        let path = self.path("addresses");
+        let file = fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .read(true)
+            .open(&path)?;
+        let lock = nix::fcntl::Flock::lock(file, nix::fcntl::FlockArg::LockExclusive)
+            .map_err(|(_, errno)| errno)?;
+        let taken = fs::read_to_string(&path)?.lines().count() + 2;
+        std::io::Write::write_all(&mut &*lock, format!("{host}\n").as_bytes())?;
+        Ok(format!("10.123.{}.{}", taken / 250, taken % 250 + 2))
+    }
+}
+
+/// The `bed` program: this one, or the one beside the test that runs.
+fn bed_program(exe: &Path) -> Result<PathBuf> {
+    if exe.file_name().is_some_and(|name| name == "bed") {
+        return Ok(exe.to_owned());
+    }
+    exe.ancestors()
+        .map(|dir| dir.join("bed"))
+        .find(|program| program.is_file())
+        .context("the program `bed` is not built: cargo build -p testbed")
+}
+
+/// The machine's firmware: boots the host again whenever it reboots. Runs as a process of its own,
+/// in the bed's network and in a mount namespace that ends with it.
+pub fn firmware(dir: &Path, base: &Path, install: &Path, name: &str) -> Result<()> {
+    let root = dir.join("root");
+    let (base, install) = (base.display(), install.display());
+    let (upper, work) = (dir.join("upper"), dir.join("work"));
+    let options = format!(
+        "lowerdir={install}:{base},upperdir={},workdir={}",
+        upper.display(),
+        work.display()
+    );
+    shell::run(
+        "mount",
+        &[
+            "-t",
+            "overlay",
+            "overlay",
+            "-o",
+            &options,
+            &root.display().to_string(),
+        ],
+    )?;
+    let binaries = tools::binaries()?;
+    loop {
+        let mut nspawn = Command::new("systemd-nspawn");
+        nspawn
+            .env("SYSTEMD_NSPAWN_UNIFIED_HIERARCHY", "1")
+            .arg("-D")
+            .arg(&root);
+        nspawn.args([
+            "--boot",
+            "--register=no",
+            "--keep-unit",
+            "--console=pipe",
+            "--quiet",
+        ]);
+        nspawn.args(["--network-bridge=br0", "--kill-signal=SIGRTMIN+3"]);
+        nspawn.arg(format!("--machine={name}"));
+        nspawn.arg(format!("--bind-ro={}:/opt/bed", binaries.display()));
+        let mut child = nspawn.spawn().context("cannot start systemd-nspawn")?;
+        fs::write(dir.join("nspawn.pid"), child.id().to_string())?;
+        let mut boots = fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(dir.join("boots"))?;
+        std::io::Write::write_all(&mut boots, b"boot\n")?;
+        let status = child.wait()?;
+        let _ = fs::remove_file(dir.join("nspawn.pid"));
+        if status.code() != Some(REBOOTED) {
+            bail!("{name} is off: {status}");
+        }
+    }
+}
+
+const NETWORK: &str = "[Unit]
+Description=Network of the test bed
+DefaultDependencies=no
+Before=network.target network-online.target
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=ip addr add ADDRESS/16 dev host0
+ExecStart=ip link set host0 up
+ExecStart=ip link set lo up
+[Install]
+WantedBy=multi-user.target
+";
+
+const KUBELET: &str = "[Unit]
+Description=The kubelet, with a fake container runtime
+After=bed-network.service
+[Service]
+ExecStart=/opt/bed/kubemark --morph=kubelet --name=NAME --kubeconfig=/etc/kubernetes/kubelet.conf --use-host-image-service=false --v=1LABELS
+Restart=always
+RestartSec=1
+[Install]
+WantedBy=multi-user.target
+";

@@ -1,0 +1,41 @@
+//! The root file systems that hosts boot from.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::{shell, tools};
+
+/// The distribution that hosts run unless they say otherwise: systemd 257.
+pub const SUITE: &str = "trixie";
+
+const PACKAGES: &str = "systemd,systemd-sysv,dbus,kmod,procps,iproute2,libpam-systemd";
+
+/// A minimal Debian of `suite`, made once.
+pub(crate) fn base(suite: &str) -> Result<PathBuf> {
+    let place = tools::cache().join(format!("root-{suite}"));
+    if place.exists() {
+        return Ok(place);
+    }
+    let part = tools::cache().join(format!("root-{suite}.part-{}", std::process::id()));
+    tools::timed(&format!("making a root of Debian {suite}"), || {
+        let mut bootstrap = Command::new("mmdebstrap");
+        bootstrap.args(["--quiet", "--variant=minbase"]);
+        bootstrap.arg(format!("--include={PACKAGES}"));
+        bootstrap.args(["--aptopt=Acquire::Check-Valid-Until \"false\"", suite]);
+        shell::output(bootstrap.arg(&part))
+    })?;
+    fs::create_dir_all(part.join("var/log/journal"))?;
+    fs::rename(&part, &place)?;
+    Ok(place)
+}
+
+/// What `make install` puts on a host, as a layer of its own.
+pub(crate) fn install(place: &Path) -> Result<()> {
+    let mut make = Command::new("make");
+    make.arg("-C").arg(tools::repository()).arg("install");
+    shell::output(make.arg(format!("DESTDIR={}", place.display())))?;
+    Ok(())
+}

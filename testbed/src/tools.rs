@@ -1,0 +1,186 @@
+//! What a bed needs on this machine: programs from the distribution, and Kubernetes built once from
+//! the pinned Go modules into a cache.
+
+use std::env;
+use std::fs;
+use std::hash::{DefaultHasher, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+
+use crate::{image, shell};
+
+/// Program, and its package in Debian, Fedora and Arch.
+const PROGRAMS: [(&str, &str, &str, &str); 6] = [
+    (
+        "systemd-nspawn",
+        "systemd-container",
+        "systemd-container",
+        "systemd",
+    ),
+    ("mmdebstrap", "mmdebstrap", "mmdebstrap", "mmdebstrap"),
+    ("ip", "iproute2", "iproute", "iproute2"),
+    ("dbus-daemon", "dbus", "dbus-daemon", "dbus"),
+    ("nsenter", "util-linux", "util-linux-core", "util-linux"),
+    ("go", "golang", "golang", "go"),
+];
+
+/// Command of Kubernetes, built from testbed/go/kubernetes.
+const KUBERNETES: [&str; 5] = [
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kubectl",
+    "kubemark",
+];
+
+/// Kept in step with testbed/go/kubernetes/go.mod; the API server reports it.
+const VERSION: &str = "v1.36.3";
+
+/// The repository this was built from.
+pub(crate) fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .unwrap_or(Path::new("/"))
+}
+
+/// Where built things are kept between runs: `$KUBE_REBOOTD_CACHE`, else below /var/cache.
+pub(crate) fn cache() -> PathBuf {
+    env::var_os("KUBE_REBOOTD_CACHE").map_or_else(
+        || PathBuf::from("/var/cache/kube-rebootd-bed"),
+        PathBuf::from,
+    )
+}
+
+/// Installs and builds whatever is missing, saying what and how long it took.
+pub fn prepare() -> Result<()> {
+    if !nix::unistd::Uid::effective().is_root() {
+        bail!("the test bed makes network namespaces and boots hosts: run it as root");
+    }
+    programs()?;
+    binaries()?;
+    image::base(image::SUITE)?;
+    Ok(())
+}
+
+fn missing() -> Vec<(&'static str, &'static str, &'static str, &'static str)> {
+    PROGRAMS
+        .into_iter()
+        .filter(|(program, ..)| which(program).is_none())
+        .collect()
+}
+
+fn programs() -> Result<()> {
+    let wanted = missing();
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    if which("apt-get").is_some() {
+        timed("installing programs from Debian", || {
+            let apt = || {
+                let mut apt = Command::new("apt-get");
+                apt.env("DEBIAN_FRONTEND", "noninteractive");
+                apt
+            };
+            shell::output(apt().arg("update"))?;
+            let packages = wanted.iter().map(|(_, debian, ..)| *debian);
+            shell::output(
+                apt()
+                    .args(["install", "-y", "--no-install-recommends"])
+                    .args(packages),
+            )?;
+            Ok(())
+        })?;
+    }
+    let left = missing();
+    if left.is_empty() {
+        return Ok(());
+    }
+    let list =
+        |pick: fn(&(&'static str, &'static str, &'static str, &'static str)) -> &'static str| {
+            left.iter().map(pick).collect::<Vec<_>>().join(" ")
+        };
+    bail!(
+        "missing: {}. Debian: apt-get install {}; Fedora: dnf install {}; Arch: pacman -S {}",
+        list(|row| row.0),
+        list(|row| row.1),
+        list(|row| row.2),
+        list(|row| row.3),
+    )
+}
+
+fn which(program: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    let places = env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
+    places
+        .map(|place| place.join(program))
+        .find(|file| file.is_file())
+}
+
+/// The directory of the built binaries, keyed by what they are built from.
+pub(crate) fn binaries() -> Result<PathBuf> {
+    let modules = repository().join("testbed/go");
+    let mut key = DefaultHasher::new();
+    for sum in ["etcd/go.sum", "kubernetes/go.sum"] {
+        let path = modules.join(sum);
+        key.write(&fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?);
+    }
+    let place = cache().join(format!("bin-{:016x}", key.finish()));
+    fs::create_dir_all(&place)?;
+    build(
+        &place,
+        &modules.join("etcd"),
+        "etcd",
+        "go.etcd.io/etcd/server/v3",
+        "",
+    )?;
+    for command in KUBERNETES {
+        let package = format!("k8s.io/kubernetes/cmd/{command}");
+        let version = format!(" -X k8s.io/component-base/version.gitVersion={VERSION}");
+        build(
+            &place,
+            &modules.join("kubernetes"),
+            command,
+            &package,
+            &version,
+        )?;
+    }
+    Ok(place)
+}
+
+/// One binary: from `KUBEBUILDER_ASSETS` when it is there, else built, whole or not at all.
+fn build(place: &Path, module: &Path, name: &str, package: &str, flags: &str) -> Result<()> {
+    let target = place.join(name);
+    if target.exists() {
+        return Ok(());
+    }
+    let part = place.join(format!("{name}.part-{}", std::process::id()));
+    let assets = env::var_os("KUBEBUILDER_ASSETS").map(|dir| PathBuf::from(dir).join(name));
+    if let Some(asset) = assets.filter(|asset| asset.is_file()) {
+        fs::copy(&asset, &part)?;
+    } else {
+        timed(&format!("building {name} {VERSION}"), || {
+            let mut go = Command::new(which("go").context("go is not installed")?);
+            go.current_dir(module)
+                .env("CGO_ENABLED", "0")
+                .args(["build", "-trimpath"]);
+            go.args(["-ldflags", &format!("-s -w{flags}"), "-o"])
+                .arg(&part)
+                .arg(package);
+            shell::shown(&mut go)
+        })?;
+    }
+    fs::rename(&part, &target)?;
+    Ok(())
+}
+
+/// Does a long step and says so.
+pub(crate) fn timed<T>(what: &str, step: impl FnOnce() -> Result<T>) -> Result<T> {
+    let start = Instant::now();
+    eprintln!("bed: {what} ...");
+    let done = step()?;
+    eprintln!("bed: {what}: {:.1} s", start.elapsed().as_secs_f32());
+    Ok(done)
+}

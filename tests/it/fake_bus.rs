@@ -1,0 +1,380 @@
+//! A host's system bus for tests: a private `dbus-daemon` with a fake logind and a fake systemd.
+//!
+//! Knobs are in [`Knobs`]; change them through [`FakeHostBus::knobs`]. The daemon's binary meets
+//! this bus when `DBUS_SYSTEM_BUS_ADDRESS` is [`FakeHostBus::address`].
+
+// clippy.toml allows unwrap in test functions only; all of this is test code.
+#![allow(clippy::unwrap_used)]
+
+use std::{
+    collections::HashMap,
+    io::{BufRead, BufReader},
+    process::{Child, Command, Stdio},
+    sync::{Arc, Mutex, MutexGuard},
+    time::{Duration, Instant},
+};
+
+use tempfile::TempDir;
+use zbus::{
+    BoxDBusError, Connection, DBusError, Variant, connection::Builder, fdo, interface,
+    object_server::SignalEmitter,
+};
+
+use crate::fake_units::{FakeSystemd, Run};
+
+const LOGIN: &str = "org.freedesktop.login1";
+const LOGIN_PATH: &str = "/org/freedesktop/login1";
+const SYSTEMD: &str = "org.freedesktop.systemd1";
+const SYSTEMD_PATH: &str = "/org/freedesktop/systemd1";
+
+/// How logind answers `Reboot`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[allow(dead_code)]
+pub(crate) enum Refusal {
+    /// Accepted.
+    #[default]
+    No,
+    /// A block lock, as systemd 252 to 256 say it.
+    Blocked252,
+    /// A block lock, as 257 says it.
+    Blocked257,
+    /// A block lock, as 258 and later say it.
+    Blocked258,
+    /// reboot.target is masked.
+    Masked,
+    /// polkit wants a human.
+    Interactive,
+    /// Something else is going on.
+    InProgress,
+    /// No answer, ever.
+    Silent,
+}
+
+/// What, who, why, mode, uid and pid.
+pub(crate) type InhibitorRow = (String, String, String, String, u32, u32);
+
+/// The host's state and what was done to it.
+#[derive(Debug)]
+pub(crate) struct Knobs {
+    pub(crate) inhibitors: Vec<InhibitorRow>,
+    pub(crate) refusal: Refusal,
+    /// logind's `PreparingForShutdown`.
+    pub(crate) preparing: bool,
+    /// Whether an accepted `Reboot` begins a shutdown (signal and property).
+    pub(crate) prepare_on_reboot: bool,
+    /// `Reboot` calls, accepted or not.
+    pub(crate) reboots: usize,
+    /// The last wall message.
+    pub(crate) wall: String,
+    /// systemd's `SystemState`.
+    pub(crate) system_state: String,
+    /// `ActiveState` of boot-complete.target.
+    pub(crate) boot_complete: String,
+    /// PID 1's `UserspaceTimestampMonotonic`: change it for a new boot.
+    pub(crate) boot_usec: u64,
+    /// What becomes of transient units.
+    pub(crate) run: Run,
+    /// Name and properties' names of each transient unit.
+    pub(crate) started: Vec<(String, Vec<String>)>,
+    /// Units that were stopped by name.
+    pub(crate) stopped: Vec<String>,
+    /// Units that `ListUnitsByPatterns` knows.
+    pub(crate) leftovers: Vec<String>,
+}
+
+impl Default for Knobs {
+    fn default() -> Self {
+        Self {
+            inhibitors: Vec::new(),
+            refusal: Refusal::No,
+            preparing: false,
+            prepare_on_reboot: true,
+            reboots: 0,
+            wall: String::new(),
+            system_state: "running".to_owned(),
+            boot_complete: "active".to_owned(),
+            boot_usec: 1_000_000,
+            run: Run::Command,
+            started: Vec::new(),
+            stopped: Vec::new(),
+            leftovers: Vec::new(),
+        }
+    }
+}
+
+/// Knobs shared with the fakes.
+pub(crate) type Shared = Arc<Mutex<Knobs>>;
+
+/// The bus and its two services; all end when it is dropped.
+pub(crate) struct FakeHostBus {
+    dir: TempDir,
+    daemon: Child,
+    state: Shared,
+    login: Option<Connection>,
+    systemd: Option<Connection>,
+}
+
+impl Drop for FakeHostBus {
+    fn drop(&mut self) {
+        let _ = self.daemon.kill();
+        let _ = self.daemon.wait();
+    }
+}
+
+#[allow(dead_code)]
+impl FakeHostBus {
+    /// A bus with a healthy host on it. Needs a tokio runtime as long as it lives.
+    pub(crate) async fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut bus = Self {
+            daemon: start_daemon(&dir),
+            dir,
+            state: Shared::default(),
+            login: None,
+            systemd: None,
+        };
+        bus.start_logind().await;
+        bus.start_systemd().await;
+        bus
+    }
+
+    /// For `DBUS_SYSTEM_BUS_ADDRESS` or `Bus::at`.
+    pub(crate) fn address(&self) -> String {
+        address(&self.dir)
+    }
+
+    /// The knobs and records. Do not hold it across an await.
+    pub(crate) fn knobs(&self) -> MutexGuard<'_, Knobs> {
+        self.state.lock().unwrap()
+    }
+
+    /// Sets the locks that `ListInhibitors` shows, with the signal that logind sends.
+    pub(crate) async fn inhibit(&self, rows: &[(&str, &str, &str, &str)]) {
+        self.knobs().inhibitors = rows
+            .iter()
+            .map(|(what, who, why, mode)| {
+                let [what, who, why, mode] = [what, who, why, mode].map(|s| (*s).to_owned());
+                (what, who, why, mode, 0, 1)
+            })
+            .collect();
+        let Some(login) = &self.login else { return };
+        let changed = HashMap::from([("BlockInhibited", Variant::from(inhibited(&self.state)))]);
+        let body = (
+            "org.freedesktop.login1.Manager",
+            changed,
+            Vec::<String>::new(),
+        );
+        login
+            .emit_signal(
+                None::<&str>,
+                LOGIN_PATH,
+                "org.freedesktop.DBus.Properties",
+                "PropertiesChanged",
+                &body,
+            )
+            .await
+            .unwrap();
+    }
+
+    /// Sends `PrepareForShutdown` and sets the property.
+    pub(crate) async fn prepare(&self, start: bool) {
+        self.knobs().preparing = start;
+        if let Some(login) = &self.login {
+            let emitter = SignalEmitter::new(login, LOGIN_PATH).unwrap();
+            FakeLogin::prepare_for_shutdown(&emitter, start)
+                .await
+                .unwrap();
+        }
+    }
+
+    /// logind leaves the bus.
+    pub(crate) async fn stop_logind(&mut self) {
+        if let Some(login) = self.login.take() {
+            login.close().await.unwrap();
+        }
+    }
+
+    /// logind comes (back).
+    pub(crate) async fn start_logind(&mut self) {
+        let login = Builder::address(self.address().as_str())
+            .serve_at(
+                LOGIN_PATH,
+                FakeLogin {
+                    state: Arc::clone(&self.state),
+                },
+            )
+            .name(LOGIN)
+            .build()
+            .await
+            .unwrap();
+        self.login = Some(login);
+    }
+
+    async fn start_systemd(&mut self) {
+        let systemd = Builder::address(self.address().as_str())
+            .serve_at(SYSTEMD_PATH, FakeSystemd::new(Arc::clone(&self.state)))
+            .name(SYSTEMD)
+            .build()
+            .await
+            .unwrap();
+        self.systemd = Some(systemd);
+    }
+
+    /// The bus dies and takes all connections with it.
+    pub(crate) fn stop_bus(&mut self) {
+        self.daemon.kill().unwrap();
+        self.daemon.wait().unwrap();
+        self.login = None;
+        self.systemd = None;
+    }
+
+    /// The bus comes back at the same address, with both services.
+    pub(crate) async fn start_bus(&mut self) {
+        self.daemon = start_daemon(&self.dir);
+        self.start_logind().await;
+        self.start_systemd().await;
+    }
+
+    /// Waits until the state fulfils `done`.
+    pub(crate) async fn until(&self, what: &str, done: impl Fn(&Knobs) -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !done(&self.knobs()) {
+            assert!(Instant::now() < deadline, "never happened: {what}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+fn address(dir: &TempDir) -> String {
+    format!("unix:path={}", dir.path().join("bus").display())
+}
+
+fn start_daemon(dir: &TempDir) -> Child {
+    let config = dir.path().join("bus.conf");
+    let text = format!(
+        r#"<busconfig>
+  <type>session</type>
+  <listen>{}</listen>
+  <auth>EXTERNAL</auth>
+  <policy context="default">
+    <allow user="*"/>
+    <allow own="*"/>
+    <allow send_type="method_call"/>
+    <allow send_destination="*"/>
+    <allow receive_sender="*"/>
+  </policy>
+</busconfig>"#,
+        address(dir)
+    );
+    std::fs::write(&config, text).unwrap();
+    let mut daemon = Command::new("dbus-daemon")
+        .args(["--nofork", "--nopidfile", "--print-address=1"])
+        .arg(format!("--config-file={}", config.display()))
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the tests need dbus-daemon (package dbus-daemon)");
+    // It prints its address when it listens.
+    let mut line = String::new();
+    BufReader::new(daemon.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    assert!(line.starts_with("unix:path="), "dbus-daemon said {line:?}");
+    daemon
+}
+
+fn inhibited(state: &Shared) -> String {
+    let state = state.lock().unwrap();
+    let mut what: Vec<&str> = state
+        .inhibitors
+        .iter()
+        .filter(|row| row.3 == "block")
+        .flat_map(|row| row.0.split(':'))
+        .collect();
+    what.sort_unstable();
+    what.dedup();
+    what.join(":")
+}
+
+/// Error names of logind's own.
+#[derive(Debug, DBusError)]
+#[zbus(prefix = "org.freedesktop.login1")]
+enum LoginError {
+    #[zbus(error)]
+    ZBus(zbus::Error),
+    BlockedByInhibitorLock(String),
+    OperationInProgress(String),
+}
+
+struct FakeLogin {
+    state: Shared,
+}
+
+#[interface(name = "org.freedesktop.login1.Manager")]
+impl FakeLogin {
+    async fn reboot(
+        &self,
+        interactive: bool,
+        #[zbus(signal_emitter)] emitter: SignalEmitter<'_>,
+    ) -> Result<(), BoxDBusError> {
+        assert!(!interactive, "a daemon has nobody to ask");
+        let (refusal, prepare) = {
+            let mut state = self.state.lock().unwrap();
+            state.reboots += 1;
+            (state.refusal, state.prepare_on_reboot)
+        };
+        let denied = |text: &str| Err(fdo::Error::AccessDenied(text.to_owned()).into());
+        match refusal {
+            Refusal::No => {}
+            Refusal::Blocked252 => {
+                return denied("Access denied to root due to active block inhibitor");
+            }
+            Refusal::Blocked257 => return denied("Access denied due to active block inhibitor"),
+            Refusal::Blocked258 => {
+                return Err(Box::new(LoginError::BlockedByInhibitorLock(
+                    "Operation denied due to active block inhibitor".to_owned(),
+                )));
+            }
+            Refusal::Masked => return denied("Permission denied"),
+            Refusal::Interactive => {
+                return Err(fdo::Error::InteractiveAuthorizationRequired(
+                    "Interactive authentication required.".to_owned(),
+                )
+                .into());
+            }
+            Refusal::InProgress => {
+                return Err(Box::new(LoginError::OperationInProgress(
+                    "There's already a shutdown or sleep operation in progress".to_owned(),
+                )));
+            }
+            Refusal::Silent => std::future::pending::<()>().await,
+        }
+        if prepare {
+            self.state.lock().unwrap().preparing = true;
+            Self::prepare_for_shutdown(&emitter, true)
+                .await
+                .map_err(fdo::Error::from)?;
+        }
+        Ok(())
+    }
+
+    fn set_wall_message(&self, message: String, enable: bool) {
+        self.state.lock().unwrap().wall = if enable { message } else { String::new() };
+    }
+
+    fn list_inhibitors(&self) -> Vec<InhibitorRow> {
+        self.state.lock().unwrap().inhibitors.clone()
+    }
+
+    #[zbus(property(emits_changed_signal = "false"))]
+    fn preparing_for_shutdown(&self) -> bool {
+        self.state.lock().unwrap().preparing
+    }
+
+    #[zbus(property)]
+    fn block_inhibited(&self) -> String {
+        inhibited(&self.state)
+    }
+
+    #[zbus(signal)]
+    async fn prepare_for_shutdown(emitter: &SignalEmitter<'_>, start: bool) -> zbus::Result<()>;
+}

@@ -1,0 +1,179 @@
+//! logind and systemd on a private bus: refusals by their names, and restarts of everything.
+
+use std::time::Duration;
+
+use kube_rebootd::{
+    host::{
+        Bus, RebootError, boot,
+        logind::{self, Changes},
+        systemd,
+    },
+    root::Root,
+};
+
+use crate::fake_bus::{FakeHostBus, Refusal};
+
+/// Far above what a signal needs, reconnecting included.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+async fn until_changed(changes: &mut Changes) {
+    tokio::time::timeout(PATIENCE, changes.next())
+        .await
+        .expect("no change was seen");
+}
+
+#[tokio::test]
+async fn reboot_is_asked_once_with_its_message() {
+    let host = FakeHostBus::start().await;
+    let bus = Bus::at(host.address());
+    assert!(!logind::preparing_for_shutdown(&bus).await.unwrap());
+    logind::ask_reboot(&bus, "kernel update").await.unwrap();
+    assert_eq!(host.knobs().reboots, 1);
+    assert_eq!(host.knobs().wall, "kernel update");
+    assert!(logind::preparing_for_shutdown(&bus).await.unwrap());
+}
+
+#[tokio::test]
+async fn i2_each_refusal_has_its_name() {
+    let host = FakeHostBus::start().await;
+    let bus = Bus::at(host.address());
+    for refusal in [
+        Refusal::Blocked252,
+        Refusal::Blocked257,
+        Refusal::Blocked258,
+        Refusal::Masked,
+        Refusal::Interactive,
+        Refusal::InProgress,
+    ] {
+        host.knobs().refusal = refusal;
+        let error = logind::ask_reboot(&bus, "").await.unwrap_err();
+        let right = match refusal {
+            Refusal::Blocked252 | Refusal::Blocked257 | Refusal::Blocked258 => {
+                matches!(error, RebootError::BlockedByInhibitor(_))
+            }
+            Refusal::Masked | Refusal::Interactive => matches!(error, RebootError::Denied(_)),
+            _ => matches!(error, RebootError::InProgress(_)),
+        };
+        assert!(right, "{refusal:?} became {error:?}");
+    }
+}
+
+#[tokio::test]
+async fn silence_ends_in_a_timeout() {
+    let host = FakeHostBus::start().await;
+    host.knobs().refusal = Refusal::Silent;
+    let bus = Bus::at(host.address());
+    let hurry = async {
+        host.until("Reboot was called", |state| state.reboots == 1)
+            .await;
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(11)).await;
+        tokio::time::resume();
+    };
+    let (asked, ()) = tokio::join!(logind::ask_reboot(&bus, ""), hurry);
+    assert!(matches!(asked, Err(RebootError::NoAnswer(_))), "{asked:?}");
+}
+
+#[tokio::test]
+async fn no_logind_is_an_error_and_not_an_open_gate() {
+    let mut host = FakeHostBus::start().await;
+    let bus = Bus::at(host.address());
+    host.stop_logind().await;
+    logind::block_inhibitors(&bus).await.unwrap_err();
+    logind::preparing_for_shutdown(&bus).await.unwrap_err();
+    let asked = logind::ask_reboot(&bus, "").await;
+    assert!(matches!(asked, Err(RebootError::Bus(_))), "{asked:?}");
+    host.start_logind().await;
+    assert!(logind::block_inhibitors(&bus).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn only_locks_that_block_a_reboot_count() {
+    let host = FakeHostBus::start().await;
+    let bus = Bus::at(host.address());
+    host.inhibit(&[
+        ("shutdown", "kubelet", "graceful shutdown", "delay"),
+        ("sleep:idle", "desktop", "film", "block"),
+        ("idle:sleep:shutdown", "RPM", "Transaction running", "block"),
+        ("shutdown", "backup", "nightly", "block-weak"),
+    ])
+    .await;
+    let who: Vec<String> = logind::block_inhibitors(&bus)
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|inhibitor| inhibitor.who)
+        .collect();
+    assert_eq!(who, ["RPM"]);
+}
+
+#[tokio::test]
+async fn changes_survive_logind_and_the_bus() {
+    let mut host = FakeHostBus::start().await;
+    let mut changes = Changes::new(Bus::at(host.address()));
+    // Subscribed.
+    until_changed(&mut changes).await;
+    host.inhibit(&[("shutdown", "apt", "installing", "block")])
+        .await;
+    until_changed(&mut changes).await;
+    // A signal without a reboot.
+    host.prepare(true).await;
+    until_changed(&mut changes).await;
+    host.prepare(false).await;
+    until_changed(&mut changes).await;
+    host.stop_logind().await;
+    until_changed(&mut changes).await;
+    host.start_logind().await;
+    until_changed(&mut changes).await;
+    host.inhibit(&[]).await;
+    until_changed(&mut changes).await;
+    host.stop_bus();
+    let back = async {
+        host.start_bus().await;
+    };
+    tokio::join!(until_changed(&mut changes), back);
+    host.inhibit(&[]).await;
+    until_changed(&mut changes).await;
+    let quiet = tokio::time::timeout(Duration::from_millis(50), changes.next()).await;
+    assert!(quiet.is_err(), "a change was seen that never happened");
+}
+
+#[tokio::test]
+async fn calls_survive_a_restart_of_the_bus() {
+    let mut host = FakeHostBus::start().await;
+    let bus = Bus::at(host.address());
+    assert_eq!(systemd::system_state(&bus).await.unwrap(), "running");
+    host.stop_bus();
+    systemd::system_state(&bus).await.unwrap_err();
+    host.start_bus().await;
+    host.knobs().system_state = "degraded".to_owned();
+    assert_eq!(systemd::system_state(&bus).await.unwrap(), "degraded");
+}
+
+#[tokio::test]
+async fn boot_changes_with_either_half() {
+    let host = FakeHostBus::start().await;
+    let bus = Bus::at(host.address());
+    let dir = tempfile::tempdir().unwrap();
+    let root = Root::at(dir.path());
+    let id = root.path("/proc/sys/kernel/random/boot_id");
+    std::fs::create_dir_all(id.parent().unwrap()).unwrap();
+    std::fs::write(&id, "one\n").unwrap();
+    let first = boot::read(&root, &bus).await.unwrap();
+    assert_eq!(first, boot::read(&root, &bus).await.unwrap());
+    host.knobs().boot_usec += 1;
+    let soft = boot::read(&root, &bus).await.unwrap();
+    assert_ne!(first, soft);
+    std::fs::write(&id, "two\n").unwrap();
+    assert_ne!(soft, boot::read(&root, &bus).await.unwrap());
+}
+
+#[tokio::test]
+async fn boot_complete_is_read_each_time() {
+    let host = FakeHostBus::start().await;
+    let bus = Bus::at(host.address());
+    assert!(systemd::boot_complete(&bus).await.unwrap());
+    host.knobs().boot_complete = "inactive".to_owned();
+    assert!(!systemd::boot_complete(&bus).await.unwrap());
+    assert!(systemd::version(&bus).await.unwrap().starts_with("257"));
+}
