@@ -6,6 +6,7 @@ mod cluster_cli;
 mod cluster_lease;
 mod cluster_node;
 mod cluster_pods;
+mod e2e;
 mod fake_bus;
 mod fake_units;
 mod host_check;
