@@ -20,6 +20,8 @@ mod queue;
 mod reboot;
 mod release;
 mod start;
+#[cfg(test)]
+mod tests;
 mod verify;
 
 /// How old a consistent read may be when a cordon or a reboot rests on it (I2).

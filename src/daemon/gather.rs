@@ -155,7 +155,7 @@ impl Memory {
                 }
             }
             State::Failed { .. } => Drained::Failed { why: words },
-            State::Going { .. } => {
+            State::Going { blocked, .. } => {
                 self.done = None;
                 let (evict, spent) = (self.queue.clone(), drain.spent());
                 Drained::Going {
@@ -163,6 +163,7 @@ impl Memory {
                     words,
                     spent,
                     wake: next.wake,
+                    blocked,
                 }
             }
         }
