@@ -17,6 +17,8 @@ use crate::record::Backoff;
 use crate::slot::{Peer, Peers, Take, TakeAnswer, TakeSaid, Waiter};
 use crate::trigger::{Observed, Reason, Request, Settled};
 
+mod table;
+
 const ME: &str = "n1";
 const NOW: Duration = Duration::from_secs(10_000);
 
