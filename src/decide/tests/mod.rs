@@ -79,7 +79,7 @@ fn take() -> Take {
 
 /// A moment some seconds ago, or none: half of them too old to rest anything on.
 fn asked() -> impl Strategy<Value = Option<Duration>> {
-    prop::option::of((0u64..10).prop_map(|ago| NOW - Duration::from_secs(ago)))
+    prop::option::of((0u64..10).prop_map(|ago| NOW.checked_sub(Duration::from_secs(ago)).unwrap()))
 }
 
 fn stage() -> impl Strategy<Value = Stage> {
@@ -108,7 +108,7 @@ prop_compose! {
             marks: Some(Marks::default()),
             drain_spent: 0,
             asks,
-            asked: (asks > 0).then(|| NOW - Duration::from_secs(ago)),
+            asked: (asks > 0).then(|| NOW.checked_sub(Duration::from_secs(ago)).unwrap()),
         }
     }
 }
@@ -202,7 +202,7 @@ fn drained() -> impl Strategy<Value = Drained> {
             why: "stuck".to_owned()
         }),
         Just(Drained::Done {
-            at: NOW - Duration::from_secs(20)
+            at: NOW.checked_sub(Duration::from_secs(20)).unwrap()
         }),
         Just(Drained::Going {
             evict: Vec::new(),
@@ -249,7 +249,7 @@ prop_compose! {
             limited: None,
             closed: closed.then(|| Closed { gate: Gate::Inhibitors, why: "shut".to_owned(), opens: None }).into_iter().collect(),
             node,
-            applied: hold.as_ref().filter(|_| flags[5]).map(|hold| Applied { point: Point::of(hold), at: NOW - Duration::from_secs(3) }),
+            applied: hold.as_ref().filter(|_| flags[5]).map(|hold| Applied { point: Point::of(hold), at: NOW.checked_sub(Duration::from_secs(3)).unwrap() }),
             leases: lease.into_iter().map(|lease| (lease.name.clone(), lease)).collect(),
             absent: BTreeMap::new(),
             listed: Ok(()),
@@ -278,7 +278,7 @@ fn present(facts: &Facts) -> Option<&Node> {
 }
 
 fn fresh(asked: Option<Duration>) -> bool {
-    asked.is_some_and(|asked| NOW - asked <= FRESH)
+    asked.is_some_and(|asked| NOW.saturating_sub(asked) <= FRESH)
 }
 
 proptest! {
