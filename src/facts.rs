@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::boot::Boot;
-use crate::drain::PodRef;
+use crate::drain::{Blocker, PodRef};
 use crate::gates::Closed;
 use crate::health::Marks;
 use crate::node::{Leftovers, NodeSet, Seen};
@@ -111,6 +111,8 @@ pub enum Drained {
         words: String,
         spent: Duration,
         wake: Option<Duration>,
+        /// Pods that cannot leave now, and why.
+        blocked: Vec<Blocker>,
     },
     /// Nothing is left that must go; since when.
     Done {

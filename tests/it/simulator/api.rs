@@ -306,6 +306,7 @@ impl World {
             words: format!("{} pods left", host.pods),
             spent: Duration::ZERO,
             wake: None,
+            blocked: Vec::new(),
         }
     }
 }
