@@ -210,6 +210,7 @@ impl Daemon {
     pub(super) async fn gather(&mut self) {
         let now = self.now();
         let findings = self.triggers.findings().await;
+        self.stay_connected(now).await;
         self.watched(now);
         self.observe(&findings, now);
         if self.host_due(now) {
@@ -260,6 +261,14 @@ impl Daemon {
         });
     }
 
+    /// Watches need current clients though no effect asks for any: a phase that waits may be long, and
+    /// a reload takes the clients away.
+    async fn stay_connected(&mut self, now: Now) {
+        if self.facts.started && self.api.due() && self.pause.until(now.boot).is_none() {
+            self.connect().await;
+        }
+    }
+
     /// What the watches show, where it is newer than what is known.
     fn watched(&mut self, now: Now) {
         let group = self.group();
@@ -271,13 +280,16 @@ impl Daemon {
             return;
         }
         connected.watch(&group, holding);
-        leases(&mut self.facts, connected, &group, now.boot);
+        let refused = leases(&mut self.facts, connected, &group, now.boot);
         own_node(&mut self.facts, connected);
         self.memory.pods = None;
         if let Some(watch) = &mut connected.pod_watch {
             let view = watch.view();
             self.memory.pods_silent = view.trouble.is_some();
             self.memory.pods = view.items.map(|items| items.into_values().collect());
+        }
+        if refused {
+            self.api.refused();
         }
     }
 
@@ -508,9 +520,10 @@ fn node_pause(node: &Seen) -> Pause {
 }
 
 /// The group's Leases as the watch shows them; Leases of other groups stay as they were read.
-fn leases(facts: &mut Facts, connected: &mut Connected, group: &str, now: Duration) {
+/// True: the credentials were refused.
+fn leases(facts: &mut Facts, connected: &mut Connected, group: &str, now: Duration) -> bool {
     let Some((_, watch)) = &mut connected.lease_watch else {
-        return;
+        return false;
     };
     let view = watch.view();
     if let Some(trouble) = &view.trouble {
@@ -518,7 +531,10 @@ fn leases(facts: &mut Facts, connected: &mut Connected, group: &str, now: Durati
     } else if view.items.is_some() {
         facts.listed = Ok(());
     }
-    let Some(items) = view.items else { return };
+    let refused = view.trouble.is_some_and(|trouble| trouble.unauthorized());
+    let Some(items) = view.items else {
+        return refused;
+    };
     let there: Vec<&str> = items.values().map(|lease| lease.name.as_str()).collect();
     facts
         .leases
@@ -534,6 +550,7 @@ fn leases(facts: &mut Facts, connected: &mut Connected, group: &str, now: Durati
         let followed = crate::cluster::lease::follow(known, lease, now);
         facts.leases.insert(followed.name.clone(), followed);
     }
+    refused
 }
 
 fn own_node(facts: &mut Facts, connected: &mut Connected) {
