@@ -22,12 +22,14 @@ use crate::root::Root;
 mod act;
 mod api;
 mod gather;
+mod memory;
 mod report;
 mod start;
 mod triggers;
+mod views;
 
 use api::Api;
-use gather::Memory;
+use memory::Memory;
 use report::Report;
 use triggers::Triggers;
 
