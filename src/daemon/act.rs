@@ -102,7 +102,7 @@ impl Daemon {
     }
 
     /// Clients whose files are current; false: there are none, and the pause says when to try again.
-    async fn connect(&mut self) -> bool {
+    pub(super) async fn connect(&mut self) -> bool {
         let namespace = self.config.coordination.namespace.clone();
         match self.api.connect(&namespace).await {
             Ok(_) => true,

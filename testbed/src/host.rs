@@ -230,8 +230,10 @@ impl Host {
     /// Runs a command on the host.
     pub fn run(&self, args: &[&str]) -> Result<Output> {
         let leader = self.leader()?.to_string();
+        // --no-fork: the nsenter that forks stops itself with its child when systemd-shutdown stops
+        // all processes, and its child, unreaped, then keeps the host from ever going down.
         let out = Command::new("nsenter")
-            .args(["--target", &leader, "--all", "--"])
+            .args(["--target", &leader, "--all", "--no-fork", "--"])
             .args([
                 "env",
                 "-i",
