@@ -12,6 +12,7 @@ mod host;
 mod image;
 mod shell;
 mod tools;
+pub mod verdict;
 
 pub use audit::Request;
 pub use bed::Bed;
