@@ -122,15 +122,6 @@ impl Memory {
         self.queue.clear();
     }
 
-    /// At least how often to look although nothing changed.
-    pub(super) fn poll(&self, facts: &Facts) -> Duration {
-        if verifying(facts) {
-            PULSE_POLL
-        } else {
-            HOST_POLL
-        }
-    }
-
     fn drained(&mut self, facts: &Facts, pods: &[Pod], now: Duration) -> Drained {
         let spent = facts
             .record
@@ -177,16 +168,23 @@ impl Memory {
 
     /// Whether nothing is left that must go, by one consistent list.
     pub(super) fn clean(&self, pods: &[Pod]) -> bool {
-        match self.mode.evicts(self.others) {
-            Some(false) => true,
-            Some(true) | None => {
-                let mut look = Drain::new(self.drain_policy.clone(), Duration::ZERO);
-                look.pods(pods, Duration::ZERO);
-                let over = matches!(look.next(Duration::ZERO).state, State::Drained { .. });
-                // on_timeout = "reboot": what was left behind on purpose does not keep us here.
-                over || self.drain.as_ref().is_some_and(Drain::gave_up)
-            }
+        if self.mode.evicts(self.others) == Some(false) {
+            return true;
         }
+        let mut look = Drain::new(self.drain_policy.clone(), Duration::ZERO);
+        look.pods(pods, Duration::ZERO);
+        let over = matches!(look.next(Duration::ZERO).state, State::Drained { .. });
+        // on_timeout = "reboot": what was left behind on purpose does not keep us here.
+        over || self.drain.as_ref().is_some_and(Drain::gave_up)
+    }
+}
+
+/// At least how often to look although nothing changed.
+pub(super) fn poll(facts: &Facts) -> Duration {
+    if verifying(facts) {
+        PULSE_POLL
+    } else {
+        HOST_POLL
     }
 }
 

@@ -106,7 +106,7 @@ pub(super) fn found(lease: &Lease) -> Hold {
         boot: Boot::unknown(),
         node_uid: None,
         stage: Stage::Claiming,
-        foreign_cordon: false,
+        foreign_cordon: true,
         marks: None,
         drain_spent: 0,
         asks: 0,

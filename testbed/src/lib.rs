@@ -18,7 +18,7 @@ pub use audit::Request;
 pub use bed::Bed;
 pub use host::{Host, HostSpec, Output};
 pub use image::SUITE;
-pub use tools::prepare;
+pub use tools::{binaries, prepare};
 
 /// What a host's supervisor runs: see `host::firmware`.
 pub use host::firmware;

@@ -120,7 +120,7 @@ fn which(program: &str) -> Option<PathBuf> {
 }
 
 /// The directory of the built binaries, keyed by what they are built from.
-pub(crate) fn binaries() -> Result<PathBuf> {
+pub fn binaries() -> Result<PathBuf> {
     let modules = repository().join("testbed/go");
     let mut key = DefaultHasher::new();
     for sum in ["etcd/go.sum", "kubernetes/go.sum"] {

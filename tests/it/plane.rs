@@ -19,8 +19,6 @@ use kube_rebootd::cluster::client::{Access, Clients, Connector, admin};
 use kube_rebootd::root::Root;
 use serde_json::json;
 
-/// Where the binaries are; the test bed builds them.
-const BIN: &str = "/var/cache/kube-rebootd-bed/bin-dev";
 /// Identities in the token file.
 const NODES: usize = 200;
 const PORT: u16 = 6443;
@@ -45,8 +43,8 @@ pub(crate) struct Host {
 static PLANE: OnceLock<Plane> = OnceLock::new();
 
 fn bin(name: &str) -> PathBuf {
-    std::env::var_os("KUBEBUILDER_ASSETS")
-        .map_or_else(|| PathBuf::from(BIN), PathBuf::from)
+    testbed::binaries()
+        .expect("the test bed builds them")
         .join(name)
 }
 

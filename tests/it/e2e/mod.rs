@@ -1,0 +1,159 @@
+//! The main job on real hosts: systemd, logind, journald and the real kubelet code in nspawn hosts,
+//! the real API server with NodeRestriction, the daemon as `make install` puts it there.
+//!
+//! Every test has hosts, Leases and a group of its own in the one bed that `make test` brings up.
+
+use std::time::Duration;
+
+use testbed::{Bed, Host, HostSpec};
+
+mod one_host;
+
+/// Longest wait for a whole cycle of one host, on two busy cores.
+pub(crate) const CYCLE: Duration = Duration::from_secs(120);
+
+/// One test's part of the bed: a group with its Leases.
+pub(crate) struct Site {
+    pub(crate) bed: Bed,
+    pub(crate) group: String,
+}
+
+impl Site {
+    /// A group with `slots` open Leases.
+    pub(crate) fn new(group: &str, slots: u32) -> Self {
+        let bed = Bed::connect().unwrap();
+        let manifests = kube_rebootd::cluster::manifests::manifests(group, slots).unwrap();
+        bed.apply(&manifests).unwrap();
+        let site = Self {
+            bed,
+            group: group.to_owned(),
+        };
+        for lease in site.leases() {
+            site.kubectl(&[
+                "-n",
+                "kube-rebootd",
+                "annotate",
+                "lease",
+                &lease,
+                "kube-rebootd/paused-",
+            ]);
+        }
+        site
+    }
+
+    /// Names of the group's Leases.
+    pub(crate) fn leases(&self) -> Vec<String> {
+        let selector = format!("kube-rebootd/group={}", self.group);
+        let path = "jsonpath={.items[*].metadata.name}";
+        let said = self.kubectl(&[
+            "-n",
+            "kube-rebootd",
+            "get",
+            "leases",
+            "-l",
+            &selector,
+            "-o",
+            path,
+        ]);
+        said.split_whitespace().map(str::to_owned).collect()
+    }
+
+    pub(crate) fn kubectl(&self, args: &[&str]) -> String {
+        self.bed.kubectl(args).unwrap()
+    }
+
+    /// Holder of a Lease; empty for none.
+    pub(crate) fn holder(&self, lease: &str) -> String {
+        let path = "jsonpath={.spec.holderIdentity}";
+        self.kubectl(&["-n", "kube-rebootd", "get", "lease", lease, "-o", path])
+    }
+
+    /// A host of the group, joined and Ready; `config` is added to what the group needs.
+    pub(crate) fn host(&self, name: &str, config: &str) -> Host {
+        self.boot(&HostSpec::named(name).config(self.config(config)))
+    }
+
+    pub(crate) fn config(&self, more: &str) -> String {
+        format!("[coordination]\ngroup = \"{}\"\n{more}", self.group)
+    }
+
+    pub(crate) fn boot(&self, spec: &HostSpec) -> Host {
+        let host = self.bed.boot(spec).unwrap();
+        if spec.kubelet {
+            self.bed.wait_ready(host.name()).unwrap();
+        }
+        host
+    }
+
+    /// Waits until a host's STATUS contains `words`.
+    pub(crate) fn wait_status(&self, host: &Host, words: &str) {
+        let what = format!("{} to say {words:?}", host.name());
+        self.bed
+            .wait_for(&what, CYCLE, || {
+                let status = host.status()?;
+                anyhow::ensure!(status.contains(words), "it says {status:?}");
+                Ok(true)
+            })
+            .unwrap();
+    }
+
+    /// Waits until a host has rebooted `times` and is idle again.
+    pub(crate) fn wait_rebooted(&self, host: &Host, times: usize) {
+        let what = format!("{} to have rebooted {times} times and be idle", host.name());
+        self.bed
+            .wait_for(&what, CYCLE, || {
+                let (boots, status) = (host.boots()?, host.status()?);
+                anyhow::ensure!(boots == times + 1, "{boots} boots, it says {status:?}");
+                anyhow::ensure!(status.starts_with("idle"), "it says {status:?}");
+                Ok(true)
+            })
+            .unwrap();
+    }
+
+    /// Nothing of a hold is left: on the Node, its heartbeat Lease, the group's Leases.
+    pub(crate) fn nothing_left(&self, host: &Host) {
+        let node = self.kubectl(&["get", "node", host.name(), "-o", "json"]);
+        let node: serde_json::Value = serde_json::from_str(&node).unwrap();
+        assert_eq!(node["spec"].get("unschedulable"), None, "still cordoned");
+        Self::no_keys(&node["metadata"], &["kube-rebootd/history"]);
+        let beat = self.kubectl(&[
+            "-n",
+            "kube-node-lease",
+            "get",
+            "lease",
+            host.name(),
+            "-o",
+            "json",
+        ]);
+        let beat: serde_json::Value = serde_json::from_str(&beat).unwrap();
+        Self::no_keys(&beat["metadata"], &[]);
+        for lease in self.leases() {
+            assert_ne!(self.holder(&lease), host.name(), "still holding {lease}");
+        }
+    }
+
+    fn no_keys(metadata: &serde_json::Value, but: &[&str]) {
+        for kind in ["labels", "annotations"] {
+            let keys = metadata[kind]
+                .as_object()
+                .into_iter()
+                .flat_map(serde_json::Map::keys);
+            for key in keys.filter(|key| key.starts_with("kube-rebootd/")) {
+                assert!(
+                    but.contains(&key.as_str()),
+                    "{kind} of {}: {key} is left",
+                    metadata["name"]
+                );
+            }
+        }
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        let selector = format!("kube-rebootd/group={}", self.group);
+        let _ = self
+            .bed
+            .kubectl(&["-n", "kube-rebootd", "delete", "lease", "-l", &selector]);
+    }
+}
