@@ -1,4 +1,4 @@
-//! PodDisruptionBudgets over a run: watched, so that no state of theirs is missed between two looks (I9).
+//! Disruption budgets over a run: watched, so that no state of theirs is missed between two looks (I9).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -116,6 +116,11 @@ impl Timeline {
         Ok(self.told(begun - PATIENCE))
     }
 
+    /// When it begins.
+    pub fn start(&self) -> Timestamp {
+        self.start
+    }
+
     /// What is still held back, at the end.
     pub fn rest(&mut self) -> Vec<Line> {
         self.told(Timestamp::MAX)
