@@ -196,12 +196,18 @@ fn line(host: &str, record: &Value) -> Option<Line> {
         None if priority <= WARNING && text("_PID") != Some("1") => Event::Warning,
         None => return None,
     };
+    let message = text("MESSAGE").unwrap_or_default();
+    // Why a reboot is required at all is told once, where a cycle begins.
+    let why = match (&event, text("REASON")) {
+        (Event::Phase(phase), Some(reason)) if phase == "Pending" => format!("{reason}; {message}"),
+        _ => message.to_owned(),
+    };
     let micros = text("__REALTIME_TIMESTAMP")?.parse().ok()?;
     Some(Line {
         at: Timestamp::from_microsecond(micros).ok()?,
         subject: host.to_owned(),
         event,
-        why: text("MESSAGE").unwrap_or_default().to_owned(),
+        why,
     })
 }
 
@@ -231,6 +237,8 @@ mod tests {
         let told = line("n1", &record(&json!({"PHASE": "Queued"}))).unwrap();
         assert_eq!(told.at.to_string(), "2026-11-21T10:42:23.478315Z");
         assert_eq!(told.why, "queued behind n2");
+        let first = record(&json!({"PHASE": "Pending", "REASON": "a file"}));
+        assert_eq!(line("n1", &first).unwrap().why, "a file; queued behind n2");
     }
 
     #[test]
