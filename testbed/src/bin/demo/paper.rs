@@ -42,7 +42,7 @@ impl Paper {
     /// One line of the timeline.
     pub(crate) fn line(&self, start: Timestamp, line: &Line) {
         let since = format!("{:>8}", Since(line.at.duration_since(start)));
-        let subject = format!("{:<14}", line.subject);
+        let subject = format!("{:<16}", line.subject);
         let event = format!("{:<10}", line.event.word());
         println!(
             "{}  {} {} {}",
