@@ -1,0 +1,81 @@
+//! `undrain --release`: the daemon's own steps, with every hold ordered back (I3, I4, I6).
+
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+
+use super::Daemon;
+use crate::cli::unlock::lines;
+use crate::decide::released;
+use crate::facts::Effect;
+use crate::slot::Waiting;
+
+/// Between two looks while something is waited for: a person looks on.
+const LOOK: Duration = Duration::from_millis(200);
+
+impl Daemon {
+    /// Gives back whatever hold is on record, within `limit`: what was given back, or what is left and
+    /// what to do. Being cut off at any point is as harmless as a SIGKILL.
+    pub async fn release(mut self, limit: Duration) -> Result<String, String> {
+        let mut lease = None;
+        if timeout(limit, self.give_all_back(&mut lease)).await.is_ok() {
+            return Ok(lease.map_or_else(
+                || "nothing was held".to_owned(),
+                |lease| format!("slot {lease} is given back"),
+            ));
+        }
+        Err(self.left(limit, lease.as_deref()))
+    }
+
+    async fn give_all_back(&mut self, lease: &mut Option<String>) {
+        loop {
+            self.gather().await;
+            // Triggers do not matter here: a request stays as it is on record.
+            self.facts.observed.request = self.facts.record.request.clone();
+            self.facts.observed.settled = self.facts.record.settled.clone();
+            if released(&self.facts, &self.policy(), self.now()) {
+                break;
+            }
+            if self.facts.started {
+                self.order_back();
+            }
+            if let Some(hold) = &self.facts.record.hold {
+                *lease = Some(hold.take.lease.clone());
+            }
+            if self.step().await.is_some() {
+                sleep(LOOK).await;
+            }
+        }
+        // A hint that names a node without a daemon costs its group a moment.
+        if let Some(Some(Waiting { .. })) = &self.facts.waiting {
+            self.act(Effect::Unmark, self.now()).await;
+        }
+    }
+
+    /// Turns the hold on record into one that goes back, durably if that is possible.
+    fn order_back(&mut self) {
+        let wall = self.now().wall;
+        let Some(record) = self.facts.record.give_back(&self.facts.boot, wall) else {
+            return;
+        };
+        self.facts.writable = self.store.write(&record.encode()).is_ok();
+        self.facts.record = record;
+    }
+
+    fn left(&self, limit: Duration, lease: Option<&str>) -> String {
+        let seconds = limit.as_secs();
+        let trouble = match (self.pause.trouble(), &self.facts.listed) {
+            (Some(trouble), _) => trouble.to_owned(),
+            (None, Err(why)) => why.clone(),
+            (None, Ok(())) => "the API server was too slow".to_owned(),
+        };
+        let me = match self.api.name() {
+            "" => "NODE",
+            name => name,
+        };
+        let lines = lines(&self.config.coordination.namespace, me, lease);
+        format!(
+            "not everything is given back after {seconds} s: {trouble}; run it again, or as an admin\n{lines}"
+        )
+    }
+}
