@@ -144,8 +144,12 @@ pub fn main(cli: Cli) -> ExitCode {
         Verb::Undrain { timeout, .. } => {
             undrain::main(root, cli.host.config, Duration::from_secs(timeout))
         }
-        Verb::Nodes { cluster, group } => access::nodes(&root, cli.host.config, &cluster, group),
-        Verb::Unlock { node, cluster } => access::unlock(&root, cli.host.config, &cluster, &node),
+        Verb::Nodes { cluster, group } => {
+            access::nodes(&root, cli.host.config.as_deref(), &cluster, group)
+        }
+        Verb::Unlock { node, cluster } => {
+            access::unlock(&root, cli.host.config.as_deref(), &cluster, &node)
+        }
         Verb::Manifests { group, slots } => manifests::main(&group, slots),
         Verb::Config(ConfigVerb::Show) => config::show(&root, cli.host.config.as_deref()),
         Verb::Config(ConfigVerb::Check { files }) => config::check(&root, &files),

@@ -3,6 +3,7 @@
 //! On a laptop there is no configuration and no kubelet: `--kubeconfig`, `$KUBECONFIG`,
 //! `~/.kube/config`, and only then the host's own credential through the coordinator (I11).
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -30,7 +31,7 @@ enum Identity {
 /// `kube-rebootd nodes`: the table of the group.
 pub fn nodes(
     root: &Root,
-    file: Option<PathBuf>,
+    file: Option<&Path>,
     cluster: &Cluster,
     group: Option<String>,
 ) -> ExitCode {
@@ -57,7 +58,7 @@ pub fn nodes(
 }
 
 /// `kube-rebootd unlock NODE`.
-pub fn unlock(root: &Root, file: Option<PathBuf>, cluster: &Cluster, node: &str) -> ExitCode {
+pub fn unlock(root: &Root, file: Option<&Path>, cluster: &Cluster, node: &str) -> ExitCode {
     let config = match configured(root, file) {
         Ok(config) => config,
         Err(code) => return code,
@@ -95,26 +96,28 @@ pub fn unlock(root: &Root, file: Option<PathBuf>, cluster: &Cluster, node: &str)
     })
 }
 
+/// Writing to a String does not fail.
 fn told(node: &str, done: &unlock::Unlocked) -> String {
     let mut text = String::new();
     if done.node {
-        text.push_str(&format!("node {node}: label and record taken off\n"));
+        let _ = writeln!(text, "node {node}: label and record taken off");
     }
     for lease in &done.leases {
-        text.push_str(&format!("slot {lease}: free\n"));
+        let _ = writeln!(text, "slot {lease}: free");
     }
     if text.is_empty() {
         return format!("{node} holds nothing\n");
     }
-    text.push_str(&format!(
-        "a cordon stays: look at the host, then kubectl uncordon {node}\n"
-    ));
+    let _ = writeln!(
+        text,
+        "a cordon stays: look at the host, then kubectl uncordon {node}"
+    );
     text
 }
 
 /// The host's configuration; a laptop has none, which is a valid one.
-fn configured(root: &Root, file: Option<PathBuf>) -> Result<Config, ExitCode> {
-    config::load(root, file.as_deref())
+fn configured(root: &Root, file: Option<&Path>) -> Result<Config, ExitCode> {
+    config::load(root, file)
         .map(|effective| effective.config)
         .map_err(|err| {
             complain(&err);

@@ -31,8 +31,9 @@ impl Daemon {
         loop {
             self.gather().await;
             // Triggers do not matter here: a request stays as it is on record.
-            self.facts.observed.request = self.facts.record.request.clone();
-            self.facts.observed.settled = self.facts.record.settled.clone();
+            let (seen, record) = (&mut self.facts.observed, &self.facts.record);
+            seen.request.clone_from(&record.request);
+            seen.settled.clone_from(&record.settled);
             if released(&self.facts, &self.policy(), self.now()) {
                 break;
             }

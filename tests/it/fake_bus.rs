@@ -66,6 +66,8 @@ pub(crate) struct Knobs {
     pub(crate) reboots: usize,
     /// The last wall message.
     pub(crate) wall: String,
+    /// systemd's `Version`.
+    pub(crate) version: String,
     /// systemd's `SystemState`.
     pub(crate) system_state: String,
     /// `ActiveState` of boot-complete.target.
@@ -91,6 +93,7 @@ impl Default for Knobs {
             prepare_on_reboot: true,
             reboots: 0,
             wall: String::new(),
+            version: "257.13-fake".to_owned(),
             system_state: "running".to_owned(),
             boot_complete: "active".to_owned(),
             boot_usec: 1_000_000,

@@ -137,7 +137,7 @@ impl FakeSystemd {
 
     #[zbus(property)]
     fn version(&self) -> String {
-        "257.13-fake".to_owned()
+        self.state.lock().unwrap().version.clone()
     }
 
     #[zbus(property)]
