@@ -72,6 +72,8 @@ pub(crate) struct Knobs {
     pub(crate) system_state: String,
     /// `ActiveState` of boot-complete.target.
     pub(crate) boot_complete: String,
+    /// `ActiveState` of kube-rebootd.service: active or not.
+    pub(crate) daemon: bool,
     /// PID 1's `UserspaceTimestampMonotonic`: change it for a new boot.
     pub(crate) boot_usec: u64,
     /// What becomes of transient units.
@@ -96,6 +98,7 @@ impl Default for Knobs {
             version: "257.13-fake".to_owned(),
             system_state: "running".to_owned(),
             boot_complete: "active".to_owned(),
+            daemon: true,
             boot_usec: 1_000_000,
             run: Run::Command,
             started: Vec::new(),

@@ -1,6 +1,10 @@
 //! The integration tests, as one binary: the simulator, the real API server, real hosts; and fakes
 //! for what the real part will not do on request.
 
+mod cli_doctor;
+mod cli_host;
+mod cli_status;
+mod cli_undrain;
 mod cluster_access;
 mod cluster_cli;
 mod cluster_lease;
