@@ -161,3 +161,33 @@ async fn i7_without_an_api_server_it_ends_in_time_and_prints_the_lines() {
     assert_eq!(said.code, Some(1), "{}", said.out);
     assert!(said.err.contains("kubectl patch node"), "{}", said.err);
 }
+
+#[tokio::test]
+async fn nodes_shows_a_dead_holder_and_unlock_frees_it_for_an_admin_only() {
+    let held = held("unlock-dead", Stage::Draining, None).await;
+    let name = held.node.name.as_str();
+    // With nothing but the host's own credential, through the coordinator.
+    let nodes = held.cli.run(&["nodes"]).await;
+    assert_eq!(nodes.code, Some(0), "{}", nodes.err);
+    let line = nodes.out.lines().find(|line| line.starts_with(name));
+    let line = line.unwrap_or_else(|| panic!("{}", nodes.out));
+    assert!(line.contains("holds unlock-dead") && line.ends_with("draining"));
+
+    let denied = held.cli.run(&["unlock", name]).await;
+    assert_eq!(denied.code, Some(4), "{}", denied.err);
+    assert!(denied.err.contains(&format!("kubectl patch node {name} ")));
+    let admin = enter().write_kubeconfig("admin");
+    let admin = admin.display().to_string();
+    let freed = held
+        .cli
+        .run(&["unlock", name, "--kubeconfig", &admin])
+        .await;
+    assert_eq!(freed.code, Some(0), "{}", freed.err);
+    assert!(
+        freed.out.contains("slot unlock-dead: free"),
+        "{}",
+        freed.out
+    );
+    let lease = held.leases.get(held.slot, Duration::ZERO).await;
+    assert_eq!(lease.expect("read").expect("there").holder, None);
+}
