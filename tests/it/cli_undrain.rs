@@ -12,6 +12,7 @@ use kube_rebootd::host::lock::Lock;
 use kube_rebootd::node::NodeSet;
 use kube_rebootd::record::{Hold, Record, Stage};
 use kube_rebootd::slot::Take;
+use kube_rebootd::trigger::{BY_PERSON, Latched, Request};
 
 use crate::cli_host::CliHost;
 use crate::plane::{Host, enter, make_slot};
@@ -60,6 +61,16 @@ async fn held(slot: &'static str, stage: Stage, boot: Option<Boot>) -> Held {
             asks,
             asked: None,
         }),
+        // Without one the hold would end by itself, and nothing would tempt anybody to queue again.
+        request: Some(Request {
+            since: Timestamp::UNIX_EPOCH,
+            reasons: Vec::new(),
+            latched: vec![Latched {
+                by: BY_PERSON.to_owned(),
+                reason: "new firmware".to_owned(),
+                at: Timestamp::UNIX_EPOCH,
+            }],
+        }),
         ..Record::default()
     };
     let cordoned = own
@@ -90,7 +101,9 @@ impl Held {
         assert_eq!(self.cli.bus.knobs().reboots, 0);
         let file = self.cli.root().path("/var/lib/kube-rebootd/state.json");
         let text = std::fs::read_to_string(file).expect("a state");
-        assert_eq!(Record::decode(&text).expect("a record").hold, None);
+        let record = Record::decode(&text).expect("a record");
+        assert_eq!(record.hold, None);
+        assert!(record.request.is_some(), "a person's wish stays");
         node
     }
 }
