@@ -11,7 +11,8 @@ use crate::boot::Boot;
 use crate::drain::{Blocker, PodRef};
 use crate::gates::Closed;
 use crate::health::Marks;
-use crate::node::{Leftovers, NodeSet, Seen};
+use crate::node::Seen;
+use crate::node_set::{Leftovers, NodeSet};
 use crate::record::{Hold, Record};
 use crate::slot::{GiveUp, Lease, Peers, Take, TakeAnswer, Waiter, Waiting};
 use crate::trigger::Observed;
@@ -66,6 +67,41 @@ pub struct Facts {
     pub pod_health: Result<(), Vec<String>>,
     /// Verifying has lasted this long in this process.
     pub verifying: Duration,
+}
+
+impl Facts {
+    /// What a process knows that has looked at nothing yet.
+    pub fn of_a_start(boot: Boot, record: Record) -> Self {
+        Self {
+            started: false,
+            boot,
+            record,
+            writable: true,
+            shutting_down: false,
+            host_read: None,
+            observed: Observed::default(),
+            limited: None,
+            closed: Vec::new(),
+            node: Seen::Unknown,
+            applied: None,
+            leases: BTreeMap::new(),
+            absent: BTreeMap::new(),
+            listed: Err("asking the API server".to_owned()),
+            create_refused: None,
+            peers: None,
+            take: TakeAnswer::default(),
+            waiters: None,
+            waiting: None,
+            marks: None,
+            drain: Drained::Starting,
+            last_list: None,
+            ask: None,
+            ask_accepted: None,
+            host_health: Err(vec!["not looked yet".to_owned()]),
+            pod_health: Err(vec!["not looked yet".to_owned()]),
+            verifying: Duration::ZERO,
+        }
+    }
 }
 
 /// An apply that was answered with 200.

@@ -3,7 +3,7 @@
 use crate::decide::Step;
 use crate::drain::Blocker;
 use crate::facts::{Drained, Facts};
-use crate::host::journal::{Fields, Message, transition};
+use crate::host::journal::{Fields, transition};
 use crate::host::notify::Notify;
 use crate::phase::Phase;
 
@@ -43,7 +43,7 @@ impl Report {
             .map(|hold| hold.take.lease.as_str());
         let holder = holder(facts);
         transition(
-            message(step.phase),
+            step.phase,
             &Fields {
                 lease,
                 holder: holder.as_deref(),
@@ -118,18 +118,4 @@ fn holder(facts: &Facts) -> Option<String> {
         .filter_map(|lease| lease.holder.as_deref())
         .collect();
     (!holders.is_empty()).then(|| holders.join(", "))
-}
-
-fn message(phase: Phase) -> Message {
-    match phase {
-        Phase::Idle => Message::Idle,
-        Phase::Pending => Message::Pending,
-        Phase::Queued => Message::Queued,
-        Phase::Claiming => Message::Claiming,
-        Phase::Draining => Message::Draining,
-        Phase::Rebooting => Message::Rebooting,
-        Phase::Verifying => Message::Verifying,
-        Phase::Releasing => Message::Releasing,
-        Phase::Undoing => Message::Undoing,
-    }
 }

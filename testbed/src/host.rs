@@ -294,6 +294,23 @@ impl Host {
             .collect()
     }
 
+    /// Records of a unit after a cursor (empty: all), one JSON object each, read from the host's disk:
+    /// this works while the host is off, and holds what it wrote last before a reboot.
+    pub fn records_after(&self, unit: &str, cursor: &str) -> Result<Vec<serde_json::Value>> {
+        let mut journalctl = Command::new("journalctl");
+        journalctl
+            .arg("--directory")
+            .arg(self.upper().join("var/log/journal"))
+            .args(["--quiet", "--no-pager", "--output=json", "--unit", unit]);
+        if !cursor.is_empty() {
+            journalctl.arg(format!("--after-cursor={cursor}"));
+        }
+        let text = shell::output(&mut journalctl)?;
+        text.lines()
+            .map(|line| Ok(serde_json::from_str(line)?))
+            .collect()
+    }
+
     /// The unit's STATUS.
     pub fn status(&self) -> Result<String> {
         Ok(self

@@ -5,13 +5,16 @@
 
 mod audit;
 mod bed;
+pub mod budgets;
 mod certs;
 mod control_plane;
 mod ground;
 mod host;
 mod image;
 mod shell;
+pub mod timeline;
 mod tools;
+pub mod verdict;
 
 pub use audit::Request;
 pub use bed::Bed;
