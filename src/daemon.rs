@@ -99,7 +99,7 @@ impl Daemon {
             let Some(wake) = wake else { continue };
             match self.sleep(wake, &mut signals).await {
                 Woke::Change => {}
-                Woke::Reload => self.reload(),
+                Woke::Reload => self.reload().await,
                 Woke::Stop => break,
             }
         }
@@ -226,14 +226,14 @@ impl Daemon {
     }
 
     /// A new configuration, whole or not at all (I12).
-    fn reload(&mut self) {
+    async fn reload(&mut self) {
         self.notify.reloading();
         match crate::config::load(&self.root, self.config_file.as_deref()) {
             Ok(loaded) => {
                 if let Err(err) = self.last_valid.write(&loaded.text) {
                     warn!("cannot keep the configuration beside the state: {err}");
                 }
-                self.configure(loaded.config);
+                self.configure(loaded.config).await;
                 info!("configuration reloaded");
             }
             Err(err) => error!("configuration not reloaded, the old one stays in force:\n{err}"),
@@ -241,8 +241,10 @@ impl Daemon {
         self.notify.ready();
     }
 
-    fn configure(&mut self, config: Config) {
-        self.triggers.configure(&self.root, &self.bus, &config);
+    async fn configure(&mut self, config: Config) {
+        self.triggers
+            .configure(&self.root, &self.bus, &config)
+            .await;
         self.api.configure(access(&self.root, &config));
         self.memory.configure(&config);
         self.config = config;
