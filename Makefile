@@ -24,3 +24,17 @@ install: build
 	install -d -m 755 $(DESTDIR)/etc/kube-rebootd/config.d
 	install -d -m 755 $(DESTDIR)$(PREFIX)/share/doc/kube-rebootd/kubernetes
 	install -m 644 kubernetes/*.yaml $(DESTDIR)$(PREFIX)/share/doc/kube-rebootd/kubernetes/
+
+# The test bed (testbed/): a control plane and hosts in namespaces of their own. Needs root.
+BED = $(CARGO) run --quiet --locked --package testbed --bin bed --
+BED_NAME ?= test
+HOSTS ?= 0
+
+prepare:
+	$(BED) prepare
+
+bed:
+	$(BED) up --name $(BED_NAME) --hosts $(HOSTS)
+
+bed-down:
+	$(BED) down --name $(BED_NAME)

@@ -13,13 +13,18 @@ pub const SUITE: &str = "trixie";
 
 const PACKAGES: &str = "systemd,systemd-sysv,dbus,kmod,procps,iproute2,libpam-systemd";
 
-/// A minimal Debian of `suite`, made once.
+/// A minimal Debian of `suite`, made once per list of packages.
 pub(crate) fn base(suite: &str) -> Result<PathBuf> {
-    let place = tools::cache().join(format!("root-{suite}"));
+    let key = tools::key(&[PACKAGES.as_bytes()]);
+    let place = tools::cache().join(format!("root-{suite}-{key}"));
     if place.exists() {
         return Ok(place);
     }
     let part = tools::cache().join(format!("root-{suite}.part-{}", std::process::id()));
+    // Left by a process of the same number that died here.
+    if part.exists() {
+        fs::remove_dir_all(&part)?;
+    }
     tools::timed(&format!("making a root of Debian {suite}"), || {
         let mut bootstrap = Command::new("mmdebstrap");
         bootstrap.args(["--quiet", "--variant=minbase"]);
@@ -28,7 +33,11 @@ pub(crate) fn base(suite: &str) -> Result<PathBuf> {
         shell::output(bootstrap.arg(&part))
     })?;
     fs::create_dir_all(part.join("var/log/journal"))?;
-    fs::rename(&part, &place)?;
+    match fs::rename(&part, &place) {
+        // Somebody else was quicker.
+        Err(_) if place.exists() => fs::remove_dir_all(&part)?,
+        renamed => renamed?,
+    }
     Ok(place)
 }
 

@@ -7,6 +7,7 @@ mod audit;
 mod bed;
 mod certs;
 mod control_plane;
+mod firmware;
 mod ground;
 mod host;
 mod image;
@@ -19,5 +20,5 @@ pub use host::{Host, HostSpec, Output};
 pub use image::SUITE;
 pub use tools::{binaries, prepare};
 
-/// What a host's supervisor runs: see `host::firmware`.
-pub use host::firmware;
+/// What a host's supervisor runs: see `firmware`.
+pub use firmware::firmware;
