@@ -7,12 +7,12 @@ use std::fmt::Write;
 use crate::slot::NAME_MAX;
 
 const SHARED: [&str; 4] = [
-    include_str!("../../kubernetes/namespace.yaml"),
-    include_str!("../../kubernetes/access.yaml"),
-    include_str!("../../kubernetes/flow.yaml"),
-    include_str!("../../kubernetes/policy.yaml"),
+    include_str!("../../kubernetes/00-namespace.yaml"),
+    include_str!("../../kubernetes/10-access.yaml"),
+    include_str!("../../kubernetes/20-flow.yaml"),
+    include_str!("../../kubernetes/30-policy.yaml"),
 ];
-const SLOTS: &str = include_str!("../../kubernetes/slots.yaml");
+const SLOTS: &str = include_str!("../../kubernetes/40-slots.yaml");
 /// More nodes of one group down at once is a typing error.
 pub const SLOTS_MAX: u32 = 1000;
 

@@ -37,6 +37,7 @@ pub(super) type Keys = BTreeMap<String, Value>;
 /// One `[[triggers.check]]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CheckTable {
+    /// Empty when its problem is on record; the other keys are looked at all the same.
     pub(super) name: String,
     pub(super) keys: Keys,
     pub(super) origin: Origin,
@@ -70,15 +71,14 @@ pub struct ConfigError {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.file.display())?;
+        f.write_str(&one_line(&self.file.display().to_string()))?;
         if let Some(line) = self.line {
             write!(f, ":{line}")?;
         }
         if !self.key.is_empty() {
-            write!(f, ": {}", self.key)?;
+            write!(f, ": {}", one_line(&self.key))?;
         }
-        // A parser's message may have several lines; the contract is one per problem.
-        write!(f, ": {}", self.reason.replace('\n', " "))
+        write!(f, ": {}", one_line(&self.reason))
     }
 }
 
@@ -92,6 +92,12 @@ impl fmt::Display for ConfigError {
         }
         Ok(())
     }
+}
+
+/// A quoted key, a file name and a parser's message may hold line breaks and terminal escapes; the
+/// contract is one line per problem, and the journal is read on terminals.
+pub(super) fn one_line(text: &str) -> String {
+    text.replace('\n', " ").replace(char::is_control, "?")
 }
 
 impl Problem {
@@ -112,7 +118,8 @@ impl Tables {
             self.sections.entry(section).or_default().extend(keys);
         }
         for check in upper.checks {
-            match self.checks.iter_mut().find(|c| c.name == check.name) {
+            let same = |c: &&mut CheckTable| !c.name.is_empty() && c.name == check.name;
+            match self.checks.iter_mut().find(same) {
                 Some(lower) => *lower = check,
                 None => self.checks.push(check),
             }
@@ -245,6 +252,9 @@ impl Reading<'_> {
         };
         let problem = Problem::at(&at, "triggers.check.name", reason);
         self.problems.push(problem);
+        keys.remove("name");
+        let name = String::new();
+        self.tables.checks.push(CheckTable { name, keys, origin });
     }
 }
 

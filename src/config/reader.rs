@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::duration;
-use super::file::{Keys, Origin, Problem, Raw, Value};
+use super::file::{Keys, Origin, Problem, Raw, Value, one_line};
 
 /// One table being read. Every `take` of a key with a fault answers the default: the value is
 /// never used, since a problem is on record.
@@ -239,7 +239,7 @@ impl<'a> Reader<'a> {
         // A file name may hold a line break, which would end the comment.
         let from = origin.map_or_else(
             || "default".into(),
-            |o| format!("from {}", o.file.display()).replace(char::is_control, "?"),
+            |o| one_line(&format!("from {}", o.file.display())),
         );
         // Writing into a String cannot fail.
         let _ = writeln!(self.shown, "{key} = {toml} # {from}");

@@ -13,7 +13,8 @@ use crate::drain::PodRef;
 use crate::facts::{Applied, Effect, LastList, Point, Refusal, Waiters};
 use crate::health::Marks;
 use crate::host::{check, logind};
-use crate::node::{Leftovers, NodeSet, Seen};
+use crate::node::Seen;
+use crate::node_set::{Leftovers, NodeSet};
 use crate::now::Now;
 use crate::pod::EvictAnswer;
 use crate::slot::{GiveUp, Lease, Take};
@@ -208,12 +209,11 @@ impl Daemon {
         let Some(connected) = self.api.connected() else {
             return Ok(());
         };
-        match connected.leases.get(name, now.boot).await? {
-            Some(lease) => self.know(lease),
-            None => {
-                self.facts.leases.remove(name);
-                self.facts.absent.insert(name.to_owned(), now.boot);
-            }
+        if let Some(lease) = connected.leases.get(name, now.boot).await? {
+            self.know(lease);
+        } else {
+            self.facts.leases.remove(name);
+            self.facts.absent.insert(name.to_owned(), now.boot);
         }
         Ok(())
     }

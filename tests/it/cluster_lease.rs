@@ -241,6 +241,12 @@ async fn i11_only_default_can_be_made_and_it_is_paused() {
         .delete("default", &DeleteParams::default())
         .await
         .expect("deleted");
+    // The policy: nobody gains a slot by making the one that may be made.
+    let stolen = leases.create("default", "workers", "why", AT).await;
+    assert!(
+        matches!(stolen, Err(ApiError::Invalid { .. })),
+        "{stolen:?}"
+    );
     let made = leases
         .create("default", "default", "not opened yet", AT)
         .await

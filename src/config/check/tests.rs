@@ -162,6 +162,37 @@ fn i12_all_problems_are_reported_in_order() {
 }
 
 #[test]
+fn i12_a_check_without_a_sound_name_shows_its_other_problems() {
+    let heads = |text: &str| -> Vec<String> {
+        let found = problems(text);
+        let words = found.iter().map(|l| l.split(' ').nth(1).unwrap());
+        words.map(ToOwned::to_owned).collect()
+    };
+    assert_eq!(
+        heads("[[triggers.check]]\nperiod = 5\nsettle = 6\n"),
+        [
+            "triggers.check.name:",
+            "triggers.check.period:",
+            "triggers.check.settle:"
+        ]
+    );
+    let twice = "[[triggers.check]]\nname = \"a\"\npreset = \"zypper\"\n";
+    assert_eq!(
+        heads(&format!("{twice}{twice}period = 5\n")),
+        ["triggers.check.name:", "triggers.check.period:"]
+    );
+}
+
+#[test]
+fn i12_a_problem_is_one_line_without_terminal_escapes() {
+    for text in ["[drain]\n\"a\\nb\" = 1", "\"\\u001b[31mx\" = 1"] {
+        let error = parse(Path::new("/etc/a\n\u{1b}b"), text).unwrap_err();
+        let shown = error.to_string();
+        assert!(!shown.contains(char::is_control), "{shown:?}");
+    }
+}
+
+#[test]
 fn i8_presets_give_command_and_codes() {
     let check = |rest: &str| {
         let text = format!("[[triggers.check]]\nname = \"x\"\n{rest}");
@@ -202,6 +233,12 @@ fn i8_presets_give_command_and_codes() {
     );
     let own = check("command = [\"test\"]\nreboot_exit_codes = [0]");
     assert_eq!(own.ok_exit_codes, [1]);
+    let (turned, taken) = (
+        check("preset = \"kured\"\ncommand = [\"test\"]\nreboot_exit_codes = [2]"),
+        check("preset = \"zypper\"\nreboot_exit_codes = [0]"),
+    );
+    assert_eq!(turned.ok_exit_codes, [1]);
+    assert!(taken.ok_exit_codes.is_empty(), "zypper's 1 is an error");
     let over = check("preset = \"zypper\"\nreboot_exit_codes = [102, 103]\nperiod = \"1m\"");
     assert_eq!((over.ok_exit_codes, over.timeout), (vec![0], 30 * SECOND));
     let found = problems("[[triggers.check]]\nname = \"x\"\npreset = \"kured\"");

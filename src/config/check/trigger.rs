@@ -57,18 +57,14 @@ fn exit_codes(
         let reason = "is empty; list the exit codes that mean reboot, or name a preset";
         required(r, "reboot_exit_codes", table, reason);
     }
-    let ok = match preset {
-        // Where the admin turned a preset's codes round, its ok code is not ok any more.
-        Some(p) if !r.given("reboot_exit_codes") => p.ok_exit_codes().into(),
-        _ if reboot_exit_codes.contains(&0) => {
-            if reboot_exit_codes.contains(&1) {
-                vec![]
-            } else {
-                vec![1]
-            }
-        }
-        _ => vec![0],
+    let mut ok = match preset {
+        Some(preset) => preset.ok_exit_codes().to_vec(),
+        None if reboot_exit_codes.contains(&0) => vec![1],
+        None => vec![0],
     };
+    // What the admin named a reboot code is not ok any more. No other code takes its place: a
+    // tool's errors would pass for an answer.
+    ok.retain(|code| !reboot_exit_codes.contains(code));
     let ok_exit_codes = codes(r, "ok_exit_codes", ok);
     let both = ok_exit_codes.iter().find(|c| reboot_exit_codes.contains(c));
     if let Some(code) = both {
@@ -78,11 +74,12 @@ fn exit_codes(
     (reboot_exit_codes, ok_exit_codes)
 }
 
-/// The key's own line when it is there and empty, the check's when it is not.
+/// The key's own line when it is there and empty, the check's when it is not. A check without a
+/// name is not asked for more: it may not have been meant as one.
 fn required(r: &mut Reader<'_>, key: &str, table: &CheckTable, reason: &str) {
     if r.given(key) {
         r.fault(key, reason);
-    } else {
+    } else if !table.name.is_empty() {
         r.missing(
             key,
             &table.origin,
