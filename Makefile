@@ -36,8 +36,11 @@ $(BED):
 prepare: $(BED)
 	$(BED) prepare
 
+# Hosts n1 to n$(HOSTS) in it, to play with.
+HOSTS ?= 0
+
 bed: $(BED) build
-	$(BED) up
+	$(BED) up --hosts $(HOSTS)
 
 bed-down: $(BED)
 	$(BED) down
