@@ -70,7 +70,8 @@ test: lint prepare build
 	$(BED) up
 	trap '$(BED) down' EXIT; set -e; \
 	  $(CARGO) test --locked --workspace --no-run; \
-	  $(CARGO) test --locked --workspace --lib --bins --test it --test bed -- --test-threads=$(THREADS)
+	  $(CARGO) test --locked --workspace --lib --bins --test it --test bed -- --test-threads=$(THREADS); \
+	  $(CARGO) test --locked --test requests
 
 # Hosts mostly wait; more threads than cores.
 THREADS ?= 4
