@@ -2,6 +2,8 @@
 //! is one of those listed here, by the right identity, about the right object; and none was refused
 //! but where a test wants it. `make test` runs this after the suite, on the suite's bed.
 
+#![allow(clippy::match_same_arms)] // one line for each rule
+
 use testbed::{Bed, Request};
 
 /// The daemon's part of the log: the kubelet shares its credential, but not this.

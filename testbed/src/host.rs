@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::bed::Bed;
 use crate::certs::Authority;
-use crate::{firmware, ground, image};
+use crate::{firmware, ground, image, shell};
 
 /// How long a boot may take: a second alone, far longer beside a build on two cores.
 const BOOTED: Duration = Duration::from_secs(120);
