@@ -2,6 +2,8 @@
 //! is one of those listed here, by the right identity, about the right object; and none was refused
 //! but where a test wants it. `make test` runs this after the suite, on the suite's bed.
 
+#![allow(clippy::match_same_arms)] // one line for each rule
+
 use testbed::{Bed, Request};
 
 /// The daemon's part of the log: the kubelet shares its credential, but not this.
@@ -165,12 +167,12 @@ fn i11_the_list_refuses_what_is_not_the_nodes_own() {
     let take = one("patch", "leases", SLOTS);
     bent(node.clone(), |node| node.name = "another".to_owned());
     bent(node.clone(), |node| {
-        node.resource = "nodes/status".to_owned()
+        node.resource = "nodes/status".to_owned();
     });
     bent(node.clone(), |node| node.code = 403);
     bent(node.clone(), |node| node.user = "admin".to_owned());
     bent(node.clone(), |node| {
-        node.impersonated = Some(COORDINATOR.to_owned())
+        node.impersonated = Some(COORDINATOR.to_owned());
     });
     bent(node, |node| node.verb = "delete".to_owned());
     bent(take.clone(), |take| take.impersonated = None);
