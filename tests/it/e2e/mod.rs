@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use testbed::{Bed, Host, HostSpec};
 
+mod cordon;
 mod one_host;
 
 /// Longest wait for a whole cycle of one host, on two busy cores.
@@ -66,6 +67,12 @@ impl Site {
     pub(crate) fn holder(&self, lease: &str) -> String {
         let path = "jsonpath={.spec.holderIdentity}";
         self.kubectl(&["-n", "kube-rebootd", "get", "lease", lease, "-o", path])
+    }
+
+    /// The Node is cordoned, by whomever.
+    pub(crate) fn cordoned(&self, host: &Host) -> bool {
+        let path = "jsonpath={.spec.unschedulable}";
+        self.kubectl(&["get", "node", host.name(), "-o", path]) == "true"
     }
 
     /// A host of the group, joined and Ready; `config` is added to what the group needs.
