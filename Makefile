@@ -42,6 +42,13 @@ bed: $(BED) build
 bed-down: $(BED)
 	$(BED) down
 
+# Three hosts reboot one after another, told live and judged; DEMO="--keep" leaves the bed up, DEMO="--slots 2"
+# lets two be down at once.
+DEMO ?=
+
+demo: build $(BED)
+	target/debug/demo --binary $(BINARY) $(DEMO)
+
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings

@@ -22,12 +22,14 @@ use crate::root::Root;
 mod act;
 mod api;
 mod gather;
+mod memory;
 mod report;
 mod start;
 mod triggers;
+mod views;
 
 use api::Api;
-use gather::Memory;
+use memory::Memory;
 use report::Report;
 use triggers::Triggers;
 
@@ -164,13 +166,10 @@ impl Daemon {
     /// Waits for a change, a signal, or `until` on the boot clock.
     async fn sleep(&mut self, until: Duration, signals: &mut Signals) -> Woke {
         let now = self.clock.now().boot;
-        let watchdog = watchdog_interval().map_or(HOST_POLL, |interval| interval / 2);
-        let poll = gather::poll(&self.facts);
-        let limit = until
-            .saturating_sub(now)
-            .min(HOST_POLL)
-            .min(watchdog)
-            .min(poll);
+        let paused = self.pause.until(now).unwrap_or(until);
+        let limit = until.min(paused).saturating_sub(now);
+        let limit = limit.min(gather::poll(&self.facts));
+        let limit = watchdog_interval().map_or(limit, |watchdog| limit.min(watchdog));
         let limit = limit.max(Duration::from_millis(1));
         tokio::select! {
             biased;

@@ -7,7 +7,8 @@
 use std::time::Duration;
 
 use crate::facts::{Effect, Facts, Point};
-use crate::node::{self, Node, NodeSet, Seen};
+use crate::node::{Node, Seen};
+use crate::node_set::{self, NodeSet};
 use crate::now::Now;
 use crate::phase::Phase;
 use crate::record::{Hold, Record, Stage, Why};
@@ -20,13 +21,15 @@ mod queue;
 mod reboot;
 mod release;
 mod start;
+#[cfg(test)]
+mod tests;
 mod verify;
 
 /// How old a consistent read may be when a cordon or a reboot rests on it (I2).
 const FRESH: Duration = Duration::from_secs(5);
 /// A person's look at a phase that waits: when to decide again although nothing changed. Long, as
 /// every change wakes the daemon by itself.
-const LOOK_AGAIN: Duration = Duration::from_secs(60);
+const LOOK_AGAIN: Duration = Duration::from_secs(300);
 
 /// The configuration, as far as decisions rest on it, and who this node is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -285,7 +288,7 @@ fn still_ours(at: &At, hold: &Hold, phase: Phase) -> Result<(), Box<Step>> {
 /// somebody's uncordon: seen by a consistent read, as a watch may lag behind our own apply.
 fn cordoned<'a>(at: &At<'a>, hold: &Hold, phase: Phase) -> Result<&'a Node, Box<Step>> {
     let node = same_node(at, hold, phase)?;
-    if !node::carries(node, hold) {
+    if !node_set::carries(node, hold) {
         if node.read.is_none() {
             return Err(Box::new(at.step(
                 phase,

@@ -13,7 +13,8 @@ use crate::drain::PodRef;
 use crate::facts::{Applied, Effect, LastList, Point, Refusal, Waiters};
 use crate::health::Marks;
 use crate::host::{check, logind};
-use crate::node::{Leftovers, NodeSet, Seen};
+use crate::node::Seen;
+use crate::node_set::{Leftovers, NodeSet};
 use crate::now::Now;
 use crate::pod::EvictAnswer;
 use crate::slot::{GiveUp, Lease, Take};
@@ -101,7 +102,7 @@ impl Daemon {
     }
 
     /// Clients whose files are current; false: there are none, and the pause says when to try again.
-    async fn connect(&mut self) -> bool {
+    pub(super) async fn connect(&mut self) -> bool {
         let namespace = self.config.coordination.namespace.clone();
         match self.api.connect(&namespace).await {
             Ok(_) => true,

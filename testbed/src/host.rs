@@ -230,8 +230,10 @@ impl Host {
     /// Runs a command on the host.
     pub fn run(&self, args: &[&str]) -> Result<Output> {
         let leader = self.leader()?.to_string();
+        // --no-fork: the nsenter that forks stops itself with its child when systemd-shutdown stops
+        // all processes, and its child, unreaped, then keeps the host from ever going down.
         let out = Command::new("nsenter")
-            .args(["--target", &leader, "--all", "--"])
+            .args(["--target", &leader, "--all", "--no-fork", "--"])
             .args([
                 "env",
                 "-i",
@@ -287,6 +289,23 @@ impl Host {
     /// The journal of a unit, one JSON object a line.
     pub fn journal_json(&self, unit: &str) -> Result<Vec<serde_json::Value>> {
         let text = self.sh(&format!("journalctl --no-pager -o json -u {unit}"))?;
+        text.lines()
+            .map(|line| Ok(serde_json::from_str(line)?))
+            .collect()
+    }
+
+    /// Records of a unit after a cursor (empty: all), one JSON object each, read from the host's disk:
+    /// this works while the host is off, and holds what it wrote last before a reboot.
+    pub fn records_after(&self, unit: &str, cursor: &str) -> Result<Vec<serde_json::Value>> {
+        let mut journalctl = Command::new("journalctl");
+        journalctl
+            .arg("--directory")
+            .arg(self.upper().join("var/log/journal"))
+            .args(["--quiet", "--no-pager", "--output=json", "--unit", unit]);
+        if !cursor.is_empty() {
+            journalctl.arg(format!("--after-cursor={cursor}"));
+        }
+        let text = shell::output(&mut journalctl)?;
         text.lines()
             .map(|line| Ok(serde_json::from_str(line)?))
             .collect()

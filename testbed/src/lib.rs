@@ -5,12 +5,14 @@
 
 mod audit;
 mod bed;
+pub mod budgets;
 mod certs;
 mod control_plane;
 mod ground;
 mod host;
 mod image;
 mod shell;
+pub mod timeline;
 mod tools;
 pub mod verdict;
 
