@@ -9,10 +9,14 @@ use testbed::{Bed, Host, HostSpec};
 
 mod checks;
 mod cordon;
+mod holding;
 mod kills;
+mod log;
 mod loops;
 mod one_host;
+mod pausing;
 mod pods;
+mod three_hosts;
 mod unit;
 
 /// Longest wait for a whole cycle of one host, on two busy cores.
