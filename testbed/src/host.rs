@@ -12,10 +12,10 @@ use anyhow::{Context, Result, bail};
 
 use crate::bed::Bed;
 use crate::certs::Authority;
-use crate::{ground, image, shell, tools};
+use crate::{firmware, ground, image, shell};
 
-/// What nspawn exits with when the host asked for a reboot (systemd-nspawn(1)).
-const REBOOTED: i32 = 133;
+/// How long a boot may take: a second alone, far longer beside a build on two cores.
+const BOOTED: Duration = Duration::from_secs(120);
 
 /// What a host is to be.
 #[derive(Debug, Clone)]
@@ -30,6 +30,8 @@ pub struct HostSpec {
     pub daemon: bool,
     /// Run a kubelet.
     pub kubelet: bool,
+    /// Debian's release: bookworm is systemd 252, trixie 257.
+    pub suite: String,
 }
 
 impl HostSpec {
@@ -41,6 +43,7 @@ impl HostSpec {
             labels: Vec::new(),
             daemon: true,
             kubelet: true,
+            suite: image::SUITE.to_owned(),
         }
     }
 
@@ -73,31 +76,73 @@ pub struct Host {
     bed: Bed,
     name: String,
     dir: PathBuf,
+    /// Destroyed when dropped.
+    owned: bool,
 }
 
 impl Bed {
     /// Boots a host and waits until its systemd is up.
     pub fn boot(&self, spec: &HostSpec) -> Result<Host> {
+        check_name(&spec.name)?;
+        let base = image::base(&spec.suite)?;
+        let dir = self.path("hosts").join(&spec.name);
+        // Before the value exists: its drop would destroy the host that has the name.
+        fs::create_dir(&dir)
+            .with_context(|| format!("a host named {} exists in this bed", spec.name))?;
         let host = Host {
             bed: self.clone(),
             name: spec.name.clone(),
-            dir: self.path("hosts").join(&spec.name),
+            dir,
+            owned: true,
         };
-        if host.dir.exists() {
-            bail!("a host named {} exists in this bed", spec.name);
-        }
-        let base = image::base(image::SUITE)?;
+        fs::write(host.dir.join("base"), base.as_os_str().as_encoded_bytes())?;
         host.furnish(spec)
             .with_context(|| format!("cannot furnish {}", spec.name))?;
-        host.power_on_from(&base)?;
+        host.power_on()?;
+        host.give_roles(spec)?;
+        if spec.daemon {
+            host.systemctl(&["enable", "kube-rebootd.service"])?;
+            // Not waited for: a configuration that is refused is a test's business.
+            host.systemctl(&["start", "--no-block", "kube-rebootd.service"])?;
+        }
         Ok(host)
     }
+
+    /// A host that is there already; it is left alone when this value is dropped.
+    pub fn host(&self, name: &str) -> Result<Host> {
+        check_name(name)?;
+        let dir = self.path("hosts").join(name);
+        if !dir.is_dir() {
+            bail!("no host named {name} in bed {}", self.name());
+        }
+        Ok(Host {
+            bed: self.clone(),
+            name: name.to_owned(),
+            dir,
+            owned: false,
+        })
+    }
+}
+
+/// Names a Node, a directory and a veth (`vb-NAME`, at most 15 characters).
+fn check_name(name: &str) -> Result<()> {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if name.is_empty() || name.len() > 12 || !name.chars().all(plain) || name.starts_with('-') {
+        bail!("a host's name is 1 to 12 of a-z, 0-9 and -, not {name:?}");
+    }
+    Ok(())
 }
 
 impl Host {
     /// Host and Node name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Its IPv4 address in the bed's network.
+    pub fn address(&self) -> Result<String> {
+        fs::read_to_string(self.dir.join("address"))
+            .with_context(|| format!("{} has no address", self.name))
     }
 
     fn upper(&self) -> PathBuf {
@@ -121,13 +166,15 @@ impl Host {
         fs::create_dir_all(&wants)?;
         fs::write(etc.join("hostname"), format!("{}\n", self.name))?;
         let address = self.bed.address(&self.name)?;
+        fs::write(self.dir.join("address"), &address)?;
         let network = NETWORK.replace("ADDRESS", &address);
         fs::write(units.join("bed-network.service"), network)?;
         symlink(
             "/etc/systemd/system/bed-network.service",
             wants.join("bed-network.service"),
         )?;
-        let mut labels = spec.labels.join(",");
+        let own = spec.labels.iter().filter(|label| !is_role(label));
+        let mut labels = own.cloned().collect::<Vec<_>>().join(",");
         if !labels.is_empty() {
             labels = format!(" --node-labels={labels}");
         }
@@ -147,12 +194,6 @@ impl Host {
         if let Some(config) = &spec.config {
             fs::create_dir_all(etc.join("kube-rebootd"))?;
             fs::write(etc.join("kube-rebootd/config.toml"), config)?;
-        }
-        if spec.daemon {
-            symlink(
-                "/usr/lib/systemd/system/kube-rebootd.service",
-                wants.join("kube-rebootd.service"),
-            )?;
         }
         Ok(())
     }
@@ -181,53 +222,64 @@ impl Host {
         Ok(())
     }
 
-    /// Starts the machine's firmware, which boots it, and waits for its systemd.
-    fn power_on_from(&self, base: &Path) -> Result<()> {
+    /// Power is on: starts the machine's firmware, which boots it, and waits for its systemd.
+    pub fn power_on(&self) -> Result<()> {
+        let base = fs::read_to_string(self.dir.join("base"))?;
         let cgroup = format!("host-{}", self.name);
         fs::create_dir_all(ground::cgroup(self.bed.name()).join(&cgroup))?;
-        let firmware = std::env::current_exe().context("who am I?")?;
-        let firmware = bed_program(&firmware)?;
+        let firmware = firmware::program()?;
         let mut command = self.bed.within(&cgroup, Path::new("unshare"));
-        command
-            .args(["--mount", "--propagation=slave"])
-            .arg(firmware)
-            .arg("firmware");
-        command
-            .arg(&self.dir)
-            .arg(base)
-            .arg(self.bed.path("install"))
-            .arg(&self.name);
+        command.args(["--mount", "--propagation=slave"]);
+        command.arg(firmware).arg("firmware").arg(&self.dir);
+        command.arg(base).arg(self.bed.path("install"));
+        command.arg(&self.name);
         self.bed
             .detached(&mut command, &format!("host-{}", self.name))?;
         self.wait_up()
     }
 
+    /// Labels the Node with the roles its kubelet may not give itself.
+    fn give_roles(&self, spec: &HostSpec) -> Result<()> {
+        let roles = spec.labels.iter().filter(|label| is_role(label));
+        let roles: Vec<&str> = roles.map(String::as_str).collect();
+        if roles.is_empty() {
+            return Ok(());
+        }
+        let args = [&["label", "node", &self.name, "--overwrite"], &roles[..]].concat();
+        let what = format!("Node {} to take its roles", self.name);
+        self.bed
+            .wait_for(&what, BOOTED, || self.bed.kubectl(&args).map(|_| true))
+    }
+
     fn wait_up(&self) -> Result<()> {
         self.bed
-            .wait_for(
-                &format!("{} to boot", self.name),
-                Duration::from_secs(60),
-                || {
-                    let said = self.run(&["systemctl", "is-system-running"])?;
-                    Ok(matches!(said.stdout.trim(), "running" | "degraded"))
-                },
-            )
+            .wait_for(&format!("{} to boot", self.name), BOOTED, || {
+                let said = self.run(&["systemctl", "is-system-running"])?;
+                Ok(matches!(said.stdout.trim(), "running" | "degraded"))
+            })
             .with_context(|| self.bed.log_tail(&format!("host-{}", self.name)))
     }
 
     /// The container's PID 1, as this machine numbers it.
+    ///
+    /// Before it exists nspawn has another child, still in this machine's namespaces: a command sent
+    /// there would run on the outer machine.
     fn leader(&self) -> Result<i32> {
         let text = fs::read_to_string(self.dir.join("nspawn.pid")).context("the host is off")?;
         let nspawn: i32 = text.trim().parse()?;
         let children = fs::read_to_string(format!("/proc/{nspawn}/task/{nspawn}/children"))?;
         children
             .split_whitespace()
-            .next()
-            .and_then(|pid| pid.parse().ok())
+            .filter_map(|pid| pid.parse().ok())
+            .find(|pid| leads_a_namespace(*pid))
             .context("the host is off")
     }
 
-    /// Runs a command on the host.
+    /// Runs a command on the host, for at most 30 s.
+    ///
+    /// `nsenter` does not fork, and `timeout` stays outside the host: a forking nsenter stops itself
+    /// when the host's shutdown stops its child, never reaps it, and the host's PID 1 waits for that
+    /// for ever (seen: the host did not reboot until nsenter was killed).
     pub fn run(&self, args: &[&str]) -> Result<Output> {
         let leader = self.leader()?.to_string();
         // --no-fork: the nsenter that forks stops itself with its child when systemd-shutdown stops
@@ -240,6 +292,7 @@ impl Host {
                 "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
                 "TERM=dumb",
                 "timeout",
+                "--kill-after=5",
                 "30",
             ])
             .args(args)
@@ -356,9 +409,20 @@ impl Host {
         Ok(())
     }
 
-    /// Power is back.
-    pub fn power_on(&self) -> Result<()> {
-        self.power_on_from(&image::base(image::SUITE)?)
+    /// Leaves the host running when this value is dropped.
+    pub fn keep(mut self) {
+        self.owned = false;
+    }
+
+    /// Reboots as an admin would and waits until the next boot is up.
+    pub fn reboot(&self) -> Result<()> {
+        let before = self.boot_id()?;
+        // Its answer may be lost in the shutdown; the new boot is the proof.
+        self.run(&["systemctl", "--no-block", "reboot"])?;
+        let what = format!("a new boot of {}", self.name);
+        self.bed
+            .wait_for(&what, BOOTED, || Ok(self.boot_id()? != before))?;
+        self.wait_up()
     }
 
     fn tell(&self) {
@@ -389,6 +453,9 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
+        if !self.owned {
+            return;
+        }
         if thread::panicking() {
             self.tell();
         }
@@ -421,69 +488,19 @@ impl Bed {
     }
 }
 
-/// The `bed` program: this one, or the one beside the test that runs.
-fn bed_program(exe: &Path) -> Result<PathBuf> {
-    if exe.file_name().is_some_and(|name| name == "bed") {
-        return Ok(exe.to_owned());
-    }
-    exe.ancestors()
-        .map(|dir| dir.join("bed"))
-        .find(|program| program.is_file())
-        .context("the program `bed` is not built: cargo build -p testbed")
+/// A role label: NodeRestriction lets no kubelet set it, an admin does (as kubeadm).
+fn is_role(label: &str) -> bool {
+    label.starts_with("node-role.kubernetes.io/")
 }
 
-/// The machine's firmware: boots the host again whenever it reboots. Runs as a process of its own,
-/// in the bed's network and in a mount namespace that ends with it.
-pub fn firmware(dir: &Path, base: &Path, install: &Path, name: &str) -> Result<()> {
-    let root = dir.join("root");
-    let (base, install) = (base.display(), install.display());
-    let (upper, work) = (dir.join("upper"), dir.join("work"));
-    let options = format!(
-        "lowerdir={install}:{base},upperdir={},workdir={}",
-        upper.display(),
-        work.display()
-    );
-    shell::run(
-        "mount",
-        &[
-            "-t",
-            "overlay",
-            "overlay",
-            "-o",
-            &options,
-            &root.display().to_string(),
-        ],
-    )?;
-    let binaries = tools::binaries()?;
-    loop {
-        let mut nspawn = Command::new("systemd-nspawn");
-        nspawn
-            .env("SYSTEMD_NSPAWN_UNIFIED_HIERARCHY", "1")
-            .arg("-D")
-            .arg(&root);
-        nspawn.args([
-            "--boot",
-            "--register=no",
-            "--keep-unit",
-            "--console=pipe",
-            "--quiet",
-        ]);
-        nspawn.args(["--network-bridge=br0", "--kill-signal=SIGRTMIN+3"]);
-        nspawn.arg(format!("--machine={name}"));
-        nspawn.arg(format!("--bind-ro={}:/opt/bed", binaries.display()));
-        let mut child = nspawn.spawn().context("cannot start systemd-nspawn")?;
-        fs::write(dir.join("nspawn.pid"), child.id().to_string())?;
-        let mut boots = fs::OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(dir.join("boots"))?;
-        std::io::Write::write_all(&mut boots, b"boot\n")?;
-        let status = child.wait()?;
-        let _ = fs::remove_file(dir.join("nspawn.pid"));
-        if status.code() != Some(REBOOTED) {
-            bail!("{name} is off: {status}");
-        }
-    }
+/// Whether a process is PID 1 of a PID namespace below ours.
+fn leads_a_namespace(pid: i32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+    numbers.is_some_and(|line| {
+        let mut numbers = line.split_whitespace().skip(1);
+        numbers.next() == Some("1") && numbers.next().is_none()
+    })
 }
 
 const NETWORK: &str = "[Unit]

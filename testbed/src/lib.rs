@@ -8,6 +8,7 @@ mod bed;
 pub mod budgets;
 mod certs;
 mod control_plane;
+mod firmware;
 mod ground;
 mod host;
 mod image;
@@ -22,5 +23,5 @@ pub use host::{Host, HostSpec, Output};
 pub use image::SUITE;
 pub use tools::{binaries, prepare};
 
-/// What a host's supervisor runs: see `host::firmware`.
-pub use host::firmware;
+/// What a host's supervisor runs: see `firmware`.
+pub use firmware::firmware;

@@ -134,6 +134,17 @@ fn i8_only_a_listed_exit_code_of_a_check_reboots() {
     site.wait_journal(&host, &verdicts(3, "wants a reboot: exit code CODE"));
     assert_eq!(host.boots().unwrap(), 1);
 
+    // A reload in the middle of a check leaves nothing either.
+    host.systemctl(&["reload", "kube-rebootd"]).unwrap();
+    site.bed
+        .wait_for("a check to hang", CYCLE, || {
+            Ok(host
+                .systemctl(&["list-units", "'kube-rebootd-check-hangs-*'"])?
+                .contains("running"))
+        })
+        .unwrap();
+    host.systemctl(&["reload", "kube-rebootd"]).unwrap();
+    no_unit_left(&site, &host);
     site.resume();
     site.wait_rebooted(&host, 1);
     site.nothing_left(&host);

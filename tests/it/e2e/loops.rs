@@ -87,7 +87,7 @@ fn i10_a_reboot_by_somebody_else_in_mid_drain_is_the_one_reboot() {
     site.wait_rebooted(&host, 1);
     site.nothing_left(&host);
     assert_eq!(host.boots().unwrap(), 2);
-    let phases = site.phases(&host).unwrap();
+    let phases = Site::phases(&host).unwrap();
     assert!(phases.contains(&"Draining".to_owned()), "{phases:?}");
     assert!(phases.contains(&"Verifying".to_owned()), "{phases:?}");
     assert!(!phases.contains(&"Rebooting".to_owned()), "{phases:?}");

@@ -183,7 +183,7 @@ impl Site {
     }
 
     /// Every phase a host entered, from its journal.
-    pub(crate) fn phases(&self, host: &Host) -> anyhow::Result<Vec<String>> {
+    pub(crate) fn phases(host: &Host) -> anyhow::Result<Vec<String>> {
         let journal = host.journal_json("kube-rebootd")?;
         let phases = journal.iter().filter_map(|line| line["PHASE"].as_str());
         Ok(phases.map(str::to_owned).collect())
