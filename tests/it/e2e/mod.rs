@@ -8,7 +8,9 @@ use std::time::Duration;
 use testbed::{Bed, Host, HostSpec};
 
 mod checks;
+mod control_plane;
 mod cordon;
+mod dead_holder;
 mod holding;
 mod kills;
 mod log;

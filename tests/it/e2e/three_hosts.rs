@@ -108,7 +108,8 @@ impl Run {
              touch /run/reboot-required && stat -c %.3Y /run/reboot-required | tr -d ."
         );
         let touched: Vec<i64> = thread::scope(|scope| {
-            let touch = |host| scope.spawn(|| Host::sh(host, &line).unwrap());
+            let line = &line;
+            let touch = |host| scope.spawn(move || Host::sh(host, line).unwrap());
             let touching: Vec<_> = self.hosts.iter().map(touch).collect();
             let said = touching.into_iter().map(|one| one.join().unwrap());
             said.map(|said| said.trim().parse().unwrap()).collect()
