@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use anyhow::ensure;
 use testbed::Host;
 
 use super::{Site, pods};
@@ -55,16 +56,15 @@ fn i5_a_dead_holder_keeps_its_slot_until_an_admin_frees_it() {
     second.touch("/run/reboot-required").unwrap();
     site.wait_status(&second, &format!("queued: {lease} is held by dead-1"));
 
-    let table = said(&program(&admin, &["nodes", "--group", "dead"]));
-    for words in [
-        "dead-1",
-        &format!("holds {lease}"),
-        "draining",
-        "dead-2",
-        "waits",
-    ] {
-        assert!(table.contains(words), "{words:?} is not in\n{table}");
-    }
+    // Its waiting record follows what it says.
+    site.wait("nodes to show who holds and who waits", || {
+        let table = said(&program(&admin, &["nodes", "--group", "dead"]));
+        let held = format!("holds {lease}");
+        for words in ["dead-1", &held, "draining", "dead-2", "waits"] {
+            ensure!(table.contains(words), "{words:?} is not in\n{table}");
+        }
+        Ok(true)
+    });
 
     // A node may not: it prints what an admin has to run, and that works.
     let node = site.bed.node_kubeconfig("dead-2").unwrap();
