@@ -167,12 +167,12 @@ fn i11_the_list_refuses_what_is_not_the_nodes_own() {
     let take = one("patch", "leases", SLOTS);
     bent(node.clone(), |node| node.name = "another".to_owned());
     bent(node.clone(), |node| {
-        node.resource = "nodes/status".to_owned()
+        node.resource = "nodes/status".to_owned();
     });
     bent(node.clone(), |node| node.code = 403);
     bent(node.clone(), |node| node.user = "admin".to_owned());
     bent(node.clone(), |node| {
-        node.impersonated = Some(COORDINATOR.to_owned())
+        node.impersonated = Some(COORDINATOR.to_owned());
     });
     bent(node, |node| node.verb = "delete".to_owned());
     bent(take.clone(), |take| take.impersonated = None);
