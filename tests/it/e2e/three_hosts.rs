@@ -1,5 +1,6 @@
 //! Three hosts that want a reboot in the same moment, with workloads that have budgets (I1, I3, I4, I9).
 
+use std::fmt::Write;
 use std::thread;
 use std::time::Duration;
 
@@ -136,7 +137,9 @@ impl Drop for Run {
 fn workload(group: &str) -> String {
     let mut text = format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: {group}}}\n");
     for (name, replicas) in [("web", 6), ("store", 3)] {
-        text += &format!(
+        // Writing to a String does not fail.
+        let _ = write!(
+            text,
             r"---
 apiVersion: apps/v1
 kind: Deployment
