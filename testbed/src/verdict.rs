@@ -3,7 +3,7 @@
 //! Writes are ordered by the resourceVersion of their answers: all objects of a bed live in one etcd,
 //! whose revision counts every write, so no clock decides what came first (I5). Shows I1, I3 and I4.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -114,6 +114,24 @@ pub fn most_held_at_once(requests: &[Request], leases: &[String]) -> usize {
     for (_, lease, taken) in changes {
         held.insert(lease, taken);
         most = most.max(held.values().filter(|held| **held).count());
+    }
+    most
+}
+
+/// The most Nodes that were cordoned at the same time, by whomever (I13).
+pub fn most_cordoned_at_once(requests: &[Request]) -> usize {
+    let mut cordoned = BTreeSet::new();
+    let mut most = 0;
+    for (_, write) in writes(requests, "nodes", "") {
+        let Some(node) = &write.response else {
+            continue;
+        };
+        if node["spec"]["unschedulable"] == true {
+            cordoned.insert(&write.name);
+        } else {
+            cordoned.remove(&write.name);
+        }
+        most = most.max(cordoned.len());
     }
     most
 }

@@ -156,6 +156,17 @@ fn i1_two_leases_at_once_are_counted() {
 }
 
 #[test]
+fn i13_two_cordons_at_once_are_counted() {
+    let mut requests = recorded();
+    assert_eq!(most_cordoned_at_once(&requests), 1);
+    let (_, cordon, _) = landmarks(&requests);
+    let mut second = at(&mut requests, cordon).clone();
+    second.name = "one-2".to_owned();
+    requests.push(second);
+    assert_eq!(most_cordoned_at_once(&requests), 2);
+}
+
+#[test]
 fn keys_of_ours_are_named_but_the_history() {
     let node = json!({"metadata": {
         "labels": {"kube-rebootd/slot": "one", "kubernetes.io/os": "linux"},

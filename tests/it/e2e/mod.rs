@@ -8,10 +8,17 @@ use std::time::Duration;
 use testbed::{Bed, Host, HostSpec};
 
 mod checks;
+mod control_plane;
+mod cordon;
+mod dead_holder;
+mod holding;
 mod kills;
+mod log;
 mod loops;
 mod one_host;
+mod pausing;
 mod pods;
+mod three_hosts;
 mod unit;
 
 /// Longest wait for a whole cycle of one host, on two busy cores.
@@ -126,6 +133,17 @@ impl Site {
             self.bed.wait_ready(host.name()).unwrap();
         }
         host
+    }
+
+    /// Whether the Node is unschedulable.
+    pub(crate) fn cordoned(&self, host: &Host) -> bool {
+        let path = "jsonpath={.spec.unschedulable}";
+        self.kubectl(&["get", "node", host.name(), "-o", path]) == "true"
+    }
+
+    /// Waits, at most a cycle.
+    pub(crate) fn wait(&self, what: &str, done: impl FnMut() -> anyhow::Result<bool>) {
+        self.bed.wait_for(what, CYCLE, done).unwrap();
     }
 
     /// Waits until a host's STATUS contains `words`.
