@@ -27,6 +27,9 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 const GONE: Duration = Duration::from_secs(2);
 /// After a conflict: the object is read again anyway; the lifecycle controller needs a moment.
 const CONFLICT: Duration = Duration::from_millis(200);
+/// How long `reboot.command` may take to ask for the reboot: the loop waits for it, and the watchdog of
+/// the unit waits for the loop (3 min).
+const COMMAND: Duration = Duration::from_secs(90);
 /// What an unpaused installation does last (DESIGN.md 3).
 const PAUSED_AT_FIRST: &str = "new: remove this annotation to let nodes reboot";
 
@@ -440,7 +443,7 @@ impl Daemon {
                 let check = check::Check {
                     name: "reboot",
                     command,
-                    timeout: self.config.reboot.timeout,
+                    timeout: COMMAND.min(self.config.reboot.timeout),
                     reboot_codes: &[0],
                     ok_codes: &[],
                 };
