@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use testbed::{Bed, Host, HostSpec};
 
+mod drain;
 mod one_host;
+mod workload;
 
 /// Longest wait for a whole cycle of one host, on two busy cores.
 pub(crate) const CYCLE: Duration = Duration::from_secs(120);
@@ -85,6 +87,17 @@ impl Site {
             self.bed.wait_ready(host.name()).unwrap();
         }
         host
+    }
+
+    /// Whether the Node is unschedulable.
+    pub(crate) fn cordoned(&self, host: &Host) -> bool {
+        let path = "jsonpath={.spec.unschedulable}";
+        self.kubectl(&["get", "node", host.name(), "-o", path]) == "true"
+    }
+
+    /// Waits, at most a cycle.
+    pub(crate) fn wait(&self, what: &str, done: impl FnMut() -> anyhow::Result<bool>) {
+        self.bed.wait_for(what, CYCLE, done).unwrap();
     }
 
     /// Waits until a host's STATUS contains `words`.
