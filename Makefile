@@ -24,3 +24,43 @@ install: build
 	install -d -m 755 $(DESTDIR)/etc/kube-rebootd/config.d
 	install -d -m 755 $(DESTDIR)$(PREFIX)/share/doc/kube-rebootd/kubernetes
 	install -m 644 kubernetes/*.yaml $(DESTDIR)$(PREFIX)/share/doc/kube-rebootd/kubernetes/
+
+# The test bed: a real control plane and real hosts on this machine. Needs root.
+BED = target/debug/bed
+TOOLS = $(or $(KUBE_REBOOTD_CACHE),/var/cache/kube-rebootd-bed)/tools
+
+.PHONY: $(BED)
+$(BED):
+	$(CARGO) build --locked -p testbed
+
+prepare: $(BED)
+	$(BED) prepare
+
+bed: $(BED) build
+	$(BED) up
+
+bed-down: $(BED)
+	$(BED) down
+
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings
+
+# Licences, advisories, duplicates; cargo-deny is built once into the cache.
+deny: $(TOOLS)/bin/cargo-deny
+	$(TOOLS)/bin/cargo-deny --exclude-dev check bans licenses sources
+
+$(TOOLS)/bin/cargo-deny:
+	$(CARGO) install --locked --root $(TOOLS) cargo-deny@0.20.2
+
+# Everything: lints, unit tests, the simulator, the real API server, real hosts; then what the whole
+# suite asked of the API server. The bed goes down whatever happens.
+test: lint prepare build
+	$(BED) down
+	$(BED) up
+	trap '$(BED) down' EXIT; set -e; \
+	  $(CARGO) test --locked --workspace --no-run; \
+	  $(CARGO) test --locked --workspace --lib --bins --test it --test bed -- --test-threads=$(THREADS)
+
+# Hosts mostly wait; more threads than cores.
+THREADS ?= 4

@@ -111,11 +111,8 @@ impl Daemon {
         let step = decide(&self.facts, &policy, now);
         self.report
             .step(&step, &self.facts, &mut self.notify, self.pause.trouble());
-        let wrote = match self.write_ahead(&step) {
-            Ok(wrote) => wrote,
-            // The facts have changed: it is no longer writable.
-            Err(()) => return None,
-        };
+        // Not durable: the facts say so now, and another step follows.
+        let wrote = self.write_ahead(&step)?;
         if step.effect == Effect::Wait {
             return if wrote {
                 None
@@ -132,31 +129,23 @@ impl Daemon {
         None
     }
 
-    /// The step's record, durable before its effect. An error: it was not, and the facts say so now.
-    fn write_ahead(&mut self, step: &Step) -> Result<bool, ()> {
+    /// The step's record, durable before its effect; whether there was anything to write. None: it
+    /// could not be written and nothing may follow from it.
+    fn write_ahead(&mut self, step: &Step) -> Option<bool> {
         if step.record == self.facts.record {
-            return Ok(false);
+            return Some(false);
         }
-        match self.store.write(&step.record.encode()) {
-            Ok(()) => self.facts.writable = true,
-            // What was begun is finished from memory and the Node's annotation (DESIGN.md 6).
-            Err(_) if !self.facts.writable && finishing(step) => {}
-            Err(err) => {
-                if self.facts.writable {
-                    error!("cannot write {}: {err}", self.store.path().display());
-                }
-                self.facts.writable = false;
-                return if finishing(step) {
-                    self.adopt(step)
-                } else {
-                    Err(())
-                };
-            }
+        let written = self.store.write(&step.record.encode());
+        if let Err(err) = &written
+            && self.facts.writable
+        {
+            error!("cannot write {}: {err}", self.store.path().display());
         }
-        self.adopt(step)
-    }
-
-    fn adopt(&mut self, step: &Step) -> Result<bool, ()> {
+        self.facts.writable = written.is_ok();
+        // What was begun is finished from memory and the Node's annotation (DESIGN.md 6).
+        if written.is_err() && !finishing(step) {
+            return None;
+        }
         let hold = |facts: &Facts| {
             facts
                 .record
@@ -169,19 +158,16 @@ impl Daemon {
         if hold(&self.facts) != before {
             self.memory.forget_hold(&mut self.facts);
         }
-        Ok(true)
+        Some(true)
     }
 
     /// Waits for a change, a signal, or `until` on the boot clock.
     async fn sleep(&mut self, until: Duration, signals: &mut Signals) -> Woke {
         let now = self.clock.now().boot;
-        let watchdog = watchdog_interval().map_or(HOST_POLL, |interval| interval / 2);
-        let poll = self.memory.poll(&self.facts);
-        let limit = until
-            .saturating_sub(now)
-            .min(HOST_POLL)
-            .min(watchdog)
-            .min(poll);
+        let paused = self.pause.until(now).unwrap_or(until);
+        let limit = until.min(paused).saturating_sub(now);
+        let limit = limit.min(gather::poll(&self.facts));
+        let limit = watchdog_interval().map_or(limit, |watchdog| limit.min(watchdog));
         let limit = limit.max(Duration::from_millis(1));
         tokio::select! {
             biased;

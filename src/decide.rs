@@ -26,7 +26,7 @@ mod verify;
 const FRESH: Duration = Duration::from_secs(5);
 /// A person's look at a phase that waits: when to decide again although nothing changed. Long, as
 /// every change wakes the daemon by itself.
-const LOOK_AGAIN: Duration = Duration::from_secs(60);
+const LOOK_AGAIN: Duration = Duration::from_secs(300);
 
 /// The configuration, as far as decisions rest on it, and who this node is.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::slot::Keys;
 
 /// A pod, as far as anything here looks at it.
+#[allow(clippy::struct_excessive_bools)] // facts about an object, not states
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pod {
     pub namespace: String,
@@ -92,7 +93,7 @@ pub enum EvictAnswer {
     Accepted,
     /// 404, 409 on the UID, 403 "can only evict pods with spec.nodeName set to itself": look again.
     LookAgain,
-    /// 429 with cause DisruptionBudget: the server's message, which names the budget.
+    /// 429 with cause `DisruptionBudget`: the server's message, which names the budget.
     Budget(String),
     /// 429 without that cause, 5xx, or no answer: after this many seconds at least.
     Busy {
@@ -101,7 +102,7 @@ pub enum EvictAnswer {
     },
     /// 500: more than one budget on the pod; never recovers by itself.
     TwoBudgets(String),
-    /// 403 with cause NamespaceTerminating: its pods are deleted anyway.
+    /// 403 with cause `NamespaceTerminating`: its pods are deleted anyway.
     NamespaceTerminating,
     /// Any other refusal, in words.
     Refused(String),

@@ -14,7 +14,7 @@ use crate::host::lock::Lock;
 use crate::host::{Bus, Clock};
 use crate::root::Root;
 
-/// How long the last records may take to reach journald: within the unit's TimeoutStopSec.
+/// How long the last records may take to reach journald: within the unit's `TimeoutStopSec=`.
 const FLUSH: Duration = Duration::from_secs(3);
 /// A thread that hangs in a dead mount must not keep the process from ending.
 const LINGER: Duration = Duration::from_secs(1);

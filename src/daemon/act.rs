@@ -208,12 +208,11 @@ impl Daemon {
         let Some(connected) = self.api.connected() else {
             return Ok(());
         };
-        match connected.leases.get(name, now.boot).await? {
-            Some(lease) => self.know(lease),
-            None => {
-                self.facts.leases.remove(name);
-                self.facts.absent.insert(name.to_owned(), now.boot);
-            }
+        if let Some(lease) = connected.leases.get(name, now.boot).await? {
+            self.know(lease);
+        } else {
+            self.facts.leases.remove(name);
+            self.facts.absent.insert(name.to_owned(), now.boot);
         }
         Ok(())
     }

@@ -75,31 +75,40 @@ impl Api {
         &mut self,
         namespace: &str,
     ) -> Result<&mut Connected, ConnectError> {
-        let old = self.connected.take().filter(|connected| {
-            let looked = connected.since.elapsed() < REREAD && !self.stale;
-            looked || !connected.clients.outdated()
-        });
-        let connected = match old {
-            Some(mut connected) => {
-                if connected.since.elapsed() >= REREAD || self.stale {
-                    connected.since = Instant::now();
-                }
-                connected
-            }
-            None => {
-                let clients = self.connector.connect().await?;
-                info!(
-                    "connected as node {} with {}",
-                    clients.name,
-                    clients.path.display()
-                );
-                self.name.clone_from(&clients.name);
-                Connected::new(clients, namespace)
-            }
+        let look = self.stale
+            || self
+                .connected
+                .as_ref()
+                .is_some_and(|connected| connected.since.elapsed() >= REREAD);
+        if look
+            && self
+                .connected
+                .as_ref()
+                .is_some_and(|connected| connected.clients.outdated())
+        {
+            self.connected = None;
+        }
+        let mut connected = match self.connected.take() {
+            Some(connected) => connected,
+            None => self.build(namespace).await?,
         };
+        if look {
+            connected.since = Instant::now();
+        }
         self.stale = false;
         self.trouble.clear();
         Ok(self.connected.insert(connected))
+    }
+
+    async fn build(&mut self, namespace: &str) -> Result<Connected, ConnectError> {
+        let clients = self.connector.connect().await?;
+        info!(
+            "connected as node {} with {}",
+            clients.name,
+            clients.path.display()
+        );
+        self.name.clone_from(&clients.name);
+        Ok(Connected::new(clients, namespace))
     }
 
     /// A failed connection, said once per change.

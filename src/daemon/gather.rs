@@ -21,6 +21,8 @@ use crate::record::Stage;
 use crate::slot::{Lease, TakeAnswer};
 use crate::trigger;
 
+/// In Idle every change wakes the loop by itself; this is for what no signal tells.
+const IDLE_POLL: Duration = Duration::from_secs(300);
 /// While the kubelet is awaited, how often its heartbeat Lease is read: that Lease cannot be watched
 /// by a node (proved), and the kubelet renews it every 10 s.
 const PULSE_POLL: Duration = Duration::from_secs(2);
@@ -122,15 +124,6 @@ impl Memory {
         self.queue.clear();
     }
 
-    /// At least how often to look although nothing changed.
-    pub(super) fn poll(&self, facts: &Facts) -> Duration {
-        if verifying(facts) {
-            PULSE_POLL
-        } else {
-            HOST_POLL
-        }
-    }
-
     fn drained(&mut self, facts: &Facts, pods: &[Pod], now: Duration) -> Drained {
         let spent = facts
             .record
@@ -177,16 +170,30 @@ impl Memory {
 
     /// Whether nothing is left that must go, by one consistent list.
     pub(super) fn clean(&self, pods: &[Pod]) -> bool {
-        match self.mode.evicts(self.others) {
-            Some(false) => true,
-            Some(true) | None => {
-                let mut look = Drain::new(self.drain_policy.clone(), Duration::ZERO);
-                look.pods(pods, Duration::ZERO);
-                let over = matches!(look.next(Duration::ZERO).state, State::Drained { .. });
-                // on_timeout = "reboot": what was left behind on purpose does not keep us here.
-                over || self.drain.as_ref().is_some_and(Drain::gave_up)
-            }
+        if self.mode.evicts(self.others) == Some(false) {
+            return true;
         }
+        let mut look = Drain::new(self.drain_policy.clone(), Duration::ZERO);
+        look.pods(pods, Duration::ZERO);
+        let over = matches!(look.next(Duration::ZERO).state, State::Drained { .. });
+        // on_timeout = "reboot": what was left behind on purpose does not keep us here.
+        over || self.drain.as_ref().is_some_and(Drain::gave_up)
+    }
+}
+
+/// Something is wanted or held: the host's own state matters.
+fn busy(facts: &Facts) -> bool {
+    facts.record.hold.is_some() || facts.observed.request.is_some()
+}
+
+/// At least how often to look although nothing changed.
+pub(super) fn poll(facts: &Facts) -> Duration {
+    if verifying(facts) {
+        PULSE_POLL
+    } else if busy(facts) {
+        HOST_POLL
+    } else {
+        IDLE_POLL
     }
 }
 
@@ -201,21 +208,25 @@ impl Daemon {
     /// Brings the facts up to date.
     pub(super) async fn gather(&mut self) {
         let now = self.now();
-        if self
-            .memory
-            .host
-            .as_ref()
-            .is_none_or(|host| host.dirty || now.since(host.read) >= HOST_POLL)
-        {
+        let findings = self.triggers.findings().await;
+        self.watched(now);
+        self.observe(&findings, now);
+        if self.host_due(now) {
             self.read_host().await;
         }
-        self.watched(now);
         self.pulse(now).await;
         self.blocking(now).await;
         self.others(now).await;
-        let findings = self.triggers.findings().await;
-        self.observe(&findings, now);
+        self.gates(&findings, now);
         self.judge(now);
+    }
+
+    /// The host is looked at when it said that something changed, and polled only while it matters.
+    fn host_due(&self, now: Now) -> bool {
+        let Some(host) = &self.memory.host else {
+            return true;
+        };
+        host.dirty || (busy(&self.facts) && now.since(host.read) >= HOST_POLL)
     }
 
     /// Gates of the host and its state, read now (also before a reboot).
@@ -297,7 +308,7 @@ impl Daemon {
     async fn blocking(&mut self, now: Now) {
         let wanted = self.facts.started
             && self.facts.record.hold.is_none()
-            && self.facts.record.request.is_some();
+            && self.facts.observed.request.is_some();
         let known = self.memory.blocking.as_ref();
         let due = known.is_none_or(|(read, blockers)| {
             !blockers.is_empty() && now.since(*read) >= BLOCKING_AGAIN
@@ -359,6 +370,9 @@ impl Daemon {
         );
         let most = usize::try_from(self.config.reboot.max_per_day).unwrap_or(usize::MAX);
         self.facts.limited = trigger::over_daily_limit(&record.history, most, now.wall);
+    }
+
+    fn gates(&mut self, findings: &[trigger::Finding], now: Now) {
         let host = self.memory.host.as_ref();
         self.facts.host_read = host.map(|host| host.read);
         // Not known is not "no shutdown", but a daemon that waits for a silent logind undoes nothing.

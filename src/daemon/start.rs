@@ -104,18 +104,13 @@ fn configured(
         Ok(Stored::Text(text)) => config::parse_effective(&text).ok(),
         Ok(Stored::Absent | Stored::Damaged { .. }) | Err(_) => None,
     };
-    match kept {
-        Some(config) => {
-            error!("a slot is held: going on with the last valid configuration, as:\n{bad}");
-            Ok(config)
-        }
-        None => {
-            error!(
-                "a slot is held and no valid configuration is kept: going on with defaults, as:\n{bad}"
-            );
-            Ok(Config::default())
-        }
-    }
+    let serves = if kept.is_some() {
+        "the last valid configuration"
+    } else {
+        "the defaults"
+    };
+    error!("a slot is held: going on with {serves}, as:\n{bad}");
+    Ok(kept.unwrap_or_default())
 }
 
 /// The record on disk; one that cannot be used is kept aside and reported.

@@ -7,7 +7,7 @@ use crate::facts::Effect;
 use crate::node::{self, Node};
 use crate::phase::Phase;
 use crate::record::{Hold, Record, Stage, Why};
-use crate::slot::{TakeSaid, Verdict};
+use crate::slot::{Peers, TakeSaid, Verdict};
 
 /// A request on its way that had no answer can land this long after it was sent: the API server's
 /// own request timeout (60 s) and some network.
@@ -88,22 +88,13 @@ fn claim(at: &At, hold: &Hold) -> Result<Step, Box<Step>> {
     if !node::carries(node, hold) {
         return Ok(label(at, hold, node));
     }
-    // After a restart the label was there before this process: any list of its own is later.
-    let labelled = at
-        .facts
-        .applied
-        .map_or(Duration::ZERO, |applied| applied.at);
-    let Some(peers) = at
-        .facts
-        .peers
-        .as_ref()
-        .filter(|peers| peers.asked >= labelled)
-    else {
-        return Ok(at.step(
-            phase,
-            Effect::ListPeers,
-            "looking for others that claim the slot",
-        ));
+    let Some(labelled) = labelled(at, hold, node) else {
+        return Ok(at.step(phase, Effect::ReadNode, "reading the own Node"));
+    };
+    let after = |peers: &&Peers| peers.asked > labelled;
+    let Some(peers) = at.facts.peers.as_ref().filter(after) else {
+        let status = "looking for others that claim the slot";
+        return Ok(at.step(phase, Effect::ListPeers, status));
     };
     match peers.verdict(&hold.take.lease, &at.policy.me, node.quorum()) {
         Verdict::Clear => {}
@@ -124,6 +115,13 @@ fn claim(at: &At, hold: &Hold) -> Result<Step, Box<Step>> {
         return Ok(at.step(phase, Effect::Unmark, "leaving the queue"));
     }
     Ok(cordon(at, hold, node))
+}
+
+/// When the label was surely there: our own apply was answered, or a consistent read shows it. A list
+/// of peers asked for before that is no second look: its own label may have come after theirs.
+fn labelled(at: &At, hold: &Hold, node: &Node) -> Option<Duration> {
+    let applied = at.facts.applied.filter(|_| at.applied(hold));
+    applied.map(|applied| applied.at).or(node.read)
 }
 
 /// The label and the record on the own Node, before anything that could disturb a pod.

@@ -65,6 +65,14 @@ pub(super) fn decide(at: &At, record: Record) -> Step {
             at.step(Phase::Queued, Effect::ListPeers, "queued: a slot is free"),
         );
     };
+    if !at.fresh(at.facts.host_read) {
+        let step = at.step(
+            Phase::Queued,
+            Effect::ReadHost,
+            "queued: checking the gates",
+        );
+        return with(record, step);
+    }
     let verdicts = free
         .iter()
         .map(|(lease, _)| (*lease, peers.verdict(&lease.name, &at.policy.me, quorum)));

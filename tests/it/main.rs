@@ -1,6 +1,8 @@
 //! The integration tests, as one binary: the simulator, the real API server, real hosts; and fakes
 //! for what the real part will not do on request.
 
+#![allow(clippy::unwrap_used)] // helpers of tests as well
+
 mod cluster_access;
 mod cluster_cli;
 mod cluster_lease;

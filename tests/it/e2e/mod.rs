@@ -18,7 +18,6 @@ pub(crate) const CYCLE: Duration = Duration::from_secs(120);
 pub(crate) struct Site {
     pub(crate) bed: Bed,
     pub(crate) group: String,
-    pub(crate) slots: u32,
 }
 
 impl Site {
@@ -30,7 +29,6 @@ impl Site {
         let site = Self {
             bed,
             group: group.to_owned(),
-            slots,
         };
         for lease in site.leases() {
             site.kubectl(&[
@@ -74,15 +72,15 @@ impl Site {
 
     /// A host of the group, joined and Ready; `config` is added to what the group needs.
     pub(crate) fn host(&self, name: &str, config: &str) -> Host {
-        self.boot(HostSpec::named(name).config(self.config(config)))
+        self.boot(&HostSpec::named(name).config(self.config(config)))
     }
 
     pub(crate) fn config(&self, more: &str) -> String {
         format!("[coordination]\ngroup = \"{}\"\n{more}", self.group)
     }
 
-    pub(crate) fn boot(&self, spec: HostSpec) -> Host {
-        let host = self.bed.boot(&spec).unwrap();
+    pub(crate) fn boot(&self, spec: &HostSpec) -> Host {
+        let host = self.bed.boot(spec).unwrap();
         if spec.kubelet {
             self.bed.wait_ready(host.name()).unwrap();
         }
@@ -130,7 +128,7 @@ impl Site {
         let node = self.kubectl(&["get", "node", host.name(), "-o", "json"]);
         let node: serde_json::Value = serde_json::from_str(&node).unwrap();
         assert_eq!(node["spec"].get("unschedulable"), None, "still cordoned");
-        self.no_keys(&node["metadata"], &["kube-rebootd/history"]);
+        Self::no_keys(&node["metadata"], &["kube-rebootd/history"]);
         let beat = self.kubectl(&[
             "-n",
             "kube-node-lease",
@@ -141,13 +139,13 @@ impl Site {
             "json",
         ]);
         let beat: serde_json::Value = serde_json::from_str(&beat).unwrap();
-        self.no_keys(&beat["metadata"], &[]);
+        Self::no_keys(&beat["metadata"], &[]);
         for lease in self.leases() {
             assert_ne!(self.holder(&lease), host.name(), "still holding {lease}");
         }
     }
 
-    fn no_keys(&self, metadata: &serde_json::Value, but: &[&str]) {
+    fn no_keys(metadata: &serde_json::Value, but: &[&str]) {
         for kind in ["labels", "annotations"] {
             let keys = metadata[kind]
                 .as_object()

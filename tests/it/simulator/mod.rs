@@ -173,6 +173,42 @@ fn an_unlock_while_draining_undoes_and_queues_again() {
     assert_eq!(world.boots(0), 1, "{}", world.told());
 }
 
+/// Found by the random faults: the list from before the take was believed when the label's answer
+/// was lost.
+#[test]
+fn i1_a_label_whose_answer_was_lost_is_followed_by_a_second_look_at_the_peers() {
+    let mut world = World::new(1, 1, 0);
+    world.touch(0);
+    world.run(HOUR, |world, host| {
+        // The take is the first write; the label is the second.
+        let labelling = world.effects == 1 && world.phase(host) == Some(Phase::Claiming);
+        if labelling {
+            Fate::AnswerLost
+        } else {
+            Fate::Done
+        }
+    });
+    world.at_rest();
+    let at = |what: &str| {
+        world
+            .trace
+            .iter()
+            .position(|line| line.starts_with(what))
+            .unwrap()
+    };
+    let label = at("n0 Claiming Apply");
+    assert!(
+        world.trace[label].ends_with("AnswerLost"),
+        "{}",
+        world.told()
+    );
+    let looked = world.trace[label..]
+        .iter()
+        .position(|line| line.contains("ListPeers"))
+        .unwrap();
+    assert!(label + looked < at("n0 Draining Apply"), "{}", world.told());
+}
+
 #[test]
 fn an_uncordon_while_draining_cancels_and_backs_off() {
     let mut world = World::new(1, 1, 0);
