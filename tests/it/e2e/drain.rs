@@ -16,7 +16,7 @@ fn i4_a_budget_that_allows_nothing_aborts_the_drain_and_hands_the_slot_on() {
     work.apply(&[deployment("web", 3, &spec(&first)), budget("web", "web", 0)]);
     work.wait_running(&first, 3);
     first.touch("/run/reboot-required").unwrap();
-    site.wait_status(&first, "blocked by budget pdb/web");
+    site.wait_status(&first, &format!("blocked by budget {}/web", work.namespace));
     second.touch("/run/reboot-required").unwrap();
     site.wait_status(&first, "1 failed attempts, next in");
     assert!(!site.cordoned(&first), "still cordoned after the abort");

@@ -9,6 +9,7 @@ use testbed::{Bed, Host, HostSpec};
 
 mod drain;
 mod one_host;
+mod pods;
 mod workload;
 
 /// Longest wait for a whole cycle of one host, on two busy cores.

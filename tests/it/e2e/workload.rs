@@ -21,7 +21,9 @@ impl Workload {
         Self::on(&site.bed, namespace)
     }
 
-    pub(crate) fn on(bed: &Bed, namespace: &str) -> Self {
+    /// Named after the run as well: the audit log of a bed that stays up knows earlier runs.
+    pub(crate) fn on(bed: &Bed, name: &str) -> Self {
+        let namespace = &format!("{name}-{}", std::process::id());
         bed.kubectl(&["create", "namespace", namespace]).unwrap();
         let work = Self {
             bed: bed.clone(),
@@ -82,6 +84,15 @@ impl Workload {
             .unwrap();
     }
 
+    /// Pods that a finalizer of a test holds.
+    fn held(&self) -> Vec<String> {
+        let path =
+            "jsonpath={.items[?(@.metadata.finalizers[0]==\"test.example/hold\")].metadata.name}";
+        let args = ["-n", self.namespace.as_str(), "get", "pods", "-o", path];
+        let said = self.bed.kubectl(&args).unwrap_or_default();
+        said.split_whitespace().map(str::to_owned).collect()
+    }
+
     /// Every eviction the daemon asked for in this namespace: pod name and answer, in order.
     pub(crate) fn evictions(&self) -> Vec<(String, u16)> {
         let all = self.bed.requests_by("kube-rebootd/").unwrap();
@@ -101,6 +112,19 @@ impl Workload {
 impl Drop for Workload {
     fn drop(&mut self) {
         let namespace = self.namespace.as_str();
+        for pod in self.held() {
+            let free = r#"{"metadata":{"finalizers":null}}"#;
+            let _ = self.bed.kubectl(&[
+                "-n",
+                namespace,
+                "patch",
+                "pod",
+                &pod,
+                "--type=merge",
+                "-p",
+                free,
+            ]);
+        }
         let _ = self
             .bed
             .kubectl(&["delete", "namespace", namespace, "--wait=false"]);
