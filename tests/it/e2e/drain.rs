@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use testbed::Bed;
+
 use super::Site;
 use super::workload::{Workload, budget, deployment, slow, spec};
 
@@ -73,4 +75,44 @@ fn i3_an_uncordon_in_mid_drain_cancels() {
     assert_eq!(work.answers("slow"), [201]);
     assert_eq!(host.boots().unwrap(), 1);
     site.nothing_left(&host);
+}
+
+/// A bed of its own, taken down on failure as well.
+struct Alone {
+    bed: Bed,
+}
+
+impl Alone {
+    fn up() -> Self {
+        let name = format!("one-node-{}", std::process::id());
+        let bed = Bed::up(&name)
+            .inspect_err(|_| drop(Bed::down(&name)))
+            .unwrap();
+        let alone = Self { bed };
+        alone.bed.enter().unwrap();
+        alone
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        let down = Bed::down(self.bed.name());
+        assert!(std::thread::panicking() || down.is_ok(), "{down:?}");
+    }
+}
+
+#[test]
+fn a_one_node_cluster_reboots_without_a_drain() {
+    let alone = Alone::up();
+    let site = Site::on(alone.bed.clone(), "default", 1);
+    let host = site.host("alone-1", "");
+    let work = Workload::new(&site, "alone");
+    // Neither could ever be evicted.
+    work.apply(&[deployment("web", 2, &spec(&host)), budget("web", "web", 0)]);
+    work.wait_running(&host, 2);
+    host.touch("/run/reboot-required").unwrap();
+    site.wait_rebooted(&host, 1);
+    assert_eq!(work.evictions(), []);
+    site.nothing_left(&host);
+    work.wait_running(&host, 2);
 }

@@ -24,7 +24,11 @@ pub(crate) struct Site {
 impl Site {
     /// A group with `slots` open Leases.
     pub(crate) fn new(group: &str, slots: u32) -> Self {
-        let bed = Bed::connect().unwrap();
+        Self::on(Bed::connect().unwrap(), group, slots)
+    }
+
+    /// The same in a bed of the test's own.
+    pub(crate) fn on(bed: Bed, group: &str, slots: u32) -> Self {
         let manifests = kube_rebootd::cluster::manifests::manifests(group, slots).unwrap();
         bed.apply(&manifests).unwrap();
         let site = Self {
