@@ -127,6 +127,10 @@ impl Drain {
                 }
             } else if let Some(mut entry) = before.remove(&pod.uid) {
                 entry.seen(pod, judgement, now);
+                if pod.terminating {
+                    // A replacement is made as soon as this is seen, often before our own answer.
+                    self.round_over(entry.controller.as_deref(), entry.round);
+                }
                 self.left.insert(pod.uid.clone(), entry);
             } else {
                 arrived.push((pod, judgement));
@@ -156,14 +160,10 @@ impl Drain {
             return;
         };
         let budget = matches!(answer, EvictAnswer::Budget(_));
-        let accepted = answer == EvictAnswer::Accepted;
         entry.answered(answer, now);
-        let (controller, round) = (entry.controller.clone(), entry.round);
-        if accepted {
-            // Not only when it is gone: a replacement is made as soon as it is terminating.
-            self.round_over(controller.as_deref(), round);
-        }
-        let Some(controller) = controller else { return };
+        let Some(controller) = entry.controller.clone() else {
+            return;
+        };
         if budget {
             let speaker = self.speakers.entry(controller).or_default();
             speaker.get_or_insert_with(|| uid.to_owned());

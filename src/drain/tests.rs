@@ -192,6 +192,30 @@ fn a_pod_that_comes_back_becomes_a_blocker() {
 }
 
 #[test]
+fn a_replacement_seen_before_the_answer_counts_as_one() {
+    let replica = |round: u64, terminating: bool| {
+        let mut pod = pod(&format!("r{round}"));
+        owned(&mut pod, "ReplicaSet", "web");
+        pod.terminating = terminating;
+        pod
+    };
+    let mut drain = drain(&[replica(0, false)]);
+    let mut evictions = 0;
+    for round in 0..9 {
+        for asked in drain.next(secs(round)).evict {
+            evictions += 1;
+            drain.pods(
+                &[replica(round, true), replica(round + 1, false)],
+                secs(round),
+            );
+            drain.answer(&asked.uid, EvictAnswer::Accepted, secs(round));
+        }
+        drain.pods(&[replica(round + 1, false)], secs(round));
+    }
+    assert_eq!(evictions, 6);
+}
+
+#[test]
 fn blockers_are_known_before_the_cordon() {
     let mut bare = pod("a");
     bare.controller = None;

@@ -11,6 +11,7 @@ mod checks;
 mod control_plane;
 mod cordon;
 mod dead_holder;
+mod drain;
 mod holding;
 mod kills;
 mod log;
@@ -18,8 +19,10 @@ mod loops;
 mod one_host;
 mod pausing;
 mod pods;
+mod sorts;
 mod three_hosts;
 mod unit;
+mod workload;
 
 /// Longest wait for a whole cycle of one host, on two busy cores.
 pub(crate) const CYCLE: Duration = Duration::from_secs(120);
@@ -33,7 +36,11 @@ pub(crate) struct Site {
 impl Site {
     /// A group with `slots` open Leases.
     pub(crate) fn new(group: &str, slots: u32) -> Self {
-        let bed = Bed::connect().unwrap();
+        Self::on(Bed::connect().unwrap(), group, slots)
+    }
+
+    /// The same in a bed of the test's own.
+    pub(crate) fn on(bed: Bed, group: &str, slots: u32) -> Self {
         let manifests = kube_rebootd::cluster::manifests::manifests(group, slots).unwrap();
         bed.apply(&manifests).unwrap();
         let site = Self {
