@@ -203,8 +203,10 @@ impl Site {
         let what = format!("{} to have rebooted {times} times and be idle", host.name());
         self.bed
             .wait_for(&what, CYCLE, || {
-                let (boots, status) = (host.boots()?, host.status()?);
-                anyhow::ensure!(boots == times + 1, "{boots} boots, it says {status:?}");
+                // Only then: a shutdown waits up to 90 s for a process that entered the host meanwhile.
+                let boots = host.boots()?;
+                anyhow::ensure!(boots == times + 1, "{boots} boots");
+                let status = host.status()?;
                 anyhow::ensure!(status.starts_with("idle"), "it says {status:?}");
                 Ok(true)
             })

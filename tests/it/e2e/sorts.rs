@@ -18,7 +18,7 @@ fn i9_pods_of_every_sort_leave_as_they_should() {
     let work = Workload::new(&site, "sorts");
     work.apply(&sorts(&host));
     let mirror = static_pod(&site, &work, &host);
-    work.wait_running(&host, 13);
+    work.wait_running(&host, 14);
     wait_failed(&site, &work, &host, "done");
     let uid = |name: &str| {
         work.pod(&host, name)
