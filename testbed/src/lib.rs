@@ -8,6 +8,7 @@ mod bed;
 mod certs;
 mod control_plane;
 mod firmware;
+mod furnish;
 mod ground;
 mod host;
 mod image;
