@@ -23,6 +23,7 @@ mod act;
 mod api;
 mod gather;
 mod memory;
+mod release;
 mod report;
 mod start;
 mod triggers;
@@ -33,7 +34,8 @@ use memory::Memory;
 use report::Report;
 use triggers::Triggers;
 
-pub use start::{StartError, start};
+pub use release::Left;
+pub use start::{StartError, access, start};
 
 /// Between looks at the host when nothing said that it changed: inhibitors, `PreparingForShutdown`.
 const HOST_POLL: Duration = Duration::from_secs(15);
@@ -108,6 +110,11 @@ impl Daemon {
     /// One look, one step. When to look again at the latest; none: at once.
     async fn turn(&mut self) -> Option<Duration> {
         self.gather().await;
+        self.step().await
+    }
+
+    /// One step on the facts as they are.
+    async fn step(&mut self) -> Option<Duration> {
         let now = self.clock.now();
         let policy = self.policy();
         let step = decide(&self.facts, &policy, now);
@@ -236,7 +243,7 @@ impl Daemon {
 
     fn configure(&mut self, config: Config) {
         self.triggers.configure(&self.root, &self.bus, &config);
-        self.api.configure(start::access(&self.root, &config));
+        self.api.configure(access(&self.root, &config));
         self.memory.configure(&config);
         self.config = config;
     }

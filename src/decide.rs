@@ -86,6 +86,12 @@ pub fn decide(facts: &Facts, policy: &Policy, now: Now) -> Step {
     }
 }
 
+/// Nothing of any hold is left: no record, no Lease that names this node, nothing of ours on the Node.
+/// False as long as the three reads of a start are missing (I8).
+pub fn released(facts: &Facts, policy: &Policy, now: Now) -> bool {
+    facts.started && facts.record.hold.is_none() && !idle::strays(&At { facts, policy, now })
+}
+
 /// The request follows its triggers until logind was asked; from then on it is what the reboot was
 /// for, until that is settled.
 fn follow(facts: &Facts) -> Option<Facts> {

@@ -86,7 +86,7 @@ impl Facts {
             applied: None,
             leases: BTreeMap::new(),
             absent: BTreeMap::new(),
-            listed: Err("the API server was not asked yet".to_owned()),
+            listed: Err("asking the API server".to_owned()),
             create_refused: None,
             peers: None,
             take: TakeAnswer::default(),

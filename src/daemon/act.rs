@@ -23,6 +23,8 @@ use crate::slot::{GiveUp, Lease, Take};
 const PAUSE: Duration = Duration::from_millis(500);
 /// Longest pause: also how late a returned API server is noticed by writes.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// After a 404: a kubelet that has just joined makes its heartbeat Lease within seconds.
+const GONE: Duration = Duration::from_secs(2);
 /// After a conflict: the object is read again anyway; the lifecycle controller needs a moment.
 const CONFLICT: Duration = Duration::from_millis(200);
 /// What an unpaused installation does last (DESIGN.md 3).
@@ -102,7 +104,7 @@ impl Daemon {
     }
 
     /// Clients whose files are current; false: there are none, and the pause says when to try again.
-    async fn connect(&mut self) -> bool {
+    pub(super) async fn connect(&mut self) -> bool {
         let namespace = self.config.coordination.namespace.clone();
         match self.api.connect(&namespace).await {
             Ok(_) => true,
@@ -163,8 +165,9 @@ impl Daemon {
                 self.pause
                     .longer(now, Duration::from_secs(*seconds), err.to_string());
             }
-            ApiError::Gone { .. }
-            | ApiError::Denied { .. }
+            // Not there yet, or not any more: looked for again, and nobody's fault.
+            ApiError::Gone { .. } => self.pause.until = Some(now + GONE),
+            ApiError::Denied { .. }
             | ApiError::Invalid { .. }
             | ApiError::Busy { .. }
             | ApiError::Unreachable { .. }

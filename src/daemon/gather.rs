@@ -53,6 +53,7 @@ impl Daemon {
     pub(super) async fn gather(&mut self) {
         let now = self.now();
         let findings = self.triggers.findings().await;
+        self.stay_connected(now).await;
         self.watched(now);
         self.observe(&findings, now);
         if self.host_due(now) {
@@ -103,6 +104,14 @@ impl Daemon {
         });
     }
 
+    /// Watches need current clients though no effect asks for any: a phase that waits may be long, and
+    /// a reload takes the clients away.
+    async fn stay_connected(&mut self, now: Now) {
+        if self.facts.started && self.api.due() && self.pause.until(now.boot).is_none() {
+            self.connect().await;
+        }
+    }
+
     /// What the watches show, where it is newer than what is known.
     fn watched(&mut self, now: Now) {
         let group = self.group();
@@ -114,13 +123,16 @@ impl Daemon {
             return;
         }
         connected.watch(&group, holding);
-        views::leases(&mut self.facts, connected, &group, now.boot);
+        let refused = views::leases(&mut self.facts, connected, &group, now.boot);
         views::own_node(&mut self.facts, connected);
         self.memory.pods = None;
         if let Some(watch) = &mut connected.pod_watch {
             let view = watch.view();
             self.memory.pods_silent = view.trouble.is_some();
             self.memory.pods = view.items.map(|items| items.into_values().collect());
+        }
+        if refused {
+            self.api.refused();
         }
     }
 

@@ -140,7 +140,7 @@ fn stored(store: &Store, clock: &Clock) -> Record {
 }
 
 /// What the clients are built from.
-pub(super) fn access(root: &Root, config: &Config) -> Access {
+pub fn access(root: &Root, config: &Config) -> Access {
     Access {
         root: root.clone(),
         kubeconfig: config.node.kubeconfig.clone(),

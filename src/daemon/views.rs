@@ -8,9 +8,15 @@ use crate::facts::Facts;
 use crate::node::{Node, Seen};
 
 /// The group's Leases as the watch shows them; Leases of other groups stay as they were read.
-pub(super) fn leases(facts: &mut Facts, connected: &mut Connected, group: &str, now: Duration) {
+/// True: the credentials were refused.
+pub(super) fn leases(
+    facts: &mut Facts,
+    connected: &mut Connected,
+    group: &str,
+    now: Duration,
+) -> bool {
     let Some((_, watch)) = &mut connected.lease_watch else {
-        return;
+        return false;
     };
     let view = watch.view();
     if let Some(trouble) = &view.trouble {
@@ -18,7 +24,10 @@ pub(super) fn leases(facts: &mut Facts, connected: &mut Connected, group: &str, 
     } else if view.items.is_some() {
         facts.listed = Ok(());
     }
-    let Some(items) = view.items else { return };
+    let refused = view.trouble.is_some_and(|trouble| trouble.unauthorized());
+    let Some(items) = view.items else {
+        return refused;
+    };
     let there: Vec<&str> = items.values().map(|lease| lease.name.as_str()).collect();
     facts
         .leases
@@ -34,6 +43,7 @@ pub(super) fn leases(facts: &mut Facts, connected: &mut Connected, group: &str, 
         let followed = lease::follow(known, lease, now);
         facts.leases.insert(followed.name.clone(), followed);
     }
+    refused
 }
 
 pub(super) fn own_node(facts: &mut Facts, connected: &mut Connected) {

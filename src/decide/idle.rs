@@ -24,6 +24,11 @@ pub(super) fn decide(at: &At) -> Step {
     queue::decide(at, record)
 }
 
+/// Something of a hold is left although none is on record.
+pub(super) fn strays(at: &At) -> bool {
+    stray(at).is_some()
+}
+
 /// A Lease that names us though no hold is on record (a late first take, an admin's edit), or
 /// anything of a hold on the Node: undone before anything else.
 fn stray(at: &At) -> Option<Step> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use crate::bed::Bed;
-use crate::{firmware, ground, image};
+use crate::{firmware, ground, image, shell};
 
 /// How long a boot may take: a second alone, far longer beside a build on two cores.
 pub(crate) const BOOTED: Duration = Duration::from_secs(120);
@@ -252,6 +252,23 @@ impl Host {
     /// The journal of a unit, one JSON object a line.
     pub fn journal_json(&self, unit: &str) -> Result<Vec<serde_json::Value>> {
         let text = self.sh(&format!("journalctl --no-pager -o json -u {unit}"))?;
+        text.lines()
+            .map(|line| Ok(serde_json::from_str(line)?))
+            .collect()
+    }
+
+    /// Records of a unit after a cursor (empty: all), one JSON object each, read from the host's disk:
+    /// this works while the host is off, and holds what it wrote last before a reboot.
+    pub fn records_after(&self, unit: &str, cursor: &str) -> Result<Vec<serde_json::Value>> {
+        let mut journalctl = Command::new("journalctl");
+        journalctl
+            .arg("--directory")
+            .arg(self.upper().join("var/log/journal"))
+            .args(["--quiet", "--no-pager", "--output=json", "--unit", unit]);
+        if !cursor.is_empty() {
+            journalctl.arg(format!("--after-cursor={cursor}"));
+        }
+        let text = shell::output(&mut journalctl)?;
         text.lines()
             .map(|line| Ok(serde_json::from_str(line)?))
             .collect()

@@ -5,6 +5,7 @@
 
 mod audit;
 mod bed;
+pub mod budgets;
 mod certs;
 mod control_plane;
 mod firmware;
@@ -13,7 +14,9 @@ mod ground;
 mod host;
 mod image;
 mod shell;
+pub mod timeline;
 mod tools;
+pub mod verdict;
 
 pub use audit::Request;
 pub use bed::Bed;

@@ -1,0 +1,46 @@
+//! Pods as the tests of drains need them.
+
+use testbed::Host;
+
+use super::{CYCLE, Site};
+
+/// A pod on `host` that takes `seconds` to end once it is evicted; it runs when this returns.
+pub(super) fn slow(site: &Site, host: &Host, name: &str, seconds: u32) {
+    let node = host.name();
+    site.bed
+        .apply(&format!(
+            r"apiVersion: v1
+kind: Pod
+metadata: {{name: {name}, namespace: default}}
+spec:
+  nodeName: {node}
+  automountServiceAccountToken: false
+  terminationGracePeriodSeconds: {grace}
+  tolerations: [{{operator: Exists}}]
+  containers:
+  - name: slow
+    image: registry.k8s.io/pause:3.10
+    lifecycle: {{preStop: {{sleep: {{seconds: {seconds}}}}}}}
+",
+            grace = seconds + 30
+        ))
+        .unwrap();
+    let path = "jsonpath={.status.phase}";
+    site.bed
+        .wait_for(&format!("{name} to run"), CYCLE, || {
+            Ok(site.bed.kubectl(&["get", "pod", name, "-o", path])? == "Running")
+        })
+        .unwrap();
+}
+
+/// Removes what is left of it, as nobody else needs it.
+pub(super) fn gone(site: &Site, name: &str) {
+    site.kubectl(&[
+        "delete",
+        "pod",
+        name,
+        "--ignore-not-found",
+        "--force",
+        "--grace-period=0",
+    ]);
+}
