@@ -9,6 +9,7 @@ pub mod budgets;
 mod certs;
 mod control_plane;
 mod firmware;
+mod furnish;
 mod ground;
 mod host;
 mod image;
