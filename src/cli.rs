@@ -152,7 +152,9 @@ pub fn main(cli: Cli) -> ExitCode {
         }
         Verb::Manifests { group, slots } => manifests::main(&group, slots),
         Verb::Config(ConfigVerb::Show) => config::show(&root, cli.host.config.as_deref()),
-        Verb::Config(ConfigVerb::Check { files }) => config::check(&root, &files),
+        Verb::Config(ConfigVerb::Check { files }) => {
+            config::check(&root, cli.host.config.as_deref(), &files)
+        }
     }
 }
 

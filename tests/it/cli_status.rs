@@ -67,6 +67,10 @@ async fn i12_a_bad_configuration_is_named_and_exits_with_78() {
     let show = host.run(&["config", "show"]).await;
     assert_eq!(show.code, Some(0));
     assert!(show.out.contains("parallelism = 3"), "{}", show.out);
+    // What `run --config FILE` reads is what is checked.
+    let other = host.write("/other.toml", "[drain]\nspeed = 3\n");
+    let words = ["--config", other.to_str().unwrap(), "config", "check"];
+    assert_eq!(host.run(&words).await.code, Some(78));
 }
 
 #[tokio::test]
