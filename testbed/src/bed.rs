@@ -50,6 +50,18 @@ impl Bed {
     /// Brings a bed up: ground, control plane, and what `make install` puts on hosts.
     pub fn up(name: &str) -> Result<Self> {
         tools::prepare()?;
+        Self::up_with(name, crate::image::install)
+    }
+
+    /// Another bed, whose hosts get what this one's get: nothing is built.
+    pub fn up_beside(&self, name: &str) -> Result<Self> {
+        let from = self.path("install").display().to_string();
+        Self::up_with(name, |place| {
+            shell::run("cp", &["-a", &from, &place.display().to_string()]).map(|_| ())
+        })
+    }
+
+    fn up_with(name: &str, install: impl FnOnce(&Path) -> Result<()>) -> Result<Self> {
         let bed = Self::at(name);
         if bed.dir.exists() {
             bail!("a bed named {name} is up (or was left half way): bed down --name {name}");
@@ -58,7 +70,7 @@ impl Bed {
         fs::create_dir_all(bed.path("log"))?;
         tools::timed(&format!("bringing up bed {name}"), || {
             ground::make(name)?;
-            crate::image::install(&bed.path("install"))?;
+            install(&bed.path("install"))?;
             control_plane::up(&bed)
         })?;
         Ok(bed)
