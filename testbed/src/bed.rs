@@ -62,8 +62,20 @@ impl Bed {
     /// Brings a bed up: ground, control plane, and what `make install` puts on hosts. One that is up
     /// is left as it is.
     pub fn up(name: &str) -> Result<Self> {
-        let bed = Self::at(name)?;
         tools::prepare()?;
+        Self::up_with(name, crate::image::install)
+    }
+
+    /// Another bed, whose hosts get what this one's get: nothing is built.
+    pub fn up_beside(&self, name: &str) -> Result<Self> {
+        let from = self.path("install").display().to_string();
+        Self::up_with(name, |place| {
+            shell::run("cp", &["-a", &from, &place.display().to_string()]).map(|_| ())
+        })
+    }
+
+    fn up_with(name: &str, install: impl FnOnce(&Path) -> Result<()>) -> Result<Self> {
+        let bed = Self::at(name)?;
         fs::create_dir_all(BEDS)?;
         match fs::create_dir(&bed.dir) {
             Ok(()) => {}
@@ -80,9 +92,7 @@ impl Bed {
         }
         fs::create_dir(bed.path("hosts"))?;
         fs::create_dir(bed.path("log"))?;
-        tools::timed("make install", || {
-            crate::image::install(&bed.path("install"))
-        })?;
+        tools::timed("installing kube-rebootd", || install(&bed.path("install")))?;
         tools::timed(&format!("bringing up bed {name}"), || {
             ground::make(name)?;
             control_plane::up(&bed)

@@ -85,9 +85,8 @@ struct Alone {
 impl Alone {
     fn up() -> Self {
         let name = format!("one-node-{}", std::process::id());
-        let bed = Bed::up(&name)
-            .inspect_err(|_| drop(Bed::down(&name)))
-            .unwrap();
+        let bed = Bed::connect().unwrap().up_beside(&name);
+        let bed = bed.inspect_err(|_| drop(Bed::down(&name))).unwrap();
         let alone = Self { bed };
         alone.bed.enter().unwrap();
         alone
