@@ -13,7 +13,6 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
-use nix::sched::{CloneFlags, setns};
 
 use crate::audit::{self, Request};
 use crate::certs::Authority;
@@ -120,9 +119,7 @@ impl Bed {
 
     /// Moves the calling thread into the bed's network, so that sockets made here reach it.
     pub fn enter(&self) -> Result<()> {
-        let file = fs::File::open(ground::netns(&self.name)).context("the bed has no network")?;
-        setns(file, CloneFlags::CLONE_NEWNET).context("cannot enter the bed's network")?;
-        Ok(())
+        ground::enter(&self.name)
     }
 
     /// Its name.

@@ -1,11 +1,15 @@
 //! The ground a bed stands on: its cgroup, its network namespace; made and taken away whole.
 
 use std::fs;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use nix::sched::{CloneFlags, setns};
 
 use crate::certs::SERVER;
 use crate::shell;
@@ -31,6 +35,31 @@ pub(crate) fn cgroup(bed: &str) -> PathBuf {
 /// The network namespace of a bed, as a file.
 pub(crate) fn netns(bed: &str) -> PathBuf {
     PathBuf::from(format!("/run/netns/kbed-{bed}"))
+}
+
+/// The network this process came from, once a thread of it has left it.
+static ORIGIN: OnceLock<fs::File> = OnceLock::new();
+
+/// Moves the calling thread into a bed's network.
+pub(crate) fn enter(bed: &str) -> Result<()> {
+    if ORIGIN.get().is_none() {
+        let own = fs::File::open("/proc/thread-self/ns/net")?;
+        ORIGIN.get_or_init(|| own);
+    }
+    let network = fs::File::open(netns(bed)).context("the bed has no network")?;
+    setns(network, CloneFlags::CLONE_NEWNET).context("cannot enter the bed's network")
+}
+
+/// A command in the network this process came from: no mirror is reached from a bed's.
+pub(crate) fn outside(program: &str) -> Command {
+    let Some(origin) = ORIGIN.get() else {
+        return Command::new(program);
+    };
+    let mut command = Command::new("nsenter");
+    let (pid, fd) = (std::process::id(), origin.as_raw_fd());
+    command.arg(format!("--net=/proc/{pid}/fd/{fd}"));
+    command.arg("--").arg(program);
+    command
 }
 
 /// Makes cgroup, namespace and bridge.

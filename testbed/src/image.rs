@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::{shell, tools};
+use crate::{ground, shell, tools};
 
 /// The distribution that hosts run unless they say otherwise: systemd 257.
 pub const SUITE: &str = "trixie";
@@ -26,11 +26,15 @@ pub(crate) fn base(suite: &str) -> Result<PathBuf> {
         fs::remove_dir_all(&part)?;
     }
     tools::timed(&format!("making a root of Debian {suite}"), || {
-        let mut bootstrap = Command::new("mmdebstrap");
+        let mut bootstrap = ground::outside("mmdebstrap");
         bootstrap.args(["--quiet", "--variant=minbase"]);
         bootstrap.arg(format!("--include={PACKAGES}"));
         bootstrap.args(["--aptopt=Acquire::Check-Valid-Until \"false\"", suite]);
-        shell::output(bootstrap.arg(&part))
+        let made = shell::output(bootstrap.arg(&part));
+        if made.is_err() {
+            let _ = fs::remove_dir_all(&part);
+        }
+        made
     })?;
     fs::create_dir_all(part.join("var/log/journal"))?;
     match fs::rename(&part, &place) {
