@@ -20,7 +20,9 @@ install: build
 	install -D -m 755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/kube-rebootd
 	install -D -m 644 systemd/kube-rebootd.service $(DESTDIR)$(PREFIX)/lib/systemd/system/kube-rebootd.service
 	install -D -m 644 packaging/kube-rebootd.catalog $(DESTDIR)$(PREFIX)/lib/systemd/catalog/kube-rebootd.catalog
-	install -D -m 644 packaging/config.toml $(DESTDIR)/etc/kube-rebootd/config.toml
+	# What an administrator wrote stays.
+	test -e $(DESTDIR)/etc/kube-rebootd/config.toml || \
+	  install -D -m 644 packaging/config.toml $(DESTDIR)/etc/kube-rebootd/config.toml
 	install -d -m 755 $(DESTDIR)/etc/kube-rebootd/config.d
 	install -d -m 755 $(DESTDIR)$(PREFIX)/share/doc/kube-rebootd/kubernetes
 	install -m 644 kubernetes/*.yaml $(DESTDIR)$(PREFIX)/share/doc/kube-rebootd/kubernetes/
@@ -36,11 +38,21 @@ $(BED):
 prepare: $(BED)
 	$(BED) prepare
 
+# Hosts n1 to n$(HOSTS) in it, to play with.
+HOSTS ?= 0
+
 bed: $(BED) build
-	$(BED) up
+	$(BED) up --hosts $(HOSTS)
 
 bed-down: $(BED)
 	$(BED) down
+
+# Three hosts reboot one after another, told live and judged; DEMO="--keep" leaves the bed up, DEMO="--slots 2"
+# lets two be down at once.
+DEMO ?=
+
+demo: build $(BED)
+	target/debug/demo --binary $(BINARY) $(DEMO)
 
 lint:
 	$(CARGO) fmt --all --check
@@ -60,7 +72,8 @@ test: lint prepare build
 	$(BED) up
 	trap '$(BED) down' EXIT; set -e; \
 	  $(CARGO) test --locked --workspace --no-run; \
-	  $(CARGO) test --locked --workspace --lib --bins --test it --test bed -- --test-threads=$(THREADS)
+	  $(CARGO) test --locked --workspace --lib --bins --test it --test bed -- --test-threads=$(THREADS); \
+	  $(CARGO) test --locked --test requests
 
 # Hosts mostly wait; more threads than cores.
 THREADS ?= 4

@@ -1,13 +1,20 @@
 //! The command line (DESIGN.md 12): verbs, their arguments, their exit codes.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+pub mod access;
 pub mod config;
+pub mod doctor;
+pub mod manifests;
 pub mod nodes;
 pub mod run;
+pub mod status;
+pub mod undrain;
 pub mod unlock;
 
 /// Exit codes: 0 done, 1 failed, 2 usage, 3 not running, 4 denied, 75 not now, 78 configuration.
@@ -50,9 +57,61 @@ pub struct Host {
 pub enum Verb {
     /// Run the daemon; systemd starts it.
     Run,
+    /// What this node does and why; exits 3 when the daemon does not run.
+    Status {
+        /// For programs: one stable JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Look for everything that would keep this node from rebooting well, and name the cures.
+    Doctor,
+    /// Give back what a stopped daemon holds.
+    Undrain {
+        /// Finish the hold on record: uncordon, take the label off, free the slot.
+        #[arg(long, required = true)]
+        release: bool,
+        /// Give up trying after this many seconds.
+        #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
+        timeout: u64,
+    },
+    /// The group, from anywhere: who holds a slot, who waits, since when.
+    Nodes {
+        #[command(flatten)]
+        cluster: Cluster,
+        /// The group of slots [default: the configured one].
+        #[arg(long)]
+        group: Option<String>,
+    },
+    /// Free the slot of a node that will not give it back by itself (as an admin).
+    Unlock {
+        /// The node that holds.
+        node: String,
+        #[command(flatten)]
+        cluster: Cluster,
+    },
+    /// Print the manifests that a cluster needs once.
+    Manifests {
+        /// The group of the slots.
+        #[arg(long, default_value = "default")]
+        group: String,
+        /// How many nodes of the group may be down at once.
+        #[arg(long, default_value_t = 1)]
+        slots: u32,
+    },
     /// Look at or check the configuration.
     #[command(subcommand)]
     Config(ConfigVerb),
+}
+
+/// Which cluster, and as whom.
+#[derive(Debug, Clone, Args)]
+pub struct Cluster {
+    /// Use this kubeconfig.
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The namespace of the slots [default: the configured one].
+    #[arg(long)]
+    pub namespace: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -80,7 +139,54 @@ pub fn main(cli: Cli) -> ExitCode {
     let root = cli.host.root();
     match cli.verb {
         Verb::Run => run::run(root, cli.host.config),
+        Verb::Status { json } => status::main(&root, json),
+        Verb::Doctor => doctor::main(root, cli.host.config),
+        Verb::Undrain { timeout, .. } => {
+            undrain::main(root, cli.host.config, Duration::from_secs(timeout))
+        }
+        Verb::Nodes { cluster, group } => {
+            access::nodes(&root, cli.host.config.as_deref(), &cluster, group)
+        }
+        Verb::Unlock { node, cluster } => {
+            access::unlock(&root, cli.host.config.as_deref(), &cluster, &node)
+        }
+        Verb::Manifests { group, slots } => manifests::main(&group, slots),
         Verb::Config(ConfigVerb::Show) => config::show(&root, cli.host.config.as_deref()),
-        Verb::Config(ConfigVerb::Check { files }) => config::check(&root, &files),
+        Verb::Config(ConfigVerb::Check { files }) => {
+            config::check(&root, cli.host.config.as_deref(), &files)
+        }
+    }
+}
+
+/// Prints to stdout. A reader that left early (`| head`) is no failure worth a word.
+fn print(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Says on stderr what went wrong.
+fn complain(error: &dyn std::fmt::Display) {
+    // Nobody is left to tell when stderr is gone; the exit code stays.
+    let _ = writeln!(std::io::stderr(), "kube-rebootd: {error}");
+}
+
+/// A thread that hangs in a dead mount or a plugin must not keep the process from ending.
+const LINGER: Duration = Duration::from_millis(200);
+
+/// Runs one verb's requests.
+fn block_on(work: impl Future<Output = ExitCode>) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    match runtime {
+        Ok(runtime) => {
+            let code = runtime.block_on(work);
+            runtime.shutdown_timeout(LINGER);
+            code
+        }
+        Err(err) => {
+            complain(&format!("cannot start: {err}"));
+            ExitCode::from(exit::FAILED)
+        }
     }
 }

@@ -22,16 +22,20 @@ use crate::root::Root;
 mod act;
 mod api;
 mod gather;
+mod memory;
+mod release;
 mod report;
 mod start;
 mod triggers;
+mod views;
 
 use api::Api;
-use gather::Memory;
+use memory::Memory;
 use report::Report;
 use triggers::Triggers;
 
-pub use start::{StartError, start};
+pub use release::Left;
+pub use start::{StartError, access, start};
 
 /// Between looks at the host when nothing said that it changed: inhibitors, `PreparingForShutdown`.
 const HOST_POLL: Duration = Duration::from_secs(15);
@@ -95,7 +99,7 @@ impl Daemon {
             let Some(wake) = wake else { continue };
             match self.sleep(wake, &mut signals).await {
                 Woke::Change => {}
-                Woke::Reload => self.reload(),
+                Woke::Reload => self.reload().await,
                 Woke::Stop => break,
             }
         }
@@ -106,6 +110,11 @@ impl Daemon {
     /// One look, one step. When to look again at the latest; none: at once.
     async fn turn(&mut self) -> Option<Duration> {
         self.gather().await;
+        self.step().await
+    }
+
+    /// One step on the facts as they are.
+    async fn step(&mut self) -> Option<Duration> {
         let now = self.clock.now();
         let policy = self.policy();
         let step = decide(&self.facts, &policy, now);
@@ -222,14 +231,14 @@ impl Daemon {
     }
 
     /// A new configuration, whole or not at all (I12).
-    fn reload(&mut self) {
+    async fn reload(&mut self) {
         self.notify.reloading();
         match crate::config::load(&self.root, self.config_file.as_deref()) {
             Ok(loaded) => {
                 if let Err(err) = self.last_valid.write(&loaded.text) {
                     warn!("cannot keep the configuration beside the state: {err}");
                 }
-                self.configure(loaded.config);
+                self.configure(loaded.config).await;
                 info!("configuration reloaded");
             }
             Err(err) => error!("configuration not reloaded, the old one stays in force:\n{err}"),
@@ -237,9 +246,11 @@ impl Daemon {
         self.notify.ready();
     }
 
-    fn configure(&mut self, config: Config) {
-        self.triggers.configure(&self.root, &self.bus, &config);
-        self.api.configure(start::access(&self.root, &config));
+    async fn configure(&mut self, config: Config) {
+        self.triggers
+            .configure(&self.root, &self.bus, &config)
+            .await;
+        self.api.configure(access(&self.root, &config));
         self.memory.configure(&config);
         self.config = config;
     }

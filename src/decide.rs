@@ -7,7 +7,8 @@
 use std::time::Duration;
 
 use crate::facts::{Effect, Facts, Point};
-use crate::node::{self, Node, NodeSet, Seen};
+use crate::node::{Node, Seen};
+use crate::node_set::{self, NodeSet};
 use crate::now::Now;
 use crate::phase::Phase;
 use crate::record::{Hold, Record, Stage, Why};
@@ -20,6 +21,8 @@ mod queue;
 mod reboot;
 mod release;
 mod start;
+#[cfg(test)]
+mod tests;
 mod verify;
 
 /// How old a consistent read may be when a cordon or a reboot rests on it (I2).
@@ -81,6 +84,12 @@ pub fn decide(facts: &Facts, policy: &Policy, now: Now) -> Step {
         // Only a new boot leads there; a record that claims it in the same boot rebooted nothing.
         Stage::Uncordoned | Stage::Releasing => undo(&at, hold, Why::NoHold),
     }
+}
+
+/// Nothing of any hold is left: no record, no Lease that names this node, nothing of ours on the Node.
+/// False as long as the three reads of a start are missing (I8).
+pub fn released(facts: &Facts, policy: &Policy, now: Now) -> bool {
+    facts.started && facts.record.hold.is_none() && !idle::strays(&At { facts, policy, now })
 }
 
 /// The request follows its triggers until logind was asked; from then on it is what the reboot was
@@ -285,7 +294,7 @@ fn still_ours(at: &At, hold: &Hold, phase: Phase) -> Result<(), Box<Step>> {
 /// somebody's uncordon: seen by a consistent read, as a watch may lag behind our own apply.
 fn cordoned<'a>(at: &At<'a>, hold: &Hold, phase: Phase) -> Result<&'a Node, Box<Step>> {
     let node = same_node(at, hold, phase)?;
-    if !node::carries(node, hold) {
+    if !node_set::carries(node, hold) {
         if node.read.is_none() {
             return Err(Box::new(at.step(
                 phase,

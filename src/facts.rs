@@ -8,10 +8,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::boot::Boot;
-use crate::drain::PodRef;
+use crate::drain::{Blocker, PodRef};
 use crate::gates::Closed;
 use crate::health::Marks;
-use crate::node::{Leftovers, NodeSet, Seen};
+use crate::node::Seen;
+use crate::node_set::{Leftovers, NodeSet};
 use crate::record::{Hold, Record};
 use crate::slot::{GiveUp, Lease, Peers, Take, TakeAnswer, Waiter, Waiting};
 use crate::trigger::Observed;
@@ -68,6 +69,41 @@ pub struct Facts {
     pub verifying: Duration,
 }
 
+impl Facts {
+    /// What a process knows that has looked at nothing yet.
+    pub fn of_a_start(boot: Boot, record: Record) -> Self {
+        Self {
+            started: false,
+            boot,
+            record,
+            writable: true,
+            shutting_down: false,
+            host_read: None,
+            observed: Observed::default(),
+            limited: None,
+            closed: Vec::new(),
+            node: Seen::Unknown,
+            applied: None,
+            leases: BTreeMap::new(),
+            absent: BTreeMap::new(),
+            listed: Err("asking the API server".to_owned()),
+            create_refused: None,
+            peers: None,
+            take: TakeAnswer::default(),
+            waiters: None,
+            waiting: None,
+            marks: None,
+            drain: Drained::Starting,
+            last_list: None,
+            ask: None,
+            ask_accepted: None,
+            host_health: Err(vec!["not looked yet".to_owned()]),
+            pod_health: Err(vec!["not looked yet".to_owned()]),
+            verifying: Duration::ZERO,
+        }
+    }
+}
+
 /// An apply that was answered with 200.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Applied {
@@ -111,6 +147,8 @@ pub enum Drained {
         words: String,
         spent: Duration,
         wake: Option<Duration>,
+        /// Pods that cannot leave now, and why.
+        blocked: Vec<Blocker>,
     },
     /// Nothing is left that must go; since when.
     Done {

@@ -13,6 +13,7 @@ pub mod health;
 pub mod host;
 pub mod names;
 pub mod node;
+pub mod node_set;
 pub mod now;
 pub mod phase;
 pub mod pod;

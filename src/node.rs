@@ -1,14 +1,10 @@
-//! The own Node as data, and the one set of things of ours on it (I3).
-//!
-//! The set is a pure function of phase and record, never a delta: a partial apply would drop what it
-//! does not name (proved), and a restart must reach the same set again.
+//! The own Node as data.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
 use crate::names;
-use crate::record::{Hold, Record, Stage};
 use crate::slot::Keys;
 
 /// The own Node, as far as it is known.
@@ -51,134 +47,4 @@ impl Node {
             .iter()
             .any(|role| self.labels.contains_key(*role))
     }
-}
-
-/// All of ours on the Node: what one apply holds.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct NodeSet {
-    /// `metadata.uid` of the apply: without it a deleted Node would come back to life (proved).
-    pub uid: String,
-    /// `metadata.resourceVersion` of the apply: without it somebody's uncordon, or a late repeat of
-    /// our own, would be overwritten (proved).
-    pub resource_version: String,
-    pub unschedulable: bool,
-    pub labels: Keys,
-    pub annotations: Keys,
-}
-
-/// What is left on the Node of our keys although an apply no longer names it, to be removed by a
-/// merge patch; and, as such a patch can also take away what others set, the reboot annotation.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Leftovers {
-    pub uid: String,
-    pub resource_version: String,
-    pub labels: Vec<String>,
-    pub annotations: Vec<String>,
-    /// The cordon is ours although its owner is `before-first-apply`.
-    pub cordon: bool,
-}
-
-impl NodeSet {
-    /// All of ours that `node` should carry now: label and record while the slot is held, the cordon
-    /// from Draining until the host is proved healthy or the hold is undone.
-    pub fn of(record: &Record, node: &Node) -> Self {
-        let mut set = Self {
-            uid: node.uid.clone(),
-            resource_version: node.resource_version.clone(),
-            ..Self::default()
-        };
-        let history = record
-            .history_annotation()
-            .or_else(|| node.annotations.get(names::HISTORY).cloned());
-        if let Some(history) = history {
-            set.annotations.insert(names::HISTORY.to_owned(), history);
-        }
-        let labelled = match record.hold.as_ref().map(|hold| &hold.stage) {
-            None | Some(Stage::Taking | Stage::Releasing | Stage::Undoing(_)) => false,
-            Some(Stage::Draining | Stage::Rebooting) => {
-                set.unschedulable = true;
-                true
-            }
-            Some(Stage::Claiming | Stage::Uncordoned) => true,
-        };
-        if record.kept.is_some() {
-            set.unschedulable = true;
-        }
-        if let Some(hold) = record.hold.as_ref().filter(|_| labelled) {
-            set.labels
-                .insert(names::SLOT.to_owned(), hold.take.lease.clone());
-        }
-        if (labelled || record.kept.is_some())
-            && let Some(state) = record.annotation()
-        {
-            set.annotations.insert(names::STATE.to_owned(), state);
-        }
-        set
-    }
-}
-
-/// What the record on the Node says, if it is one of ours and can be read.
-pub fn recorded(node: &Node) -> Option<Record> {
-    Record::decode(node.annotations.get(names::STATE)?).ok()
-}
-
-/// The Node carries this hold at this step: the apply that belongs to it has landed.
-pub fn carries(node: &Node, hold: &Hold) -> bool {
-    node.labels.get(names::SLOT) == Some(&hold.take.lease)
-        && recorded(node)
-            .and_then(|record| record.hold)
-            .is_some_and(|there| there.same(hold) && there.step == hold.step)
-}
-
-/// Something of a hold is on the Node: label, record or a cordon of ours.
-pub fn marked(node: &Node) -> bool {
-    node.labels.contains_key(names::SLOT)
-        || node.annotations.contains_key(names::STATE)
-        || ours(node)
-}
-
-/// The cordon is (also) ours.
-fn ours(node: &Node) -> bool {
-    node.unschedulable
-        && node
-            .cordon_owners
-            .iter()
-            .any(|owner| owner == names::NODE_MANAGER)
-}
-
-/// Somebody other than us cordoned the Node.
-pub fn foreign_cordon(node: &Node) -> bool {
-    node.unschedulable
-        && (node.cordon_owners.is_empty()
-            || node
-                .cordon_owners
-                .iter()
-                .any(|owner| owner != names::NODE_MANAGER))
-}
-
-/// What an apply of `set` could not take away, read from its answer; `cordoned`: the cordon was ours
-/// alone, so that one without any real owner (`before-first-apply`) still is.
-///
-/// An admin's server-side dump or wiped managedFields leave such keys behind (proved).
-pub fn leftovers(node: &Node, set: &NodeSet, cordoned: bool) -> Option<Leftovers> {
-    let label = (!set.labels.contains_key(names::SLOT) && node.labels.contains_key(names::SLOT))
-        .then(|| names::SLOT.to_owned());
-    let state = (!set.annotations.contains_key(names::STATE)
-        && node.annotations.contains_key(names::STATE))
-    .then(|| names::STATE.to_owned());
-    let unowned = node
-        .cordon_owners
-        .iter()
-        .all(|owner| owner == "before-first-apply");
-    let cordon = cordoned && !set.unschedulable && node.unschedulable && unowned;
-    if label.is_none() && state.is_none() && !cordon {
-        return None;
-    }
-    Some(Leftovers {
-        uid: node.uid.clone(),
-        resource_version: node.resource_version.clone(),
-        labels: label.into_iter().collect(),
-        annotations: state.into_iter().collect(),
-        cordon,
-    })
 }

@@ -8,18 +8,40 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
+    /// No reboot is required.
     Idle,
+    /// A reboot is required, but not allowed now.
     Pending,
+    /// Waiting for a slot.
     Queued,
+    /// Taking a slot.
     Claiming,
+    /// The node is being drained.
     Draining,
+    /// The host is about to reboot.
     Rebooting,
+    /// The host has rebooted and is being checked.
     Verifying,
+    /// The slot is being given up.
     Releasing,
+    /// The reboot is called off.
     Undoing,
 }
 
 impl Phase {
+    /// All of them, in the order of a cycle.
+    pub const ALL: [Self; 9] = [
+        Self::Idle,
+        Self::Pending,
+        Self::Queued,
+        Self::Claiming,
+        Self::Draining,
+        Self::Rebooting,
+        Self::Verifying,
+        Self::Releasing,
+        Self::Undoing,
+    ];
+
     /// As DESIGN.md writes it.
     pub fn name(self) -> &'static str {
         match self {

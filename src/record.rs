@@ -135,6 +135,8 @@ pub enum Why {
     Unwritable,
     /// The Lease named this node though there was no hold.
     NoHold,
+    /// A person ordered it: `undrain --release`.
+    Ordered,
 }
 
 impl Why {
@@ -153,7 +155,8 @@ impl Why {
             | Self::Paused(_)
             | Self::NodeReplaced
             | Self::Unwritable
-            | Self::NoHold => false,
+            | Self::NoHold
+            | Self::Ordered => false,
         }
     }
 
@@ -172,6 +175,7 @@ impl Why {
             Self::Reboot(why) => format!("the host did not reboot: {why}"),
             Self::Unwritable => "the state cannot be written".to_owned(),
             Self::NoHold => "the slot was ours without a hold".to_owned(),
+            Self::Ordered => "ordered by undrain --release".to_owned(),
         }
     }
 }
@@ -263,11 +267,105 @@ impl Record {
         serde_json::to_string(&carried).ok()
     }
 
+    /// This record with its hold ordered back in `boot`, at wall time `now`; none when there is nothing
+    /// to turn: no hold, one that goes back already, or a take that must first be answered.
+    ///
+    /// A person's order waits for no health: after a new boot the hold counts as one of this boot, and
+    /// the reboot that was asked for goes into the history unproved, as `max_per_day` counts it (I10).
+    pub fn give_back(&self, boot: &Boot, now: Timestamp) -> Option<Self> {
+        let hold = self.hold.as_ref()?;
+        let rebooted = hold.boot != *boot;
+        match &hold.stage {
+            Stage::Taking => return None,
+            Stage::Undoing(_) if !rebooted => return None,
+            Stage::Releasing if self.settled.as_ref().is_some_and(|s| s.boot == *boot) => {
+                return None;
+            }
+            _ => {}
+        }
+        let mut record = self.clone();
+        // From Uncordoned on it is settled and counted already, or no reboot of ours.
+        let counted = matches!(hold.stage, Stage::Releasing);
+        if rebooted && hold.asked() && !counted {
+            record.history.push(Past::of(self.request.as_ref(), now));
+            let surplus = record.history.len().saturating_sub(HISTORY_MAX);
+            record.history.drain(..surplus);
+        }
+        record.hold = Some(Hold {
+            step: hold.step + 1,
+            boot: boot.clone(),
+            stage: Stage::Undoing(Why::Ordered),
+            ..hold.clone()
+        });
+        Some(record)
+    }
+
     /// The text of the Node annotation `kube-rebootd/history`.
     pub fn history_annotation(&self) -> Option<String> {
         if self.history.is_empty() {
             return None;
         }
         serde_json::to_string(&self.history).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn boot(id: &str) -> Boot {
+        Boot {
+            id: id.to_owned(),
+            userspace: 1,
+        }
+    }
+
+    fn held(stage: Stage, asks: u32) -> Record {
+        let take = Take {
+            lease: "default".to_owned(),
+            uid: "u".to_owned(),
+            resource_version: "1".to_owned(),
+            acquire_time: Timestamp::UNIX_EPOCH,
+            control_plane: false,
+        };
+        Record {
+            hold: Some(Hold {
+                take,
+                step: 4,
+                boot: boot("a"),
+                node_uid: None,
+                stage,
+                foreign_cordon: false,
+                marks: None,
+                drain_spent: 0,
+                asks,
+                asked: None,
+            }),
+            ..Record::default()
+        }
+    }
+
+    #[test]
+    fn i4_an_order_undoes_every_hold_but_an_unanswered_take() {
+        let now = Timestamp::UNIX_EPOCH;
+        for stage in [Stage::Claiming, Stage::Draining, Stage::Rebooting] {
+            let back = held(stage, 0).give_back(&boot("a"), now).expect("ordered");
+            let hold = back.hold.as_ref().expect("a hold");
+            assert_eq!((&hold.stage, hold.step), (&Stage::Undoing(Why::Ordered), 5));
+            assert_eq!(back.give_back(&boot("a"), now), None, "ordered once");
+        }
+        assert_eq!(held(Stage::Taking, 0).give_back(&boot("b"), now), None);
+        assert_eq!(Record::default().give_back(&boot("a"), now), None);
+    }
+
+    #[test]
+    fn i10_a_reboot_that_was_asked_for_is_counted_though_not_proved() {
+        let now = Timestamp::UNIX_EPOCH;
+        let record = held(Stage::Rebooting, 1);
+        let back = record.give_back(&boot("b"), now).expect("ordered");
+        assert_eq!(back.history.len(), 1);
+        assert_eq!(back.hold.map(|hold| hold.boot), Some(boot("b")));
+        let same = record.give_back(&boot("a"), now).expect("ordered");
+        assert!(same.history.is_empty());
     }
 }

@@ -21,10 +21,11 @@ pub fn show(root: &Root, explicit: Option<&Path>) -> ExitCode {
     }
 }
 
-/// Checks each file alone, or the host's own layers when none is named. Silent when all is well.
-pub fn check(root: &Root, files: &[PathBuf]) -> ExitCode {
+/// Checks each file alone, or what the daemon would read when none is named (`explicit` is `--config FILE`).
+/// Silent when all is well.
+pub fn check(root: &Root, explicit: Option<&Path>, files: &[PathBuf]) -> ExitCode {
     let errors: Vec<ConfigError> = if files.is_empty() {
-        config::load(root, None).err().into_iter().collect()
+        config::load(root, explicit).err().into_iter().collect()
     } else {
         let checked = files.iter().map(|file| config::check_file(file));
         checked.filter_map(Result::err).collect()

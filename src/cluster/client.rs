@@ -31,6 +31,8 @@ const BUILD: Duration = Duration::from_secs(30);
 pub const REREAD: Duration = Duration::from_secs(600);
 /// On every request, so that an audit log shows who it was.
 const AGENT: &str = concat!("kube-rebootd/", env!("CARGO_PKG_VERSION"));
+/// Of a person's commands: what the daemon asked can be counted by itself (I11).
+const PERSONS_AGENT: &str = concat!("kube-rebootd-cli/", env!("CARGO_PKG_VERSION"));
 /// Username prefix of a kubelet's identity.
 const NODE_USER: &str = "system:node:";
 
@@ -127,7 +129,13 @@ impl Connector {
             .build(move || {
                 let found = credentials::find(&access.root, access.kubeconfig.as_deref())
                     .map_err(ConnectError::NoKubeconfig)?;
-                let client = client(&found.kubeconfig, &found.path, access.context, |_| {})?;
+                let client = client(
+                    &found.kubeconfig,
+                    &found.path,
+                    access.context,
+                    AGENT,
+                    |_| {},
+                )?;
                 Ok((client, found))
             })
             .await?;
@@ -139,7 +147,7 @@ impl Connector {
                 .build(move || {
                     let own = credentials::find(&root, Some(&path))
                         .map_err(ConnectError::NoKubeconfig)?;
-                    let client = client(&own.kubeconfig, &own.path, None, |_| {})?;
+                    let client = client(&own.kubeconfig, &own.path, None, AGENT, |_| {})?;
                     Ok((client, own.fingerprint))
                 })
                 .await?;
@@ -151,7 +159,7 @@ impl Connector {
             let access = self.access.clone();
             let (kubeconfig, path, name) = (found.kubeconfig, found.path.clone(), name.clone());
             self.build(move || {
-                client(&kubeconfig, &path, access.context.clone(), |user| {
+                client(&kubeconfig, &path, access.context.clone(), AGENT, |user| {
                     act_as(user, &access, &name);
                 })
             })
@@ -216,6 +224,7 @@ fn client(
     kubeconfig: &Kubeconfig,
     path: &Path,
     context: Option<String>,
+    agent: &'static str,
     identity: impl FnOnce(&mut AuthInfo),
 ) -> Result<Client, ConnectError> {
     let unusable = |why: String| ConnectError::Unusable {
@@ -241,7 +250,7 @@ fn client(
         .map_err(|error| unusable(format!("proxy-url: {error}")))?;
     config
         .headers
-        .push((USER_AGENT, HeaderValue::from_static(AGENT)));
+        .push((USER_AGENT, HeaderValue::from_static(agent)));
     identity(&mut config.auth_info);
     Client::try_from(config).map_err(|error| unusable(error.to_string()))
 }
@@ -291,7 +300,7 @@ pub async fn admin(root: &Root, kubeconfig: &Path) -> Result<Client, ConnectErro
         .build(move || {
             let found =
                 credentials::find(&root, Some(&path)).map_err(ConnectError::NoKubeconfig)?;
-            client(&found.kubeconfig, &found.path, None, |_| {})
+            client(&found.kubeconfig, &found.path, None, PERSONS_AGENT, |_| {})
         })
         .await
 }

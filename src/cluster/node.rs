@@ -9,7 +9,8 @@ use serde_json::{Map, Value, json};
 
 use crate::cluster::answer::{ApiError, CALL, call};
 use crate::names;
-use crate::node::{Leftovers, Node, NodeSet};
+use crate::node::Node;
+use crate::node_set::{Leftovers, NodeSet};
 
 /// The own Node, through the node client.
 #[derive(Clone)]

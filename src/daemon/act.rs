@@ -13,7 +13,8 @@ use crate::drain::PodRef;
 use crate::facts::{Applied, Effect, LastList, Point, Refusal, Waiters};
 use crate::health::Marks;
 use crate::host::{check, logind};
-use crate::node::{Leftovers, NodeSet, Seen};
+use crate::node::Seen;
+use crate::node_set::{Leftovers, NodeSet};
 use crate::now::Now;
 use crate::pod::EvictAnswer;
 use crate::slot::{GiveUp, Lease, Take};
@@ -22,8 +23,13 @@ use crate::slot::{GiveUp, Lease, Take};
 const PAUSE: Duration = Duration::from_millis(500);
 /// Longest pause: also how late a returned API server is noticed by writes.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// After a 404: a kubelet that has just joined makes its heartbeat Lease within seconds.
+const GONE: Duration = Duration::from_secs(2);
 /// After a conflict: the object is read again anyway; the lifecycle controller needs a moment.
 const CONFLICT: Duration = Duration::from_millis(200);
+/// How long `reboot.command` may take to ask for the reboot: the loop waits for it, and the watchdog of
+/// the unit waits for the loop (3 min).
+const COMMAND: Duration = Duration::from_secs(90);
 /// What an unpaused installation does last (DESIGN.md 3).
 const PAUSED_AT_FIRST: &str = "new: remove this annotation to let nodes reboot";
 
@@ -101,7 +107,7 @@ impl Daemon {
     }
 
     /// Clients whose files are current; false: there are none, and the pause says when to try again.
-    async fn connect(&mut self) -> bool {
+    pub(super) async fn connect(&mut self) -> bool {
         let namespace = self.config.coordination.namespace.clone();
         match self.api.connect(&namespace).await {
             Ok(_) => true,
@@ -162,8 +168,9 @@ impl Daemon {
                 self.pause
                     .longer(now, Duration::from_secs(*seconds), err.to_string());
             }
-            ApiError::Gone { .. }
-            | ApiError::Denied { .. }
+            // Not there yet, or not any more: looked for again, and nobody's fault.
+            ApiError::Gone { .. } => self.pause.until = Some(now + GONE),
+            ApiError::Denied { .. }
             | ApiError::Invalid { .. }
             | ApiError::Busy { .. }
             | ApiError::Unreachable { .. }
@@ -436,7 +443,7 @@ impl Daemon {
                 let check = check::Check {
                     name: "reboot",
                     command,
-                    timeout: self.config.reboot.timeout,
+                    timeout: COMMAND.min(self.config.reboot.timeout),
                     reboot_codes: &[0],
                     ok_codes: &[],
                 };

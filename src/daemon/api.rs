@@ -70,6 +70,13 @@ impl Api {
         self.connected.as_mut()
     }
 
+    /// There are no clients, or it is time to look at the files they were built from.
+    pub(super) fn due(&self) -> bool {
+        self.connected
+            .as_ref()
+            .is_none_or(|connected| self.stale || connected.since.elapsed() >= REREAD)
+    }
+
     /// Connects, or again when the files the clients were built from have changed.
     pub(super) async fn connect(
         &mut self,

@@ -1,24 +1,20 @@
-//! From watches, reads and the host to [`Facts`]; what this process knows beside the record.
+//! From watches, reads and the host to [`Facts`].
 
 use std::time::Duration;
 
-use super::act::Evicted;
-use super::api::Connected;
-use super::{Daemon, HOST_POLL};
+use super::memory::HostNow;
+use super::{Daemon, HOST_POLL, views};
 use crate::cluster::peers;
-use crate::config::{self, Config};
-use crate::drain::{self, Drain, PodRef, State};
+use crate::drain;
 use crate::facts::{Drained, Facts};
 use crate::gates::{self, Blocking, GateFacts, GatePolicy, Inhibitor, Pause};
-use crate::health::{self, HostSeen, Marks, Pulse};
-use crate::host::logind::{self, Changes};
-use crate::host::{Bus, systemd};
+use crate::health::{self, HostSeen, Marks};
+use crate::host::{logind, systemd};
 use crate::names;
-use crate::node::{Node, Seen};
+use crate::node::Seen;
 use crate::now::Now;
-use crate::pod::Pod;
 use crate::record::Stage;
-use crate::slot::{Lease, TakeAnswer};
+use crate::slot::Lease;
 use crate::trigger;
 
 /// In Idle every change wakes the loop by itself; this is for what no signal tells.
@@ -28,158 +24,6 @@ const IDLE_POLL: Duration = Duration::from_secs(300);
 const PULSE_POLL: Duration = Duration::from_secs(2);
 /// How often pods that close the gate before the cordon are looked at again: no watch runs then.
 const BLOCKING_AGAIN: Duration = Duration::from_secs(60);
-
-/// What one process knows beside the record; a restart begins it anew.
-pub(super) struct Memory {
-    pub(super) host_changes: Changes,
-    host: Option<HostNow>,
-    pub(super) pods: Option<Vec<Pod>>,
-    pods_silent: bool,
-    drain_policy: drain::Policy,
-    mode: drain::Mode,
-    health_policy: health::Policy,
-    judge_pods: bool,
-    drain: Option<Drain>,
-    /// Pods the drain wants evicted and nobody asked for yet.
-    queue: Vec<PodRef>,
-    done: Option<Duration>,
-    /// Another Ready schedulable Node exists.
-    pub(super) others: Option<bool>,
-    blocking: Option<(Duration, Vec<drain::Blocker>)>,
-    pub(super) pulse: Pulse,
-    pub(super) pulse_read: Option<Duration>,
-    verifying: Option<Duration>,
-}
-
-/// The host, at one look.
-struct HostNow {
-    read: Duration,
-    dirty: bool,
-    shutting_down: Option<bool>,
-    inhibitors: Option<Vec<Inhibitor>>,
-    system_state: Option<String>,
-    boot_complete: Option<bool>,
-}
-
-impl Memory {
-    pub(super) fn new(bus: Bus, config: &Config) -> Self {
-        let (drain_policy, mode) = drain_policy(&config.drain);
-        Self {
-            host_changes: Changes::new(bus),
-            host: None,
-            pods: None,
-            pods_silent: false,
-            drain_policy,
-            mode,
-            health_policy: health_policy(&config.health),
-            judge_pods: config.health.pods,
-            drain: None,
-            queue: Vec::new(),
-            done: None,
-            others: None,
-            blocking: None,
-            pulse: Pulse::default(),
-            pulse_read: None,
-            verifying: None,
-        }
-    }
-
-    /// A drain under way keeps the policy it began with.
-    pub(super) fn configure(&mut self, config: &Config) {
-        (self.drain_policy, self.mode) = drain_policy(&config.drain);
-        self.health_policy = health_policy(&config.health);
-        self.judge_pods = config.health.pods;
-        self.blocking = None;
-    }
-
-    /// Another hold, or none: what was known of the last one is void.
-    pub(super) fn forget_hold(&mut self, facts: &mut Facts) {
-        facts.take = TakeAnswer::default();
-        facts.ask = None;
-        facts.ask_accepted = None;
-        facts.last_list = None;
-        facts.waiters = None;
-        self.drain = None;
-        self.queue.clear();
-        self.done = None;
-        self.others = None;
-        self.blocking = None;
-        self.verifying = None;
-    }
-
-    pub(super) fn host_dirty(&mut self) {
-        if let Some(host) = &mut self.host {
-            host.dirty = true;
-        }
-    }
-
-    pub(super) fn evicted(&mut self, evicted: Evicted, now: Duration) {
-        if let Some(drain) = &mut self.drain {
-            drain.answer(&evicted.uid, evicted.answer, now);
-        }
-    }
-
-    /// The queue is asked for.
-    pub(super) fn sent(&mut self) {
-        self.queue.clear();
-    }
-
-    fn drained(&mut self, facts: &Facts, pods: &[Pod], now: Duration) -> Drained {
-        let spent = facts
-            .record
-            .hold
-            .as_ref()
-            .map_or(0, |hold| hold.drain_spent);
-        let Some(evicts) = self.mode.evicts(self.others) else {
-            return Drained::Starting;
-        };
-        if !evicts {
-            return Drained::Done {
-                at: *self.done.get_or_insert(now),
-            };
-        }
-        let policy = &self.drain_policy;
-        let drain = self
-            .drain
-            .get_or_insert_with(|| Drain::new(policy.clone(), Duration::from_secs(spent)));
-        drain.silent(self.pods_silent, now);
-        drain.pods(pods, now);
-        let next = drain.next(now);
-        self.queue.extend(next.evict.iter().cloned());
-        let words = drain::describe(&next);
-        match next.state {
-            State::Drained { .. } => {
-                self.queue.clear();
-                Drained::Done {
-                    at: *self.done.get_or_insert(now),
-                }
-            }
-            State::Failed { .. } => Drained::Failed { why: words },
-            State::Going { .. } => {
-                self.done = None;
-                let (evict, spent) = (self.queue.clone(), drain.spent());
-                Drained::Going {
-                    evict,
-                    words,
-                    spent,
-                    wake: next.wake,
-                }
-            }
-        }
-    }
-
-    /// Whether nothing is left that must go, by one consistent list.
-    pub(super) fn clean(&self, pods: &[Pod]) -> bool {
-        if self.mode.evicts(self.others) == Some(false) {
-            return true;
-        }
-        let mut look = Drain::new(self.drain_policy.clone(), Duration::ZERO);
-        look.pods(pods, Duration::ZERO);
-        let over = matches!(look.next(Duration::ZERO).state, State::Drained { .. });
-        // on_timeout = "reboot": what was left behind on purpose does not keep us here.
-        over || self.drain.as_ref().is_some_and(Drain::gave_up)
-    }
-}
 
 /// Something is wanted or held: the host's own state matters.
 fn busy(facts: &Facts) -> bool {
@@ -209,6 +53,7 @@ impl Daemon {
     pub(super) async fn gather(&mut self) {
         let now = self.now();
         let findings = self.triggers.findings().await;
+        self.stay_connected(now).await;
         self.watched(now);
         self.observe(&findings, now);
         if self.host_due(now) {
@@ -259,6 +104,14 @@ impl Daemon {
         });
     }
 
+    /// Watches need current clients though no effect asks for any: a phase that waits may be long, and
+    /// a reload takes the clients away.
+    async fn stay_connected(&mut self, now: Now) {
+        if self.facts.started && self.api.due() && self.pause.until(now.boot).is_none() {
+            self.connect().await;
+        }
+    }
+
     /// What the watches show, where it is newer than what is known.
     fn watched(&mut self, now: Now) {
         let group = self.group();
@@ -270,13 +123,16 @@ impl Daemon {
             return;
         }
         connected.watch(&group, holding);
-        leases(&mut self.facts, connected, &group, now.boot);
-        own_node(&mut self.facts, connected);
+        let refused = views::leases(&mut self.facts, connected, &group, now.boot);
+        views::own_node(&mut self.facts, connected);
         self.memory.pods = None;
         if let Some(watch) = &mut connected.pod_watch {
             let view = watch.view();
             self.memory.pods_silent = view.trouble.is_some();
             self.memory.pods = view.items.map(|items| items.into_values().collect());
+        }
+        if refused {
+            self.api.refused();
         }
     }
 
@@ -503,83 +359,5 @@ fn node_pause(node: &Seen) -> Pause {
             .get(names::PAUSED)
             .cloned()
             .map_or(Pause::None, Pause::Paused),
-    }
-}
-
-/// The group's Leases as the watch shows them; Leases of other groups stay as they were read.
-fn leases(facts: &mut Facts, connected: &mut Connected, group: &str, now: Duration) {
-    let Some((_, watch)) = &mut connected.lease_watch else {
-        return;
-    };
-    let view = watch.view();
-    if let Some(trouble) = &view.trouble {
-        facts.listed = Err(trouble.to_string());
-    } else if view.items.is_some() {
-        facts.listed = Ok(());
-    }
-    let Some(items) = view.items else { return };
-    let there: Vec<&str> = items.values().map(|lease| lease.name.as_str()).collect();
-    facts
-        .leases
-        .retain(|name, lease| lease.group != group || there.contains(&name.as_str()));
-    for lease in items.into_values() {
-        let known = facts.leases.get(&lease.name);
-        if known.is_some_and(|known| {
-            known.uid == lease.uid && !newer(&lease.resource_version, &known.resource_version)
-        }) {
-            continue;
-        }
-        facts.absent.remove(&lease.name);
-        let followed = crate::cluster::lease::follow(known, lease, now);
-        facts.leases.insert(followed.name.clone(), followed);
-    }
-}
-
-fn own_node(facts: &mut Facts, connected: &mut Connected) {
-    let Some(watch) = &mut connected.node_watch else {
-        return;
-    };
-    let Some(items) = watch.view().items else {
-        return;
-    };
-    let seen: Option<Node> = items.into_values().next();
-    match (seen, &facts.node) {
-        (Some(node), Seen::Present(known))
-            if known.uid == node.uid && !newer(&node.resource_version, &known.resource_version) => {
-        }
-        (Some(node), _) => facts.node = Seen::Present(Box::new(node)),
-        // A watch alone is not believed when it says gone: read again.
-        (None, Seen::Present(known)) if known.read.is_none() => facts.node = Seen::Unknown,
-        (None, _) => {}
-    }
-}
-
-/// Whether a view is newer than the known one. resourceVersions of one resource count up (KEP-5504);
-/// where they cannot be compared the view is taken, and what matters is confirmed by a read anyway.
-fn newer(view: &str, known: &str) -> bool {
-    match (view.parse::<u64>(), known.parse::<u64>()) {
-        (Ok(view), Ok(known)) => view > known,
-        _ => view != known,
-    }
-}
-
-fn drain_policy(config: &config::Drain) -> (drain::Policy, drain::Mode) {
-    let policy = drain::Policy {
-        timeout: config.timeout,
-        stall: config.stall,
-        on_timeout: config.on_timeout,
-        parallelism: config.parallelism,
-        unmanaged: config.unmanaged,
-        empty_dir: config.empty_dir,
-        skip: config.skip.clone(),
-    };
-    (policy, config.mode)
-}
-
-fn health_policy(config: &config::Health) -> health::Policy {
-    health::Policy {
-        allow_degraded: config.allow_degraded,
-        boot_complete: config.boot_complete,
-        ready_for: config.ready_for,
     }
 }

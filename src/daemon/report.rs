@@ -1,8 +1,9 @@
 //! What people see of a step: STATUS and one journal record per transition.
 
 use crate::decide::Step;
-use crate::facts::Facts;
-use crate::host::journal::{Fields, Message, transition};
+use crate::drain::Blocker;
+use crate::facts::{Drained, Facts};
+use crate::host::journal::{Fields, transition};
 use crate::host::notify::Notify;
 use crate::phase::Phase;
 
@@ -11,6 +12,7 @@ use crate::phase::Phase;
 pub(super) struct Report {
     phase: Option<Phase>,
     uncleared: Vec<String>,
+    blocked: Vec<Blocker>,
 }
 
 impl Report {
@@ -28,6 +30,7 @@ impl Report {
             Some(_) | None => notify.status(&step.status),
         }
         self.uncleared(facts);
+        self.blocked(facts);
         if self.phase == Some(step.phase) {
             return;
         }
@@ -40,7 +43,7 @@ impl Report {
             .map(|hold| hold.take.lease.as_str());
         let holder = holder(facts);
         transition(
-            message(step.phase),
+            step.phase,
             &Fields {
                 lease,
                 holder: holder.as_deref(),
@@ -49,6 +52,25 @@ impl Report {
             },
             &step.status,
         );
+    }
+
+    /// A pod that holds the drain up is said once, with its budget.
+    fn blocked(&mut self, facts: &Facts) {
+        let now = match &facts.drain {
+            Drained::Going { blocked, .. } => blocked.as_slice(),
+            Drained::Starting | Drained::Done { .. } | Drained::Failed { .. } => &[],
+        };
+        for blocker in now.iter().filter(|blocker| !self.blocked.contains(blocker)) {
+            let pod = blocker.pod.path();
+            let budget = blocker.budget.as_deref().unwrap_or_default();
+            tracing::warn!(
+                POD = pod,
+                REASON = budget,
+                "pod {pod} holds up the drain: {}",
+                blocker.why
+            );
+        }
+        self.blocked = now.to_vec();
     }
 
     /// A trigger that a reboot did not clear is said once (I10).
@@ -96,18 +118,4 @@ fn holder(facts: &Facts) -> Option<String> {
         .filter_map(|lease| lease.holder.as_deref())
         .collect();
     (!holders.is_empty()).then(|| holders.join(", "))
-}
-
-fn message(phase: Phase) -> Message {
-    match phase {
-        Phase::Idle => Message::Idle,
-        Phase::Pending => Message::Pending,
-        Phase::Queued => Message::Queued,
-        Phase::Claiming => Message::Claiming,
-        Phase::Draining => Message::Draining,
-        Phase::Rebooting => Message::Rebooting,
-        Phase::Verifying => Message::Verifying,
-        Phase::Releasing => Message::Releasing,
-        Phase::Undoing => Message::Undoing,
-    }
 }

@@ -8,20 +8,17 @@ use tracing::{error, warn};
 use super::Daemon;
 use super::act::Pause;
 use super::api::Api;
-use super::gather::Memory;
+use super::memory::Memory;
 use super::report::Report;
 use super::triggers::Triggers;
 use crate::cluster::client::Access;
 use crate::config::{self, Config, ConfigError};
-use crate::facts::{Drained, Facts};
+use crate::facts::Facts;
 use crate::host::boot::{self, BootError};
 use crate::host::notify::Notify;
 use crate::host::{Bus, Clock, Store, Stored, check};
-use crate::node::Seen;
 use crate::record::{CodecError, Record};
 use crate::root::Root;
-use crate::slot::TakeAnswer;
-use crate::trigger::Observed;
 
 /// Why the daemon cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -57,7 +54,7 @@ pub async fn start(
     let (evictions, evicted) = mpsc::unbounded_channel();
     let facts = Facts {
         writable: writable.is_ok(),
-        ..nothing_known(boot, record)
+        ..Facts::of_a_start(boot, record)
     };
     Ok(Daemon {
         api: Api::new(access(&root, &config)),
@@ -143,7 +140,7 @@ fn stored(store: &Store, clock: &Clock) -> Record {
 }
 
 /// What the clients are built from.
-pub(super) fn access(root: &Root, config: &Config) -> Access {
+pub fn access(root: &Root, config: &Config) -> Access {
     Access {
         root: root.clone(),
         kubeconfig: config.node.kubeconfig.clone(),
@@ -153,38 +150,5 @@ pub(super) fn access(root: &Root, config: &Config) -> Access {
         impersonate: config.coordination.impersonate.clone().unwrap_or_default(),
         coordinator_kubeconfig: config.coordination.kubeconfig.clone(),
         prove_node: false,
-    }
-}
-
-/// The facts of a process that has looked at nothing yet.
-fn nothing_known(boot: crate::boot::Boot, record: Record) -> Facts {
-    Facts {
-        started: false,
-        boot,
-        record,
-        writable: true,
-        shutting_down: false,
-        host_read: None,
-        observed: Observed::default(),
-        limited: None,
-        closed: Vec::new(),
-        node: Seen::Unknown,
-        applied: None,
-        leases: std::collections::BTreeMap::new(),
-        absent: std::collections::BTreeMap::new(),
-        listed: Err("the API server was not asked yet".to_owned()),
-        create_refused: None,
-        peers: None,
-        take: TakeAnswer::default(),
-        waiters: None,
-        waiting: None,
-        marks: None,
-        drain: Drained::Starting,
-        last_list: None,
-        ask: None,
-        ask_accepted: None,
-        host_health: Err(vec!["not looked yet".to_owned()]),
-        pod_health: Err(vec!["not looked yet".to_owned()]),
-        verifying: std::time::Duration::ZERO,
     }
 }

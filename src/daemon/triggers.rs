@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
@@ -33,13 +32,6 @@ pub(super) struct Triggers {
     checks: Vec<Check>,
     verdicts: BTreeMap<String, Verdict>,
     outcomes: mpsc::UnboundedReceiver<(String, Verdict)>,
-    tasks: Vec<AbortHandle>,
-}
-
-impl Drop for Triggers {
-    fn drop(&mut self) {
-        self.tasks.iter().for_each(AbortHandle::abort);
-    }
 }
 
 impl Triggers {
@@ -52,12 +44,9 @@ impl Triggers {
             .collect();
         let (send, outcomes) = mpsc::unbounded_channel();
         let checks = config.triggers.checks.clone();
-        let tasks = checks
-            .iter()
-            .map(|check| {
-                tokio::spawn(repeat(bus.clone(), check.clone(), send.clone())).abort_handle()
-            })
-            .collect();
+        for check in &checks {
+            tokio::spawn(repeat(bus.clone(), check.clone(), send.clone()));
+        }
         Self {
             root: root.clone(),
             watch: Watch::new(root, &paths),
@@ -71,12 +60,15 @@ impl Triggers {
             checks,
             verdicts: BTreeMap::new(),
             outcomes,
-            tasks,
         }
     }
 
     /// Starts over with a new configuration; verdicts of checks that stay are kept.
-    pub(super) fn configure(&mut self, root: &Root, bus: &Bus, config: &Config) {
+    pub(super) async fn configure(&mut self, root: &Root, bus: &Bus, config: &Config) {
+        // What runs would overlap with its successor; its task lets go of its unit and ends.
+        if let Err(err) = check::stop_leftovers(bus).await {
+            warn!("cannot stop the checks that run: {err}");
+        }
         let verdicts = std::mem::take(&mut self.verdicts);
         *self = Self::new(root, bus, config);
         let known = |name: &String| self.checks.iter().any(|check| check.name == *name);
@@ -171,10 +163,14 @@ fn words(sentinel: &Sentinel) -> String {
     }
 }
 
-/// Runs a check now and then every period, one run at a time.
+/// Runs a check now and then every period, one run at a time, until nobody listens. Never aborted: a
+/// run that is not waited for keeps its unit as long as the bus connection lives.
 async fn repeat(bus: Bus, check: Check, send: mpsc::UnboundedSender<(String, Verdict)>) {
     let first = scatter(&[&check.name]) % FIRST_RUN_MILLIS;
-    tokio::time::sleep(Duration::from_millis(first)).await;
+    tokio::select! {
+        () = tokio::time::sleep(Duration::from_millis(first)) => {}
+        () = send.closed() => return,
+    }
     loop {
         let started = Instant::now();
         let outcome = check::run(
@@ -210,6 +206,9 @@ async fn repeat(bus: Bus, check: Check, send: mpsc::UnboundedSender<(String, Ver
         if send.send((check.name.clone(), verdict)).is_err() {
             return;
         }
-        tokio::time::sleep_until(started + check.period).await;
+        tokio::select! {
+            () = tokio::time::sleep_until(started + check.period) => {}
+            () = send.closed() => return,
+        }
     }
 }

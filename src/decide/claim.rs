@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::{At, Holding, Step, advance, apply, objection, same_node, still_ours, undo};
 use crate::facts::Effect;
-use crate::node::{self, Node};
+use crate::node::Node;
+use crate::node_set;
 use crate::phase::Phase;
 use crate::record::{Hold, Record, Stage, Why};
 use crate::slot::{Peers, TakeSaid, Verdict};
@@ -85,7 +86,7 @@ fn claim(at: &At, hold: &Hold) -> Result<Step, Box<Step>> {
     if let Some(why) = objection(at, hold) {
         return Ok(undo(at, hold, why));
     }
-    if !node::carries(node, hold) {
+    if !node_set::carries(node, hold) {
         return Ok(label(at, hold, node));
     }
     let Some(labelled) = labelled(at, hold, node) else {
@@ -153,7 +154,7 @@ fn cordon(at: &At, hold: &Hold, node: &Node) -> Step {
         return at.step(phase, Effect::ReadHost, "checking the gates");
     }
     let before = Hold {
-        foreign_cordon: node::foreign_cordon(node),
+        foreign_cordon: node_set::foreign_cordon(node),
         marks: Some(marks.clone()),
         ..hold.clone()
     };

@@ -12,11 +12,12 @@ pub(super) fn decide(at: &At, hold: &Hold) -> Step {
 
 fn drain(at: &At, hold: &Hold) -> Result<Step, Box<Step>> {
     let phase = Phase::Draining;
-    let node = cordoned(at, hold, phase)?;
     still_ours(at, hold, phase)?;
     if let Some(why) = objection(at, hold) {
         return Ok(undo(at, hold, why));
     }
+    // Last, as it may set the cordon again after a crash: never without the slot (I1).
+    let node = cordoned(at, hold, phase)?;
     match &at.facts.drain {
         Drained::Starting => Ok(at.stay(phase, "draining: listing pods")),
         Drained::Failed { why } => Ok(undo(at, hold, Why::Drain(why.clone()))),
@@ -25,6 +26,7 @@ fn drain(at: &At, hold: &Hold) -> Result<Step, Box<Step>> {
             words,
             spent,
             wake,
+            blocked: _,
         } => {
             let effect = match evict.as_slice() {
                 [] => Effect::Wait,

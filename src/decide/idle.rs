@@ -3,7 +3,8 @@
 use super::{At, Step, apply, queue, start, undo};
 use crate::facts::{Effect, Point};
 use crate::names;
-use crate::node::{self, Node, NodeSet, Seen};
+use crate::node::{Node, Seen};
+use crate::node_set::{self, NodeSet};
 use crate::phase::Phase;
 use crate::record::{Hold, Record, Why};
 use crate::trigger::{Reason, Request};
@@ -21,6 +22,11 @@ pub(super) fn decide(at: &At) -> Step {
         return pending(at, record, &why);
     }
     queue::decide(at, record)
+}
+
+/// Something of a hold is left although none is on record.
+pub(super) fn strays(at: &At) -> bool {
+    stray(at).is_some()
 }
 
 /// A Lease that names us though no hold is on record (a late first take, an admin's edit), or
@@ -80,7 +86,7 @@ fn kept(at: &At, node: &Node) -> Option<Step> {
 
 /// Label, record or cordon of ours without a hold.
 fn unmark(at: &At, node: &Node) -> Option<Step> {
-    if at.facts.record.kept.is_some() || !node::marked(node) {
+    if at.facts.record.kept.is_some() || !node_set::marked(node) {
         return None;
     }
     let status = "clearing what an earlier hold left on the Node";
@@ -92,7 +98,7 @@ fn unmark(at: &At, node: &Node) -> Option<Step> {
         .facts
         .applied
         .is_some_and(|applied| applied.point == Point::default());
-    match node::leftovers(node, &set, false) {
+    match node_set::leftovers(node, &set, false) {
         Some(left) if applied => Some(at.step(Phase::Idle, Effect::Mend(left), status)),
         _ => Some(apply(
             at,

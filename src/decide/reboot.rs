@@ -41,7 +41,7 @@ fn reboot(at: &At, hold: &Hold) -> Result<Step, Box<Step>> {
         };
         return Ok(undo(at, hold, Why::Reboot(why)));
     }
-    cordoned(at, hold, phase)?;
+    still_ours(at, hold, phase)?;
     if !at.fresh(at.facts.host_read) {
         return Ok(at.step(phase, Effect::ReadHost, "rebooting: checking the gates"));
     }
@@ -54,6 +54,7 @@ fn reboot(at: &At, hold: &Hold) -> Result<Step, Box<Step>> {
         return Ok(at.step(phase, effect, "rebooting: confirming the slot"));
     }
     still_ours(at, hold, phase)?;
+    cordoned(at, hold, phase)?;
     if !at.fresh(at.facts.last_list.as_ref().map(|list| list.asked)) {
         return Ok(at.step(
             phase,

@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::{At, FRESH, Holding, Step, apply};
 use crate::facts::Effect;
 use crate::names;
-use crate::node::{self, Leftovers, Node, NodeSet, Seen};
+use crate::node::{Node, Seen};
+use crate::node_set::{self, Leftovers, NodeSet};
 use crate::phase::Phase;
 use crate::record::{Backoff, Hold, Record, Why};
 use crate::slot::{GiveUp, hints, scatter};
@@ -50,11 +51,11 @@ fn clean(at: &At, hold: &Hold, phase: Phase, rebooted: bool, words: &str) -> Opt
     if !at.applied(hold) {
         return Some(apply(at, phase, record.clone(), node, words));
     }
-    if node.read.is_none() && node::marked(node) {
+    if node.read.is_none() && node_set::marked(node) {
         return Some(at.step(phase, Effect::ReadNode, words));
     }
     let ours = !hold.foreign_cordon;
-    if let Some(left) = node::leftovers(node, &set, ours) {
+    if let Some(left) = node_set::leftovers(node, &set, ours) {
         return Some(at.step(phase, Effect::Mend(left), words));
     }
     (rebooted && node.annotations.contains_key(names::REBOOT))

@@ -3,7 +3,8 @@
 use super::{At, Step};
 use crate::boot::Boot;
 use crate::facts::Effect;
-use crate::node::{self, Seen};
+use crate::node::Seen;
+use crate::node_set;
 use crate::phase::Phase;
 use crate::record::{Hold, Record, Stage};
 use crate::slot::{Lease, Take};
@@ -48,7 +49,7 @@ fn standing(at: &At) -> Phase {
 fn recover(at: &At) -> Record {
     let mut record = at.facts.record.clone();
     let there = match &at.facts.node {
-        Seen::Present(node) => node::recorded(node),
+        Seen::Present(node) => node_set::recorded(node),
         Seen::Absent | Seen::Unknown => None,
     };
     let mine = |hold: &Hold| {

@@ -4,7 +4,8 @@
 use super::{At, Step, advance, apply};
 use crate::facts::Effect;
 use crate::names;
-use crate::node::{self, Node, NodeSet, Seen};
+use crate::node::{Node, Seen};
+use crate::node_set::{self, NodeSet};
 use crate::phase::Phase;
 use crate::record::{HISTORY_MAX, Hold, Kept, Stage};
 use crate::trigger::{Past, Settled};
@@ -36,13 +37,13 @@ pub(super) fn decide(at: &At, hold: &Hold) -> Step {
             Ok(()) => uncordon(at, hold, node),
         };
     }
-    if !node::carries(node, hold) {
+    if !node_set::carries(node, hold) {
         return reapply(at, node);
     }
     let set = NodeSet::of(&at.facts.record, node);
     let ours = !hold.foreign_cordon;
     if at.applied(hold)
-        && let Some(left) = node::leftovers(node, &set, ours)
+        && let Some(left) = node_set::leftovers(node, &set, ours)
     {
         return at.step(
             Phase::Verifying,

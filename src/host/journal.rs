@@ -33,7 +33,7 @@ use tracing_subscriber::{
 mod message;
 mod sink;
 
-pub use message::{Fields, Message, transition};
+pub use message::{Fields, id, transition};
 pub use sink::Sink;
 
 use crate::root::Root;

@@ -1,6 +1,7 @@
 //! A bed: one control plane and its ground, by name.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -29,16 +30,27 @@ pub struct Bed {
 }
 
 impl Bed {
-    fn at(name: &str) -> Self {
-        Self {
+    /// The name becomes a directory that `down` removes: it must name exactly one bed.
+    fn at(name: &str) -> Result<Self> {
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        if name.is_empty() || name.len() > 40 || !name.chars().all(plain) || name.starts_with('-') {
+            bail!("a bed's name is 1 to 40 of a-z, 0-9 and -, not {name:?}");
+        }
+        Ok(Self {
             name: name.to_owned(),
             dir: Path::new(BEDS).join(name),
-        }
+        })
+    }
+
+    /// Whether its API server answers.
+    fn ready(&self) -> bool {
+        self.kubectl(&["get", "--raw", "/readyz"])
+            .is_ok_and(|said| said == "ok")
     }
 
     /// The bed of this name, which must be up.
     pub fn named(name: &str) -> Result<Self> {
-        let bed = Self::at(name);
+        let bed = Self::at(name)?;
         if !bed.admin_kubeconfig().exists() {
             bail!(
                 "no test bed named {name} is up: run `make bed` first (or `make test`, which does)"
@@ -47,7 +59,8 @@ impl Bed {
         Ok(bed)
     }
 
-    /// Brings a bed up: ground, control plane, and what `make install` puts on hosts.
+    /// Brings a bed up: ground, control plane, and what `make install` puts on hosts. One that is up
+    /// is left as it is.
     pub fn up(name: &str) -> Result<Self> {
         tools::prepare()?;
         Self::up_with(name, crate::image::install)
@@ -62,15 +75,26 @@ impl Bed {
     }
 
     fn up_with(name: &str, install: impl FnOnce(&Path) -> Result<()>) -> Result<Self> {
-        let bed = Self::at(name);
-        if bed.dir.exists() {
-            bail!("a bed named {name} is up (or was left half way): bed down --name {name}");
+        let bed = Self::at(name)?;
+        fs::create_dir_all(BEDS)?;
+        match fs::create_dir(&bed.dir) {
+            Ok(()) => {}
+            Err(err) if err.kind() == ErrorKind::AlreadyExists && bed.ready() => {
+                eprintln!("bed: {name} is up already");
+                return Ok(bed);
+            }
+            Err(err) if err.kind() == ErrorKind::AlreadyExists => {
+                bail!("bed {name} was left half way, or is coming up: bed down --name {name}")
+            }
+            Err(err) => {
+                return Err(err).with_context(|| format!("cannot make {}", bed.dir.display()));
+            }
         }
-        fs::create_dir_all(bed.path("hosts"))?;
-        fs::create_dir_all(bed.path("log"))?;
+        fs::create_dir(bed.path("hosts"))?;
+        fs::create_dir(bed.path("log"))?;
+        tools::timed("installing kube-rebootd", || install(&bed.path("install")))?;
         tools::timed(&format!("bringing up bed {name}"), || {
             ground::make(name)?;
-            install(&bed.path("install"))?;
             control_plane::up(&bed)
         })?;
         Ok(bed)
@@ -78,8 +102,8 @@ impl Bed {
 
     /// Takes everything of a bed down, in whatever state it is.
     pub fn down(name: &str) -> Result<()> {
+        let dir = Self::at(name)?.dir;
         ground::remove(name)?;
-        let dir = Self::at(name).dir;
         if dir.exists() {
             fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))?;
         }
@@ -278,23 +302,14 @@ impl Bed {
         Ok(pids.filter(is).collect())
     }
 
-    /// Takes a host off the network.
+    /// Takes a host off the network, over reboots too, until it is mended.
     pub fn cut_network(&self, host: &str) -> Result<()> {
-        self.link(host, "down")
+        ground::cut(&self.name, &self.host(host)?.address()?)
     }
 
     /// Puts it back.
     pub fn mend_network(&self, host: &str) -> Result<()> {
-        self.link(host, "up")
-    }
-
-    fn link(&self, host: &str, state: &str) -> Result<()> {
-        let name = format!("kbed-{}", self.name);
-        shell::run(
-            "ip",
-            &["-n", &name, "link", "set", &format!("vb-{host}"), state],
-        )
-        .map(|_| ())
+        ground::mend(&self.name, &self.host(host)?.address()?)
     }
 
     /// Waits until `done` says true; the error says what was waited for and what it said last.

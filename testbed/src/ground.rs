@@ -44,7 +44,30 @@ pub(crate) fn make(bed: &str) -> Result<()> {
     within(&["link", "add", "br0", "type", "bridge"])?;
     within(&["addr", "add", &format!("{SERVER}/16"), "dev", "br0"])?;
     within(&["link", "set", "br0", "up"])?;
-    Ok(())
+    nft(bed, CUTS)
+}
+
+/// Packets of cut hosts end here in both directions: a link that is down would be up again after the
+/// host's next boot, as nspawn makes a new one.
+const CUTS: &str = "table ip bed {
+    set cut { type ipv4_addr; }
+    chain input { type filter hook input priority 0; ip saddr @cut drop; }
+    chain output { type filter hook output priority 0; ip daddr @cut drop; }
+}";
+
+/// Takes an address off the bed's network; once more is no error.
+pub(crate) fn cut(bed: &str, address: &str) -> Result<()> {
+    nft(bed, &format!("add element ip bed cut {{ {address} }}"))
+}
+
+/// Puts it back; it must have been cut.
+pub(crate) fn mend(bed: &str, address: &str) -> Result<()> {
+    nft(bed, &format!("delete element ip bed cut {{ {address} }}"))
+}
+
+fn nft(bed: &str, script: &str) -> Result<()> {
+    let name = format!("kbed-{bed}");
+    shell::run("ip", &["netns", "exec", &name, "nft", script]).map(|_| ())
 }
 
 /// Kills what is left and takes the ground away; nothing there is no error.

@@ -2,7 +2,6 @@
 //! code as its kubelet.service.
 
 use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -11,11 +10,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use crate::bed::Bed;
-use crate::certs::Authority;
-use crate::{ground, image, shell, tools};
+use crate::{firmware, ground, image, shell};
 
-/// What nspawn exits with when the host asked for a reboot (systemd-nspawn(1)).
-const REBOOTED: i32 = 133;
+/// How long a boot may take: a second alone, far longer beside a build on two cores.
+pub(crate) const BOOTED: Duration = Duration::from_secs(120);
 
 /// What a host is to be.
 #[derive(Debug, Clone)]
@@ -30,6 +28,8 @@ pub struct HostSpec {
     pub daemon: bool,
     /// Run a kubelet.
     pub kubelet: bool,
+    /// Debian's release: bookworm is systemd 252, trixie 257.
+    pub suite: String,
 }
 
 impl HostSpec {
@@ -41,6 +41,7 @@ impl HostSpec {
             labels: Vec::new(),
             daemon: true,
             kubelet: true,
+            suite: image::SUITE.to_owned(),
         }
     }
 
@@ -70,28 +71,64 @@ pub struct Output {
 /// A booted host; it is destroyed with this value.
 #[derive(Debug)]
 pub struct Host {
-    bed: Bed,
-    name: String,
-    dir: PathBuf,
+    pub(crate) bed: Bed,
+    pub(crate) name: String,
+    pub(crate) dir: PathBuf,
+    /// Destroyed when dropped.
+    owned: bool,
 }
 
 impl Bed {
     /// Boots a host and waits until its systemd is up.
     pub fn boot(&self, spec: &HostSpec) -> Result<Host> {
+        check_name(&spec.name)?;
+        let base = image::base(&spec.suite)?;
+        let dir = self.path("hosts").join(&spec.name);
+        // Before the value exists: its drop would destroy the host that has the name.
+        fs::create_dir(&dir)
+            .with_context(|| format!("a host named {} exists in this bed", spec.name))?;
         let host = Host {
             bed: self.clone(),
             name: spec.name.clone(),
-            dir: self.path("hosts").join(&spec.name),
+            dir,
+            owned: true,
         };
-        if host.dir.exists() {
-            bail!("a host named {} exists in this bed", spec.name);
-        }
-        let base = image::base(image::SUITE)?;
+        fs::write(host.dir.join("base"), base.as_os_str().as_encoded_bytes())?;
         host.furnish(spec)
             .with_context(|| format!("cannot furnish {}", spec.name))?;
-        host.power_on_from(&base)?;
+        host.power_on()?;
+        host.give_roles(spec)?;
+        if spec.daemon {
+            host.systemctl(&["enable", "kube-rebootd.service"])?;
+            // Not waited for: a configuration that is refused is a test's business.
+            host.systemctl(&["start", "--no-block", "kube-rebootd.service"])?;
+        }
         Ok(host)
     }
+
+    /// A host that is there already; it is left alone when this value is dropped.
+    pub fn host(&self, name: &str) -> Result<Host> {
+        check_name(name)?;
+        let dir = self.path("hosts").join(name);
+        if !dir.is_dir() {
+            bail!("no host named {name} in bed {}", self.name());
+        }
+        Ok(Host {
+            bed: self.clone(),
+            name: name.to_owned(),
+            dir,
+            owned: false,
+        })
+    }
+}
+
+/// Names a Node, a directory and a veth (`vb-NAME`, at most 15 characters).
+fn check_name(name: &str) -> Result<()> {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if name.is_empty() || name.len() > 12 || !name.chars().all(plain) || name.starts_with('-') {
+        bail!("a host's name is 1 to 12 of a-z, 0-9 and -, not {name:?}");
+    }
+    Ok(())
 }
 
 impl Host {
@@ -100,103 +137,27 @@ impl Host {
         &self.name
     }
 
-    fn upper(&self) -> PathBuf {
+    /// Its IPv4 address in the bed's network.
+    pub fn address(&self) -> Result<String> {
+        fs::read_to_string(self.dir.join("address"))
+            .with_context(|| format!("{} has no address", self.name))
+    }
+
+    pub(crate) fn upper(&self) -> PathBuf {
         self.dir.join("upper")
     }
 
-    /// The files that make the image this host.
-    fn furnish(&self, spec: &HostSpec) -> Result<()> {
-        let etc = self.upper().join("etc");
-        let units = etc.join("systemd/system");
-        let wants = units.join("multi-user.target.wants");
-        for dir in [
-            "upper/etc/kubernetes/pki",
-            "upper/var/lib/kubelet/pki",
-            "upper/var/log/journal",
-            "work",
-            "root",
-        ] {
-            fs::create_dir_all(self.dir.join(dir))?;
-        }
-        fs::create_dir_all(&wants)?;
-        fs::write(etc.join("hostname"), format!("{}\n", self.name))?;
-        let address = self.bed.address(&self.name)?;
-        let network = NETWORK.replace("ADDRESS", &address);
-        fs::write(units.join("bed-network.service"), network)?;
-        symlink(
-            "/etc/systemd/system/bed-network.service",
-            wants.join("bed-network.service"),
-        )?;
-        let mut labels = spec.labels.join(",");
-        if !labels.is_empty() {
-            labels = format!(" --node-labels={labels}");
-        }
-        fs::write(
-            units.join("kubelet.service"),
-            KUBELET
-                .replace("NAME", &self.name)
-                .replace("LABELS", &labels),
-        )?;
-        if spec.kubelet {
-            symlink(
-                "/etc/systemd/system/kubelet.service",
-                wants.join("kubelet.service"),
-            )?;
-        }
-        self.credentials(&etc.join("kubernetes"))?;
-        if let Some(config) = &spec.config {
-            fs::create_dir_all(etc.join("kube-rebootd"))?;
-            fs::write(etc.join("kube-rebootd/config.toml"), config)?;
-        }
-        if spec.daemon {
-            symlink(
-                "/usr/lib/systemd/system/kube-rebootd.service",
-                wants.join("kube-rebootd.service"),
-            )?;
-        }
-        Ok(())
-    }
-
-    /// The kubelet's credentials as kubeadm lays them out.
-    fn credentials(&self, kubernetes: &Path) -> Result<()> {
-        let pki = self.bed.path("pki");
-        self.bed.node_kubeconfig(&self.name)?;
-        let file = format!("system_node_{}", self.name);
-        let cert = fs::read_to_string(pki.join(format!("{file}.crt")))?;
-        let key = fs::read_to_string(pki.join(format!("{file}.key")))?;
-        let kubelet = self.upper().join("var/lib/kubelet/pki");
-        fs::write(
-            kubelet.join("kubelet-client-2026-01-01-00-00-00.pem"),
-            format!("{cert}{key}"),
-        )?;
-        symlink(
-            "kubelet-client-2026-01-01-00-00-00.pem",
-            kubelet.join("kubelet-client-current.pem"),
-        )?;
-        fs::copy(pki.join("ca.crt"), kubernetes.join("pki/ca.crt"))?;
-        let pem = "/var/lib/kubelet/pki/kubelet-client-current.pem";
-        let user = format!("system:node:{}", self.name);
-        let text = Authority::kubeconfig(&user, "/etc/kubernetes/pki/ca.crt", pem, pem);
-        fs::write(kubernetes.join("kubelet.conf"), text)?;
-        Ok(())
-    }
-
-    /// Starts the machine's firmware, which boots it, and waits for its systemd.
-    fn power_on_from(&self, base: &Path) -> Result<()> {
+    /// Power is on: starts the machine's firmware, which boots it, and waits for its systemd.
+    pub fn power_on(&self) -> Result<()> {
+        let base = fs::read_to_string(self.dir.join("base"))?;
         let cgroup = format!("host-{}", self.name);
         fs::create_dir_all(ground::cgroup(self.bed.name()).join(&cgroup))?;
-        let firmware = std::env::current_exe().context("who am I?")?;
-        let firmware = bed_program(&firmware)?;
+        let firmware = firmware::program()?;
         let mut command = self.bed.within(&cgroup, Path::new("unshare"));
-        command
-            .args(["--mount", "--propagation=slave"])
-            .arg(firmware)
-            .arg("firmware");
-        command
-            .arg(&self.dir)
-            .arg(base)
-            .arg(self.bed.path("install"))
-            .arg(&self.name);
+        command.args(["--mount", "--propagation=slave"]);
+        command.arg(firmware).arg("firmware").arg(&self.dir);
+        command.arg(base).arg(self.bed.path("install"));
+        command.arg(&self.name);
         self.bed
             .detached(&mut command, &format!("host-{}", self.name))?;
         self.wait_up()
@@ -204,40 +165,44 @@ impl Host {
 
     fn wait_up(&self) -> Result<()> {
         self.bed
-            .wait_for(
-                &format!("{} to boot", self.name),
-                Duration::from_secs(60),
-                || {
-                    let said = self.run(&["systemctl", "is-system-running"])?;
-                    Ok(matches!(said.stdout.trim(), "running" | "degraded"))
-                },
-            )
+            .wait_for(&format!("{} to boot", self.name), BOOTED, || {
+                let said = self.run(&["systemctl", "is-system-running"])?;
+                Ok(matches!(said.stdout.trim(), "running" | "degraded"))
+            })
             .with_context(|| self.bed.log_tail(&format!("host-{}", self.name)))
     }
 
     /// The container's PID 1, as this machine numbers it.
+    ///
+    /// Before it exists nspawn has another child, still in this machine's namespaces: a command sent
+    /// there would run on the outer machine.
     fn leader(&self) -> Result<i32> {
         let text = fs::read_to_string(self.dir.join("nspawn.pid")).context("the host is off")?;
         let nspawn: i32 = text.trim().parse()?;
         let children = fs::read_to_string(format!("/proc/{nspawn}/task/{nspawn}/children"))?;
         children
             .split_whitespace()
-            .next()
-            .and_then(|pid| pid.parse().ok())
+            .filter_map(|pid| pid.parse().ok())
+            .find(|pid| leads_a_namespace(*pid))
             .context("the host is off")
     }
 
-    /// Runs a command on the host.
+    /// Runs a command on the host, for at most 30 s.
+    ///
+    /// `nsenter` does not fork, and `timeout` stays outside the host: a forking nsenter stops itself
+    /// when the host's shutdown stops its child, never reaps it, and the host's PID 1 waits for that
+    /// for ever (seen: the host did not reboot until nsenter was killed).
     pub fn run(&self, args: &[&str]) -> Result<Output> {
         let leader = self.leader()?.to_string();
         let out = Command::new("nsenter")
-            .args(["--target", &leader, "--all", "--"])
+            .args(["--target", &leader, "--all", "--no-fork", "--"])
             .args([
                 "env",
                 "-i",
                 "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
                 "TERM=dumb",
                 "timeout",
+                "--kill-after=5",
                 "30",
             ])
             .args(args)
@@ -292,6 +257,23 @@ impl Host {
             .collect()
     }
 
+    /// Records of a unit after a cursor (empty: all), one JSON object each, read from the host's disk:
+    /// this works while the host is off, and holds what it wrote last before a reboot.
+    pub fn records_after(&self, unit: &str, cursor: &str) -> Result<Vec<serde_json::Value>> {
+        let mut journalctl = Command::new("journalctl");
+        journalctl
+            .arg("--directory")
+            .arg(self.upper().join("var/log/journal"))
+            .args(["--quiet", "--no-pager", "--output=json", "--unit", unit]);
+        if !cursor.is_empty() {
+            journalctl.arg(format!("--after-cursor={cursor}"));
+        }
+        let text = shell::output(&mut journalctl)?;
+        text.lines()
+            .map(|line| Ok(serde_json::from_str(line)?))
+            .collect()
+    }
+
     /// The unit's STATUS.
     pub fn status(&self) -> Result<String> {
         Ok(self
@@ -337,9 +319,20 @@ impl Host {
         Ok(())
     }
 
-    /// Power is back.
-    pub fn power_on(&self) -> Result<()> {
-        self.power_on_from(&image::base(image::SUITE)?)
+    /// Leaves the host running when this value is dropped.
+    pub fn keep(mut self) {
+        self.owned = false;
+    }
+
+    /// Reboots as an admin would and waits until the next boot is up.
+    pub fn reboot(&self) -> Result<()> {
+        let before = self.boot_id()?;
+        // Its answer may be lost in the shutdown; the new boot is the proof.
+        self.run(&["systemctl", "--no-block", "reboot"])?;
+        let what = format!("a new boot of {}", self.name);
+        self.bed
+            .wait_for(&what, BOOTED, || Ok(self.boot_id()? != before))?;
+        self.wait_up()
     }
 
     fn tell(&self) {
@@ -370,6 +363,9 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
+        if !self.owned {
+            return;
+        }
         if thread::panicking() {
             self.tell();
         }
@@ -385,109 +381,12 @@ impl Drop for Host {
     }
 }
 
-impl Bed {
-    /// The address of a host: counted up under a lock, as tests boot hosts side by side.
-    fn address(&self, host: &str) -> Result<String> {
-        let path = self.path("addresses");
-        let file = fs::OpenOptions::new()
-            .create(true)
-            .append(true)
-            .read(true)
-            .open(&path)?;
-        let lock = nix::fcntl::Flock::lock(file, nix::fcntl::FlockArg::LockExclusive)
-            .map_err(|(_, errno)| errno)?;
-        let taken = fs::read_to_string(&path)?.lines().count() + 2;
-        std::io::Write::write_all(&mut &*lock, format!("{host}\n").as_bytes())?;
-        Ok(format!("10.123.{}.{}", taken / 250, taken % 250 + 2))
-    }
+/// Whether a process is PID 1 of a PID namespace below ours.
+fn leads_a_namespace(pid: i32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+    numbers.is_some_and(|line| {
+        let mut numbers = line.split_whitespace().skip(1);
+        numbers.next() == Some("1") && numbers.next().is_none()
+    })
 }
-
-/// The `bed` program: this one, or the one beside the test that runs.
-fn bed_program(exe: &Path) -> Result<PathBuf> {
-    if exe.file_name().is_some_and(|name| name == "bed") {
-        return Ok(exe.to_owned());
-    }
-    exe.ancestors()
-        .map(|dir| dir.join("bed"))
-        .find(|program| program.is_file())
-        .context("the program `bed` is not built: cargo build -p testbed")
-}
-
-/// The machine's firmware: boots the host again whenever it reboots. Runs as a process of its own,
-/// in the bed's network and in a mount namespace that ends with it.
-pub fn firmware(dir: &Path, base: &Path, install: &Path, name: &str) -> Result<()> {
-    let root = dir.join("root");
-    let (base, install) = (base.display(), install.display());
-    let (upper, work) = (dir.join("upper"), dir.join("work"));
-    let options = format!(
-        "lowerdir={install}:{base},upperdir={},workdir={}",
-        upper.display(),
-        work.display()
-    );
-    shell::run(
-        "mount",
-        &[
-            "-t",
-            "overlay",
-            "overlay",
-            "-o",
-            &options,
-            &root.display().to_string(),
-        ],
-    )?;
-    let binaries = tools::binaries()?;
-    loop {
-        let mut nspawn = Command::new("systemd-nspawn");
-        nspawn
-            .env("SYSTEMD_NSPAWN_UNIFIED_HIERARCHY", "1")
-            .arg("-D")
-            .arg(&root);
-        nspawn.args([
-            "--boot",
-            "--register=no",
-            "--keep-unit",
-            "--console=pipe",
-            "--quiet",
-        ]);
-        nspawn.args(["--network-bridge=br0", "--kill-signal=SIGRTMIN+3"]);
-        nspawn.arg(format!("--machine={name}"));
-        nspawn.arg(format!("--bind-ro={}:/opt/bed", binaries.display()));
-        let mut child = nspawn.spawn().context("cannot start systemd-nspawn")?;
-        fs::write(dir.join("nspawn.pid"), child.id().to_string())?;
-        let mut boots = fs::OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(dir.join("boots"))?;
-        std::io::Write::write_all(&mut boots, b"boot\n")?;
-        let status = child.wait()?;
-        let _ = fs::remove_file(dir.join("nspawn.pid"));
-        if status.code() != Some(REBOOTED) {
-            bail!("{name} is off: {status}");
-        }
-    }
-}
-
-const NETWORK: &str = "[Unit]
-Description=Network of the test bed
-DefaultDependencies=no
-Before=network.target network-online.target
-[Service]
-Type=oneshot
-RemainAfterExit=yes
-ExecStart=ip addr add ADDRESS/16 dev host0
-ExecStart=ip link set host0 up
-ExecStart=ip link set lo up
-[Install]
-WantedBy=multi-user.target
-";
-
-const KUBELET: &str = "[Unit]
-Description=The kubelet, with a fake container runtime
-After=bed-network.service
-[Service]
-ExecStart=/opt/bed/kubemark --morph=kubelet --name=NAME --kubeconfig=/etc/kubernetes/kubelet.conf --use-host-image-service=false --kube-api-qps=50 --kube-api-burst=100 --v=1LABELS
-Restart=always
-RestartSec=1
-[Install]
-WantedBy=multi-user.target
-";

@@ -5,13 +5,18 @@
 
 mod audit;
 mod bed;
+pub mod budgets;
 mod certs;
 mod control_plane;
+mod firmware;
+mod furnish;
 mod ground;
 mod host;
 mod image;
 mod shell;
+pub mod timeline;
 mod tools;
+pub mod verdict;
 
 pub use audit::Request;
 pub use bed::Bed;
@@ -19,5 +24,5 @@ pub use host::{Host, HostSpec, Output};
 pub use image::SUITE;
 pub use tools::{binaries, prepare};
 
-/// What a host's supervisor runs: see `host::firmware`.
-pub use host::firmware;
+/// What a host's supervisor runs: see `firmware`.
+pub use firmware::firmware;

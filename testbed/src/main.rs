@@ -3,10 +3,11 @@
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
+use std::time::Instant;
 
 use anyhow::{Result, bail};
 use clap::{Parser, Subcommand};
-use testbed::Bed;
+use testbed::{Bed, HostSpec};
 
 #[derive(Parser)]
 #[command(about = "A real Kubernetes control plane and real systemd hosts on one machine")]
@@ -23,6 +24,9 @@ enum Verb {
     Up {
         #[arg(long, default_value = "test")]
         name: String,
+        /// Boot this many hosts in it: n1, n2, ...
+        #[arg(long, default_value_t = 0)]
+        hosts: usize,
     },
     /// Take everything of a bed down.
     Down {
@@ -33,6 +37,14 @@ enum Verb {
     Exec {
         #[arg(long, default_value = "test")]
         name: String,
+        #[arg(last = true, required = true)]
+        command: Vec<String>,
+    },
+    /// Run a command on a host of a bed.
+    Host {
+        #[arg(long, default_value = "test")]
+        name: String,
+        host: String,
         #[arg(last = true, required = true)]
         command: Vec<String>,
     },
@@ -59,9 +71,14 @@ fn main() -> ExitCode {
 fn run(verb: Verb) -> Result<()> {
     match verb {
         Verb::Prepare => testbed::prepare(),
-        Verb::Up { name } => Bed::up(&name).map(|_| ()),
+        Verb::Up { name, hosts } => up(&name, hosts),
         Verb::Down { name } => Bed::down(&name),
         Verb::Exec { name, command } => exec(&name, &command),
+        Verb::Host {
+            name,
+            host,
+            command,
+        } => on_host(&name, &host, &command),
         Verb::Firmware {
             dir,
             base,
@@ -69,6 +86,34 @@ fn run(verb: Verb) -> Result<()> {
             name,
         } => testbed::firmware(&dir, &base, &install, &name),
     }
+}
+
+/// A bed with hosts n1 to n`hosts`; those that are there already stay.
+fn up(name: &str, hosts: usize) -> Result<()> {
+    let bed = Bed::up(name)?;
+    for number in 1..=hosts {
+        let host = format!("n{number}");
+        if bed.host(&host).is_ok() {
+            continue;
+        }
+        let start = Instant::now();
+        bed.boot(&HostSpec::named(host.as_str()))?.keep();
+        bed.wait_ready(&host)?;
+        let took = start.elapsed().as_secs_f32();
+        eprintln!("bed: host {host} is up and its Node Ready: {took:.1} s");
+    }
+    Ok(())
+}
+
+fn on_host(name: &str, host: &str, command: &[String]) -> Result<()> {
+    let command: Vec<&str> = command.iter().map(String::as_str).collect();
+    let out = Bed::named(name)?.host(host)?.run(&command)?;
+    print!("{}", out.stdout);
+    eprint!("{}", out.stderr);
+    if out.code != 0 {
+        bail!("{host}: {} ended with {}", command.join(" "), out.code);
+    }
+    Ok(())
 }
 
 fn exec(name: &str, command: &[String]) -> Result<()> {

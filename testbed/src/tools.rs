@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use crate::{image, shell};
 
 /// Program, and its package in Debian, Fedora and Arch.
-const PROGRAMS: [(&str, &str, &str, &str); 6] = [
+const PROGRAMS: [(&str, &str, &str, &str); 7] = [
     (
         "systemd-nspawn",
         "systemd-container",
@@ -22,6 +22,7 @@ const PROGRAMS: [(&str, &str, &str, &str); 6] = [
     ),
     ("mmdebstrap", "mmdebstrap", "mmdebstrap", "mmdebstrap"),
     ("ip", "iproute2", "iproute", "iproute2"),
+    ("nft", "nftables", "nftables", "nftables"),
     ("dbus-daemon", "dbus", "dbus-daemon", "dbus"),
     ("nsenter", "util-linux", "util-linux-core", "util-linux"),
     ("go", "golang", "golang", "go"),
@@ -119,15 +120,27 @@ fn which(program: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// The directory of the built binaries, keyed by what they are built from.
+/// A key of what something is built from.
+pub(crate) fn key(parts: &[&[u8]]) -> String {
+    let mut key = DefaultHasher::new();
+    for part in parts {
+        key.write(part);
+    }
+    format!("{:016x}", key.finish())
+}
+
+/// The directory of the built binaries, keyed by what they are built from; those taken from
+/// `KUBEBUILDER_ASSETS` never mix with the pinned ones.
 pub fn binaries() -> Result<PathBuf> {
     let modules = repository().join("testbed/go");
-    let mut key = DefaultHasher::new();
-    for sum in ["etcd/go.sum", "kubernetes/go.sum"] {
+    let read = |sum: &str| {
         let path = modules.join(sum);
-        key.write(&fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?);
-    }
-    let place = cache().join(format!("bin-{:016x}", key.finish()));
+        fs::read(&path).with_context(|| format!("cannot read {}", path.display()))
+    };
+    let (etcd, kubernetes) = (read("etcd/go.sum")?, read("kubernetes/go.sum")?);
+    let assets = env::var_os("KUBEBUILDER_ASSETS").unwrap_or_default();
+    let key = key(&[&etcd, &kubernetes, assets.as_encoded_bytes()]);
+    let place = cache().join(format!("bin-{key}"));
     fs::create_dir_all(&place)?;
     build(
         &place,

@@ -8,7 +8,8 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use kube_rebootd::cluster::answer::ApiError;
 use kube_rebootd::cluster::node::OwnNode;
 use kube_rebootd::names;
-use kube_rebootd::node::{Leftovers, Node, NodeSet, foreign_cordon, leftovers};
+use kube_rebootd::node::Node;
+use kube_rebootd::node_set::{Leftovers, NodeSet, foreign_cordon, leftovers};
 use kube_rebootd::slot::Keys;
 use serde_json::{Value, json};
 

@@ -66,10 +66,14 @@ pub(crate) struct Knobs {
     pub(crate) reboots: usize,
     /// The last wall message.
     pub(crate) wall: String,
+    /// systemd's `Version`.
+    pub(crate) version: String,
     /// systemd's `SystemState`.
     pub(crate) system_state: String,
     /// `ActiveState` of boot-complete.target.
     pub(crate) boot_complete: String,
+    /// `ActiveState` of kube-rebootd.service: active or not.
+    pub(crate) daemon: bool,
     /// PID 1's `UserspaceTimestampMonotonic`: change it for a new boot.
     pub(crate) boot_usec: u64,
     /// What becomes of transient units.
@@ -91,8 +95,10 @@ impl Default for Knobs {
             prepare_on_reboot: true,
             reboots: 0,
             wall: String::new(),
+            version: "257.13-fake".to_owned(),
             system_state: "running".to_owned(),
             boot_complete: "active".to_owned(),
+            daemon: true,
             boot_usec: 1_000_000,
             run: Run::Command,
             started: Vec::new(),

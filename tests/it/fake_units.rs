@@ -137,7 +137,7 @@ impl FakeSystemd {
 
     #[zbus(property)]
     fn version(&self) -> String {
-        "257.13-fake".to_owned()
+        self.state.lock().unwrap().version.clone()
     }
 
     #[zbus(property)]
@@ -150,12 +150,16 @@ impl FakeSystemd {
         name: String,
         #[zbus(connection)] connection: &Connection,
     ) -> fdo::Result<OwnedObjectPath> {
-        if name == "boot-complete.target" {
-            let active_state = if self.state.lock().unwrap().boot_complete == "active" {
-                "active"
-            } else {
-                "inactive"
-            };
+        let active = {
+            let state = self.state.lock().unwrap();
+            match name.as_str() {
+                "boot-complete.target" => Some(state.boot_complete == "active"),
+                "kube-rebootd.service" => Some(state.daemon),
+                _ => None,
+            }
+        };
+        if let Some(active) = active {
+            let active_state = if active { "active" } else { "inactive" };
             let unit = Unit {
                 active_state,
                 ..Unit::RUNNING

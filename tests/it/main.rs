@@ -3,6 +3,10 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests as well
 
+mod cli_doctor;
+mod cli_host;
+mod cli_status;
+mod cli_undrain;
 mod cluster_access;
 mod cluster_cli;
 mod cluster_lease;

@@ -1,6 +1,7 @@
 use std::os::unix::net::UnixDatagram;
 
 use super::*;
+use crate::phase::Phase;
 
 /// Far above what a local datagram needs.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -39,7 +40,7 @@ fn transition_carries_its_fields() {
         ..Fields::default()
     };
     logging(&journal, || {
-        transition(Message::Draining, &fields, "Draining n1");
+        transition(Phase::Draining, &fields, "Draining n1");
     });
     let seen = receive(&socket);
     for expected in [
@@ -50,7 +51,7 @@ fn transition_carries_its_fields() {
         "LEASE=default\n",
         "PHASE=Draining\n",
         "REASON\n\u{b}\0\0\0\0\0\0\0linux\nlibc6\n",
-        &format!("MESSAGE_ID={}\n", Message::Draining.id()),
+        &format!("MESSAGE_ID={}\n", id(Phase::Draining)),
     ] {
         assert!(seen.contains(expected), "{expected:?} is not in {seen:?}");
     }

@@ -7,9 +7,21 @@ use std::time::Duration;
 
 use testbed::{Bed, Host, HostSpec};
 
+mod checks;
+mod control_plane;
+mod cordon;
+mod dead_holder;
 mod drain;
+mod holding;
+mod kills;
+mod log;
+mod loops;
 mod one_host;
+mod pausing;
 mod pods;
+mod sorts;
+mod three_hosts;
+mod unit;
 mod workload;
 
 /// Longest wait for a whole cycle of one host, on two busy cores.
@@ -75,6 +87,44 @@ impl Site {
         self.kubectl(&["-n", "kube-rebootd", "get", "lease", lease, "-o", path])
     }
 
+    /// Pauses every slot of the group.
+    pub(crate) fn pause(&self, why: &str) {
+        self.annotate(&format!("kube-rebootd/paused={why}"));
+    }
+
+    /// Opens every slot of the group.
+    pub(crate) fn resume(&self) {
+        self.annotate("kube-rebootd/paused-");
+    }
+
+    fn annotate(&self, annotation: &str) {
+        for lease in self.leases() {
+            self.kubectl(&[
+                "-n",
+                "kube-rebootd",
+                "annotate",
+                "lease",
+                &lease,
+                annotation,
+            ]);
+        }
+    }
+
+    /// Writes a Lease's holder as an admin; empty: nobody.
+    pub(crate) fn hold_by_admin(&self, lease: &str, holder: &str) {
+        let patch = format!("{{\"spec\":{{\"holderIdentity\":\"{holder}\"}}}}");
+        self.kubectl(&[
+            "-n",
+            "kube-rebootd",
+            "patch",
+            "lease",
+            lease,
+            "--type=merge",
+            "-p",
+            &patch,
+        ]);
+    }
+
     /// A host of the group, joined and Ready; `config` is added to what the group needs.
     pub(crate) fn host(&self, name: &str, config: &str) -> Host {
         self.boot(&HostSpec::named(name).config(self.config(config)))
@@ -113,6 +163,39 @@ impl Site {
                 Ok(true)
             })
             .unwrap();
+    }
+
+    /// Waits until the daemon's journal contains all of `words`.
+    pub(crate) fn wait_journal<T: AsRef<str>>(&self, host: &Host, words: &[T]) {
+        let what = format!("{} to log", host.name());
+        self.bed
+            .wait_for(&what, CYCLE, || {
+                let journal = host.journal("kube-rebootd")?;
+                let mut words = words.iter().map(AsRef::as_ref);
+                let missing = words.find(|words| !journal.contains(words));
+                anyhow::ensure!(missing.is_none(), "it did not say {missing:?}");
+                Ok(true)
+            })
+            .unwrap();
+    }
+
+    /// Waits until the record on a host's disk contains all of `words`.
+    pub(crate) fn wait_record(&self, host: &Host, words: &[&str]) {
+        let what = format!("{} to record {words:?}", host.name());
+        self.bed
+            .wait_for(&what, CYCLE, || {
+                let record = host.read("/var/lib/kube-rebootd/state.json")?;
+                anyhow::ensure!(words.iter().all(|words| record.contains(words)), "{record}");
+                Ok(true)
+            })
+            .unwrap();
+    }
+
+    /// Every phase a host entered, from its journal.
+    pub(crate) fn phases(host: &Host) -> anyhow::Result<Vec<String>> {
+        let journal = host.journal_json("kube-rebootd")?;
+        let phases = journal.iter().filter_map(|line| line["PHASE"].as_str());
+        Ok(phases.map(str::to_owned).collect())
     }
 
     /// Waits until a host has rebooted `times` and is idle again.

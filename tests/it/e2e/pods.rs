@@ -1,196 +1,48 @@
-//! Pods of every sort on one node, each treated as DESIGN.md 7 says: what was evicted is read from
-//! the audit log (I9).
+//! Pods as the tests of drains need them.
 
-use serde_json::{Value, json};
 use testbed::Host;
 
-use super::Site;
-use super::workload::{Workload, app, bare, budget, deployment, slow, spec, string};
+use super::{CYCLE, Site};
 
-/// Patience of the drain: longer than everything that leaves by itself, rounds of a pod that comes
-/// back included.
-const SORTS: &str = "[drain]\nmode = \"always\"\ntimeout = \"25s\"\non_timeout = \"reboot\"\n";
+/// A pod on `host` that takes `seconds` to end once it is evicted; it runs when this returns.
+pub(super) fn slow(site: &Site, host: &Host, name: &str, seconds: u32) {
+    let node = host.name();
+    site.bed
+        .apply(&format!(
+            r"apiVersion: v1
+kind: Pod
+metadata: {{name: {name}, namespace: default}}
+spec:
+  nodeName: {node}
+  automountServiceAccountToken: false
+  terminationGracePeriodSeconds: {grace}
+  tolerations: [{{operator: Exists}}]
+  containers:
+  - name: slow
+    image: registry.k8s.io/pause:3.10
+    lifecycle: {{preStop: {{sleep: {{seconds: {seconds}}}}}}}
+",
+            grace = seconds + 30
+        ))
+        .unwrap();
+    let path = "jsonpath={.status.phase}";
+    site.bed
+        .wait_for(&format!("{name} to run"), CYCLE, || {
+            Ok(site.bed.kubectl(&["get", "pod", name, "-o", path])? == "Running")
+        })
+        .unwrap();
+}
 
-#[test]
-fn i9_pods_of_every_sort_leave_as_they_should() {
-    let site = Site::new("sorts", 1);
-    let host = site.host("sorts-1", SORTS);
-    let work = Workload::new(&site, "sorts");
-    work.apply(&sorts(&host));
-    let mirror = static_pod(&site, &work, &host);
-    work.wait_running(&host, 14);
-    wait_failed(&site, &work, &host, "done");
-    let uid = |name: &str| {
-        work.pod(&host, name)
-            .map(|pod| string(&pod["metadata"]["uid"]))
-    };
-    let stays = ["agent", "broken", "bare", "done", &mirror];
-    let before = stays.map(uid);
-    host.touch("/run/reboot-required").unwrap();
-    site.wait("the slow pod to be gone", || {
-        Ok(work.pod(&host, "slow").is_none())
-    });
-    assert_eq!(
-        work.answers("later").last(),
-        Some(&429),
-        "its budget allowed nothing yet"
-    );
-    work.kubectl(&[
-        "patch",
-        "pdb",
-        "later",
-        "-p",
-        r#"{"spec":{"maxUnavailable":1}}"#,
+/// Removes what is left of it, as nobody else needs it.
+pub(super) fn gone(site: &Site, name: &str) {
+    site.kubectl(&[
+        "delete",
+        "pod",
+        name,
+        "--ignore-not-found",
+        "--force",
+        "--grace-period=0",
     ]);
-    let held = format!("held by a finalizer: pod {}/held", work.namespace);
-    site.wait_status(&host, &held);
-    site.wait_rebooted(&host, 1);
-    for gone in ["web", "db", "runs", "scratch", "slow", "held"] {
-        let pods = if gone == "web" { 2 } else { 1 };
-        assert_eq!(work.answers(gone), vec![201; pods], "{gone}");
-    }
-    for left in stays {
-        assert_eq!(work.answers(left), [0; 0], "{left} was asked to leave");
-    }
-    // The static pod's folder is a new one in each boot of kubemark.
-    assert_eq!(stays.map(uid)[..4], before[..4]);
-    let later = work.answers("later");
-    let (last, refused) = split_last(&later);
-    assert!(
-        last == 201 && refused.iter().all(|code| *code == 429),
-        "{refused:?}"
-    );
-    let two = work.answers("two");
-    assert!(
-        !two.is_empty() && two.iter().all(|code| *code == 500),
-        "{two:?}"
-    );
-    // The first, and five more that its controller put back after the cordon.
-    assert_eq!(work.answers("stubborn"), [201; 6]);
-    site.nothing_left(&host);
-}
-
-/// Everything but the static pod.
-fn sorts(host: &Host) -> Vec<Value> {
-    let plain = spec(host);
-    let with = |key: &str, value: Value| {
-        let mut spec = plain.clone();
-        spec[key] = value;
-        spec
-    };
-    let never_ready = with("readinessGates", json!([{"conditionType": "test/never"}]));
-    let scratch = with("volumes", json!([{"name": "scratch", "emptyDir": {}}]));
-    let stubborn = with("tolerations", json!([{"operator": "Exists"}]));
-    let mut held = deployment("held", 1, &plain);
-    held["spec"]["template"]["metadata"]["finalizers"] = json!(["test.example/hold"]);
-    vec![
-        deployment("web", 2, &plain),
-        app("StatefulSet", "db", 1, &plain),
-        app("DaemonSet", "agent", 1, &plain),
-        app("DaemonSet", "broken", 1, &never_ready),
-        job("done", &with("activeDeadlineSeconds", json!(1))),
-        job("runs", &plain),
-        bare("bare", "Always", &plain),
-        deployment("scratch", 1, &scratch),
-        deployment("slow", 1, &slow(plain.clone(), 6)),
-        held,
-        deployment("stubborn", 1, &stubborn),
-        deployment("two", 1, &plain),
-        budget("two-a", "two", 1),
-        budget("two-b", "two", 1),
-        deployment("later", 1, &plain),
-        budget("later", "later", 0),
-    ]
-}
-
-fn job(name: &str, pod: &Value) -> Value {
-    let mut pod = pod.clone();
-    pod["restartPolicy"] = json!("Never");
-    json!({
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name},
-        "spec": {"backoffLimit": 0, "template": {"spec": pod}},
-    })
-}
-
-/// Drops a manifest into the kubelet's folder; the name of the mirror pod.
-fn static_pod(site: &Site, work: &Workload, host: &Host) -> String {
-    let pod = json!({
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "static", "namespace": work.namespace},
-        "spec": {"containers": [{"name": "main", "image": "fake"}]},
-    });
-    let folder = "find /tmp -type d -path '*hollow-kubelet*' -name 'static-pods*'";
-    let mut folders = String::new();
-    site.wait("the kubelet's folder of static pods", || {
-        folders = host.sh(folder)?;
-        Ok(!folders.trim().is_empty())
-    });
-    for folder in folders.lines() {
-        host.write(&format!("{folder}/static.json"), &pod.to_string())
-            .unwrap();
-    }
-    let name = format!("static-{}", host.name());
-    site.wait("the mirror pod", || Ok(work.pod(host, &name).is_some()));
-    name
-}
-
-fn wait_failed(site: &Site, work: &Workload, host: &Host, name: &str) {
-    site.wait(&format!("pod {name} to have failed"), || {
-        Ok(work
-            .pod(host, name)
-            .is_some_and(|pod| pod["status"]["phase"] == "Failed"))
-    });
-}
-
-fn split_last(codes: &[u16]) -> (u16, &[u16]) {
-    codes
-        .split_last()
-        .map_or((0, codes), |(last, rest)| (*last, rest))
-}
-
-/// Not asserted are the seconds: two cores run the cluster, its hosts and other tests beside.
-#[test]
-fn i9_a_full_node_drains_with_hardly_more_requests_than_pods() {
-    let site = Site::new("full", 1);
-    let host = site.host("full-1", "[drain]\nmode = \"always\"\n");
-    let work = Workload::new(&site, "full");
-    let apps: Vec<Value> = (0..10)
-        .map(|app| deployment(&format!("app-{app}"), 11, &spec(&host)))
-        .collect();
-    work.apply(&apps);
-    work.wait_running(&host, 110);
-    let since = jiff::Timestamp::now();
-    host.touch("/run/reboot-required").unwrap();
-    site.wait("the host to reboot", || Ok(host.boots()? == 2));
-    let asked = requests(&site, &host, since);
-    let (first, last) = (asked.first().unwrap(), asked.last().unwrap());
-    let evictions = asked.iter().filter(|one| one.resource == "pods/eviction");
-    println!(
-        "110 pods: {} pod requests, {} of them evictions, {:.2} s from cordon to the last list",
-        asked.len(),
-        evictions.clone().count(),
-        last.done.duration_since(first.at).as_secs_f64()
-    );
-    for one in asked.iter().filter(|one| one.resource != "pods/eviction") {
-        println!("{} {} {} {}", one.at, one.verb, one.code, one.uri);
-    }
-    assert_eq!(evictions.filter(|one| one.code == 201).count(), 110);
-    assert!(asked.len() <= 115, "{} requests", asked.len());
-    site.wait_rebooted(&host, 1);
-    site.nothing_left(&host);
-}
-
-/// What the daemon of a host asked about pods since then, in order. A watch is logged when it is opened
-/// and again when it ends.
-fn requests(site: &Site, host: &Host, since: jiff::Timestamp) -> Vec<testbed::Request> {
-    let user = format!("system:node:{}", host.name());
-    let mut all = site.bed.requests_by("kube-rebootd/").unwrap();
-    all.retain(|one| one.at >= since && one.user == user && one.resource.starts_with("pods"));
-    all.dedup_by(|one, before| one.verb == "watch" && one.at == before.at);
-    all
 }
 
 #[test]

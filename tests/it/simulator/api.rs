@@ -6,7 +6,8 @@ use kube_rebootd::drain::PodRef;
 use kube_rebootd::facts::{Applied, Drained, Effect, LastList, Refusal, Waiters};
 use kube_rebootd::health::Marks;
 use kube_rebootd::names;
-use kube_rebootd::node::{Leftovers, Node, NodeSet, Seen};
+use kube_rebootd::node::{Node, Seen};
+use kube_rebootd::node_set::{Leftovers, NodeSet};
 use kube_rebootd::now::Now;
 use kube_rebootd::slot::{GiveUp, Lease, Peer, Peers, Take, TakeSaid, Waiter};
 
@@ -306,6 +307,7 @@ impl World {
             words: format!("{} pods left", host.pods),
             spent: Duration::ZERO,
             wake: None,
+            blocked: Vec::new(),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube_rebootd::boot::Boot;
 use kube_rebootd::decide::{Policy, Step, decide};
-use kube_rebootd::facts::{Drained, Effect, Facts};
+use kube_rebootd::facts::{Effect, Facts};
 use kube_rebootd::gates::Closed;
 use kube_rebootd::health::Marks;
 use kube_rebootd::names;
@@ -15,7 +15,7 @@ use kube_rebootd::now::Now;
 use kube_rebootd::phase::Phase;
 use kube_rebootd::record::Record;
 use kube_rebootd::slot::{Lease, TakeAnswer, Waiting};
-use kube_rebootd::trigger::{Finding, Observed, Verdict, observe};
+use kube_rebootd::trigger::{Finding, Verdict, observe};
 
 /// A repeatable source of chance: `SplitMix64`.
 #[derive(Debug, Clone)]
@@ -711,36 +711,12 @@ fn fresh(host: &Host) -> Facts {
         id: format!("boot-{}-{}", host.name, host.boots),
         userspace: 1,
     };
+    let record = host
+        .disk
+        .as_deref()
+        .map_or_else(Record::default, |text| Record::decode(text).unwrap());
     Facts {
-        started: false,
-        boot,
-        record: host
-            .disk
-            .as_deref()
-            .map_or_else(Record::default, |text| Record::decode(text).unwrap()),
-        writable: true,
-        shutting_down: false,
-        host_read: None,
-        observed: Observed::default(),
-        limited: None,
-        closed: Vec::new(),
-        node: Seen::Unknown,
-        applied: None,
-        leases: BTreeMap::new(),
-        absent: BTreeMap::new(),
-        listed: Err("not read yet".to_owned()),
-        create_refused: None,
-        peers: None,
-        take: TakeAnswer::default(),
-        waiters: None,
-        waiting: None,
-        marks: None,
-        drain: Drained::Starting,
-        last_list: None,
-        ask: None,
-        ask_accepted: None,
-        host_health: Err(Vec::new()),
         pod_health: Ok(()),
-        verifying: Duration::ZERO,
+        ..Facts::of_a_start(boot, record)
     }
 }

@@ -1,0 +1,194 @@
+//! Checks from the kubeconfig to the Node: can this host talk to the cluster, and as whom (I11).
+
+use http::Request;
+use http::header::DATE;
+use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimeParser;
+use kube::Client;
+use kube::client::Body;
+
+use super::{Check, aside, rights, slow};
+use crate::cluster::answer::{ApiError, CALL};
+use crate::cluster::client::{Clients, ConnectError, Connector, whoami};
+use crate::cluster::credentials;
+use crate::cluster::node::OwnNode;
+use crate::config::Config;
+use crate::daemon::access;
+use crate::host::Clock;
+use crate::node::Node;
+use crate::root::Root;
+
+const KUBECONFIG: &str = "kubeconfig";
+const SERVER: &str = "API server";
+const IDENTITY: &str = "identity";
+const NODE: &str = "node";
+const CLOCK: &str = "clock";
+/// Seconds between the clocks that are worth a word: certificates, logs and windows get wrong.
+const APART: i64 = 30;
+
+pub(super) async fn checks(root: &Root, config: Option<&Config>) -> Vec<Check> {
+    let Some(config) = config else {
+        let mut skipped = all_skipped("a valid configuration");
+        skipped.insert(0, Check::skipped(KUBECONFIG, "a valid configuration"));
+        return skipped;
+    };
+    let found = kubeconfig(root, config).await;
+    if found.failed() {
+        return [vec![found], all_skipped("a kubeconfig")].concat();
+    }
+    match Connector::new(access(root, config)).connect().await {
+        Ok(clients) => [vec![found], Box::pin(connected(&clients, config)).await].concat(),
+        Err(err) => not_connected(found, &err),
+    }
+}
+
+/// Everything behind the kubeconfig.
+fn all_skipped(needs: &'static str) -> Vec<Check> {
+    let here = [SERVER, IDENTITY, CLOCK, NODE];
+    let names = here.into_iter().chain(rights::NAMES);
+    names.map(|name| Check::skipped(name, needs)).collect()
+}
+
+async fn kubeconfig(root: &Root, config: &Config) -> Check {
+    let (root, explicit) = (root.clone(), config.node.kubeconfig.clone());
+    let configured = explicit.is_some();
+    match aside(move || credentials::find(&root, explicit.as_deref())).await {
+        Some(Ok(found)) => Check::ok(KUBECONFIG, found.path.display().to_string()),
+        Some(Err(searched)) => {
+            let searched: Vec<String> = searched.iter().map(ToString::to_string).collect();
+            let cure = if configured {
+                "correct node.kubeconfig in the configuration"
+            } else {
+                "join the node to a cluster, or set node.kubeconfig in the configuration"
+            };
+            Check::fail(
+                KUBECONFIG,
+                format!("none found; searched {}", searched.join(", ")),
+                cure,
+            )
+        }
+        None => slow(KUBECONFIG),
+    }
+}
+
+/// There are no clients: which check that fails, and what is left to skip.
+fn not_connected(found: Check, err: &ConnectError) -> Vec<Check> {
+    let what = err.to_string();
+    let unreachable = |cure: &str| Check::fail(SERVER, what.clone(), cure);
+    let (server, identity) = match err {
+        ConnectError::NoKubeconfig(_) => {
+            let cure = "correct coordination.kubeconfig in the configuration";
+            return failed_file(what, cure);
+        }
+        ConnectError::Unusable { .. } => {
+            return failed_file(
+                what,
+                "renew it: join the node again, or restart the kubelet",
+            );
+        }
+        ConnectError::Slow => {
+            return failed_file(
+                what,
+                "run the credential plugin of the kubeconfig by hand and mend it",
+            );
+        }
+        ConnectError::Api(ApiError::Denied { .. }) => (
+            Check::ok(SERVER, "answers"),
+            Check::fail(
+                IDENTITY,
+                what,
+                "renew the credential: restart the kubelet, or join the node again",
+            ),
+        ),
+        ConnectError::Api(_) => (
+            unreachable(
+                "see that the server of the kubeconfig is right, is up and can be reached from here: its address, name, route, firewall and CA",
+            ),
+            Check::skipped(IDENTITY, SERVER),
+        ),
+        ConnectError::NotANode { .. } => (
+            Check::ok(SERVER, "answers"),
+            Check::fail(IDENTITY, what, "set node.name in the configuration"),
+        ),
+        ConnectError::OtherNode { .. } => (
+            Check::ok(SERVER, "answers"),
+            Check::fail(IDENTITY, what, "remove node.name from the configuration"),
+        ),
+    };
+    let needs = if server.failed() { SERVER } else { IDENTITY };
+    let rest = [CLOCK, NODE].into_iter().chain(rights::NAMES);
+    let rest = rest.map(|name| Check::skipped(name, needs));
+    [found, server, identity].into_iter().chain(rest).collect()
+}
+
+fn failed_file(what: String, cure: &str) -> Vec<Check> {
+    let found = Check::fail(KUBECONFIG, what, cure);
+    [vec![found], all_skipped("a kubeconfig that works")].concat()
+}
+
+async fn connected(clients: &Clients, config: &Config) -> Vec<Check> {
+    let identity = match whoami(&clients.node).await {
+        Ok(user) => Check::ok(IDENTITY, format!("{user}, node {}", clients.name)),
+        Err(err) => Check::fail(IDENTITY, err.to_string(), "run doctor again"),
+    };
+    let (clock, seen) = tokio::join!(clock(&clients.node), own_node(clients));
+    let (node, seen) = seen;
+    let mut checks = vec![Check::ok(SERVER, "answers"), identity, clock, node];
+    checks.extend(Box::pin(rights::checks(clients, config, seen.as_ref())).await);
+    checks
+}
+
+async fn own_node(clients: &Clients) -> (Check, Option<Node>) {
+    let name = &clients.name;
+    let own = OwnNode::new(clients.node.clone(), name);
+    match own.get(Clock::Real.now().boot).await {
+        Ok(Some(node)) => {
+            let check = if node.ready {
+                Check::ok(NODE, format!("{name} is Ready"))
+            } else {
+                Check::warn(
+                    NODE,
+                    format!("{name} is not Ready"),
+                    "a reboot would not be proved healthy: journalctl -u kubelet",
+                )
+            };
+            (check, Some(node))
+        }
+        Ok(None) => {
+            let what = format!("Node {name} is not registered");
+            let cure = "see why the kubelet does not register it: journalctl -u kubelet";
+            (Check::fail(NODE, what, cure), None)
+        }
+        Err(err) => {
+            let cure = "a node may read itself by the built-in ClusterRole system:node and the Node authorizer: is --authorization-mode=Node,RBAC set?";
+            (Check::fail(NODE, err.to_string(), cure), None)
+        }
+    }
+}
+
+/// Only a warning: nothing rests on clocks that agree (I5), but people read times.
+async fn clock(client: &Client) -> Check {
+    let answer = async {
+        let request = Request::get("/version").body(Body::empty()).ok()?;
+        let answer = client.send(request).await.ok()?;
+        let date = answer.headers().get(DATE)?.to_str().ok()?;
+        DateTimeParser::new().parse_timestamp(date).ok()
+    };
+    let Ok(Some(theirs)) = tokio::time::timeout(CALL, answer).await else {
+        return Check::warn(
+            CLOCK,
+            "the API server did not say what time it is",
+            "compare by hand: timedatectl",
+        );
+    };
+    let apart = Timestamp::now().as_second() - theirs.as_second();
+    let words = match apart {
+        0.. => format!("{apart} s ahead of the API server's"),
+        _ => format!("{} s behind the API server's", -apart),
+    };
+    if apart.abs() > APART {
+        Check::warn(CLOCK, words, "set up time synchronization: timedatectl")
+    } else {
+        Check::ok(CLOCK, "agrees with the API server's")
+    }
+}

@@ -1,0 +1,155 @@
+//! Checks of the host alone: systemd, logind, the unit, the state directory.
+
+use super::{Check, Verdict, aside, slow};
+use crate::cli::status::UNIT;
+use crate::config::{Config, Method};
+use crate::host::{Bus, BusError, Store, logind, systemd};
+use crate::root::Root;
+
+/// The oldest systemd that was tried; older ones lack what the unit and the checks rest on.
+const SYSTEMD_MIN: u32 = 252;
+const SYSTEMD: &str = "systemd";
+const UNIT_CHECK: &str = "unit";
+const LOGIND: &str = "logind";
+const INHIBITORS: &str = "inhibitors";
+const STATE: &str = "state";
+
+pub(super) async fn checks(root: &Root, bus: &Bus, config: Option<&Config>) -> Vec<Check> {
+    let systemd = systemd_version(bus).await;
+    let unit = if systemd.failed() && bus.connection().await.is_err() {
+        Check::skipped(UNIT_CHECK, SYSTEMD)
+    } else {
+        unit(bus).await
+    };
+    let logind = login(bus, config).await;
+    let inhibitors = if matches!(logind.verdict, Verdict::Ok(_)) {
+        inhibitors(bus).await
+    } else {
+        Check::skipped(INHIBITORS, LOGIND)
+    };
+    vec![systemd, unit, logind, inhibitors, state(root).await]
+}
+
+async fn systemd_version(bus: &Bus) -> Check {
+    let version = match systemd::version(bus).await {
+        Ok(version) => version,
+        Err(err) => return Check::fail(SYSTEMD, err.to_string(), bus_cure(&err, SYSTEMD)),
+    };
+    match number(&version) {
+        Some(number) if number >= SYSTEMD_MIN => Check::ok(SYSTEMD, version),
+        Some(number) => Check::fail(
+            SYSTEMD,
+            format!("version {number} is older than {SYSTEMD_MIN}"),
+            format!("update the distribution to one with systemd {SYSTEMD_MIN} or newer"),
+        ),
+        None => Check::warn(
+            SYSTEMD,
+            format!("cannot tell what version {version:?} is"),
+            format!("see that it is {SYSTEMD_MIN} or newer: systemctl --version"),
+        ),
+    }
+}
+
+/// `257.13-1~deb13u1` and `v258-rc2` begin with the number that counts.
+fn number(version: &str) -> Option<u32> {
+    let version = version.trim_start_matches('v');
+    let end = version.find(|c: char| !c.is_ascii_digit());
+    version[..end.unwrap_or(version.len())].parse().ok()
+}
+
+async fn unit(bus: &Bus) -> Check {
+    match systemd::active_state(bus, UNIT).await {
+        Ok(state) if state == "active" || state == "reloading" => {
+            Check::ok(UNIT_CHECK, format!("{UNIT} is {state}"))
+        }
+        Ok(state) => Check::warn(
+            UNIT_CHECK,
+            format!("{UNIT} is {state}"),
+            "systemctl enable --now kube-rebootd",
+        ),
+        Err(err) => Check::warn(UNIT_CHECK, err.to_string(), "systemctl status kube-rebootd"),
+    }
+}
+
+async fn login(bus: &Bus, config: Option<&Config>) -> Check {
+    match logind::preparing_for_shutdown(bus).await {
+        Ok(false) => Check::ok(LOGIND, "answers"),
+        Ok(true) => Check::warn(
+            LOGIND,
+            "the host is going down now",
+            "wait until it is back",
+        ),
+        Err(err) => {
+            let cure = bus_cure(&err, "systemd-logind");
+            let command =
+                config.is_some_and(|config| matches!(config.reboot.method, Method::Command(_)));
+            if command {
+                Check::warn(LOGIND, err.to_string(), cure)
+            } else {
+                Check::fail(LOGIND, err.to_string(), cure)
+            }
+        }
+    }
+}
+
+async fn inhibitors(bus: &Bus) -> Check {
+    match logind::block_inhibitors(bus).await {
+        Ok(all) if all.is_empty() => Check::ok(INHIBITORS, "nobody blocks a reboot"),
+        Ok(all) => {
+            let who: Vec<String> = all
+                .iter()
+                .map(|one| format!("{} (pid {}): {}", one.who, one.pid, one.why))
+                .collect();
+            Check::warn(
+                INHIBITORS,
+                format!("a reboot is blocked now by {}", who.join("; ")),
+                "it waits until they are gone: systemd-inhibit --list",
+            )
+        }
+        Err(err) => Check::fail(
+            INHIBITORS,
+            err.to_string(),
+            bus_cure(&err, "systemd-logind"),
+        ),
+    }
+}
+
+fn bus_cure(err: &BusError, service: &str) -> String {
+    match (err, service) {
+        (BusError::Connect(_), _) => "systemctl start dbus.socket dbus.service".to_owned(),
+        (_, SYSTEMD) => "is systemd PID 1 here? ps -p 1".to_owned(),
+        (_, service) => {
+            format!("install and start it: systemctl unmask {service}; systemctl restart {service}")
+        }
+    }
+}
+
+async fn state(root: &Root) -> Check {
+    let store = Store::state(root);
+    let path = store.path().display().to_string();
+    match aside(move || store.probe()).await {
+        Some(Ok(())) => Check::ok(STATE, format!("{path} can be written")),
+        Some(Err(err)) if err.kind() == std::io::ErrorKind::PermissionDenied => {
+            Check::fail(STATE, err.to_string(), "run doctor as root")
+        }
+        Some(Err(err)) => Check::fail(
+            STATE,
+            err.to_string(),
+            "make /var/lib writable and free space on it: findmnt -T /var/lib; df /var/lib",
+        ),
+        None => slow(STATE),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_all_sorts() {
+        assert_eq!(number("257.13-1~deb13u1"), Some(257));
+        assert_eq!(number("v258-rc2"), Some(258));
+        assert_eq!(number("240"), Some(240));
+        assert_eq!(number("next"), None);
+    }
+}

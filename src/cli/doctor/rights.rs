@@ -1,0 +1,300 @@
+//! What this node may do in the cluster, tried with `dryRun=All`, and the group it would use (I1, I11).
+
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+};
+use k8s_openapi::api::coordination::v1::Lease as LeaseObject;
+use k8s_openapi::api::core::v1::{Node as NodeObject, Pod};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::json;
+
+use super::Check;
+use crate::cluster::answer::{ApiError, CALL, call};
+use crate::cluster::client::Clients;
+use crate::cluster::lease::Leases;
+use crate::cluster::waiting;
+use crate::config::Config;
+use crate::host::Clock;
+use crate::names;
+use crate::node::Node;
+use crate::slot::Lease;
+
+const OWN_NODE: &str = "own Node";
+const HEARTBEAT: &str = "own heartbeat";
+const PODS: &str = "pods";
+const NODES: &str = "other Nodes";
+const WAITERS: &str = "waiters";
+const SLOTS: &str = "slots";
+const TAKE: &str = "slot write";
+const ESCAPE: &str = "impersonation";
+/// In the order of the table.
+pub(super) const NAMES: [&str; 8] = [
+    OWN_NODE, HEARTBEAT, PODS, NODES, WAITERS, SLOTS, TAKE, ESCAPE,
+];
+/// Field manager of the dry runs: leaves the daemon's own fields alone even in their answers.
+const MANAGER: &str = "kube-rebootd-doctor";
+/// Pods on a node are at most some hundred.
+const PODS_MAX: u32 = 500;
+
+pub(super) async fn checks(clients: &Clients, config: &Config, node: Option<&Node>) -> Vec<Check> {
+    let namespace = config.coordination.namespace.as_str();
+    let group = group(config, node);
+    let (own, beat, pods, nodes, waiters, slots, escape) = tokio::join!(
+        own_node(clients, node),
+        heartbeat(clients),
+        pods(clients),
+        other_nodes(&clients.coordinator),
+        waiters(&clients.coordinator, &group),
+        slots(clients, namespace, &group),
+        escape(&clients.node),
+    );
+    let (slots, leases) = slots;
+    let take = match leases.first() {
+        Some(lease) => take(clients, namespace, lease).await,
+        None => Check::skipped(TAKE, SLOTS),
+    };
+    vec![own, beat, pods, nodes, waiters, slots, take, escape]
+}
+
+/// As the daemon's: the Node's label when one is configured and set, else the configured name.
+fn group(config: &Config, node: Option<&Node>) -> String {
+    let label = config.coordination.group_label.as_ref();
+    let labelled = label.and_then(|label| node?.labels.get(label).cloned());
+    labelled
+        .filter(|group| !group.is_empty())
+        .unwrap_or_else(|| config.coordination.group.to_string())
+}
+
+/// Missing rights and missing objects have the same cure.
+fn manifests(group: &str) -> String {
+    let group = if group == "default" {
+        String::new()
+    } else {
+        format!(" --group {group}")
+    };
+    format!("as an admin: kube-rebootd manifests{group} | kubectl apply --server-side -f -")
+}
+
+/// A right that is missing, or another answer.
+fn refused(name: &'static str, err: &ApiError, denied: &str) -> Check {
+    let cure = match err {
+        ApiError::Denied { .. } => denied,
+        ApiError::Invalid { .. } => "look at the cluster's admission policies for what refuses it",
+        _ => "see what the API server's log says, and run doctor again",
+    };
+    Check::fail(name, err.to_string(), cure)
+}
+
+async fn own_node(clients: &Clients, node: Option<&Node>) -> Check {
+    let Some(node) = node else {
+        return Check::skipped(OWN_NODE, "a registered node");
+    };
+    let api: Api<NodeObject> = Api::all(clients.node.clone());
+    let params = PatchParams::apply(MANAGER).force().dry_run();
+    let body = json!({"apiVersion": "v1", "kind": "Node",
+        "metadata": {"name": node.name, "uid": node.uid, "labels": {(names::SLOT): "doctor"}},
+        "spec": {"unschedulable": true}});
+    let patch = Patch::Apply(body);
+    let tried = api.patch(&node.name, &params, &patch);
+    match call("cordon and label own Node (dry run)", CALL, tried).await {
+        Ok(_) => Check::ok(OWN_NODE, "may cordon and label itself"),
+        Err(err) => refused(
+            OWN_NODE,
+            &err,
+            "a kubelet's credential may do this by the Node authorizer: --authorization-mode=Node,RBAC; another identity needs a ClusterRole with patch on nodes",
+        ),
+    }
+}
+
+async fn heartbeat(clients: &Clients) -> Check {
+    let api: Api<LeaseObject> = Api::namespaced(clients.node.clone(), names::NODE_LEASES);
+    let params = PatchParams {
+        field_manager: Some(MANAGER.to_owned()),
+        ..PatchParams::default().dry_run()
+    };
+    let patch = Patch::Merge(json!({"metadata": {"labels": {(names::WAITING): "doctor"}}}));
+    let tried = api.patch_metadata(&clients.name, &params, &patch);
+    match call("label own kube-node-lease Lease (dry run)", CALL, tried).await {
+        Ok(_) => Check::ok(HEARTBEAT, "may show that it waits"),
+        Err(err @ ApiError::Gone { .. }) => Check::warn(
+            HEARTBEAT,
+            err.to_string(),
+            "the kubelet makes it: journalctl -u kubelet",
+        ),
+        Err(err) => refused(
+            HEARTBEAT,
+            &err,
+            "a kubelet's credential may do this; another identity needs a Role with get and patch on leases in kube-node-lease",
+        ),
+    }
+}
+
+/// Pods of this node may be listed; a kured among them is a rival.
+async fn pods(clients: &Clients) -> Check {
+    let api: Api<Pod> = Api::all(clients.node.clone());
+    let params = ListParams::default()
+        .fields(&format!("spec.nodeName={}", clients.name))
+        .limit(PODS_MAX);
+    match call("list own pods", CALL, api.list(&params)).await {
+        Ok(list) => match list.items.iter().find(|pod| kured(pod)) {
+            None => Check::ok(PODS, format!("{} on this node", list.items.len())),
+            Some(pod) => {
+                let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
+                Check::warn(
+                    PODS,
+                    format!("{namespace}/{name} may reboot this host, too"),
+                    "one of both: take kured away, or keep it off this node",
+                )
+            }
+        },
+        Err(err) => refused(
+            PODS,
+            &err,
+            "a kubelet's credential may do this; another identity needs a ClusterRole with get, list, watch on pods and create on pods/eviction",
+        ),
+    }
+}
+
+fn kured(pod: &Pod) -> bool {
+    let labelled = |key| pod.labels().get(key).is_some_and(|name| name == "kured");
+    let images = pod.spec.iter().flat_map(|spec| &spec.containers);
+    labelled("name")
+        || labelled("app.kubernetes.io/name")
+        || images
+            .filter_map(|container| container.image.as_deref())
+            .any(|image| image.contains("/kured:") || image.ends_with("/kured"))
+}
+
+async fn other_nodes(coordinator: &Client) -> Check {
+    let api: Api<NodeObject> = Api::all(coordinator.clone());
+    let params = ListParams::default().labels(names::SLOT);
+    match call("list labelled Nodes", CALL, api.list_metadata(&params)).await {
+        Ok(list) => Check::ok(
+            NODES,
+            format!("may be listed; {} hold a slot", list.items.len()),
+        ),
+        Err(err) => refused(NODES, &err, &manifests("default")),
+    }
+}
+
+async fn waiters(coordinator: &Client, group: &str) -> Check {
+    match waiting::list(coordinator, group, "").await {
+        Ok(list) => Check::ok(WAITERS, format!("may be listed; {} wait", list.len())),
+        Err(err) => refused(WAITERS, &err, &manifests("default")),
+    }
+}
+
+async fn slots(clients: &Clients, namespace: &str, group: &str) -> (Check, Vec<Lease>) {
+    let leases = Leases::new(clients.coordinator.clone(), namespace, &clients.name);
+    let asked = Clock::Real.now().boot;
+    match leases.group(group, asked).await {
+        Err(err) => (refused(SLOTS, &err, &manifests(group)), Vec::new()),
+        Ok(leases) => (judge(&leases, namespace, group), leases),
+    }
+}
+
+fn judge(leases: &[Lease], namespace: &str, group: &str) -> Check {
+    if leases.is_empty() {
+        let what = format!("group {group} has no Lease in namespace {namespace}");
+        return Check::fail(SLOTS, what, manifests(group));
+    }
+    let newer = leases
+        .iter()
+        .find(|lease| lease.protocol > names::PROTOCOL_VERSION);
+    if let Some(lease) = newer {
+        let what = format!(
+            "Lease {} speaks protocol {}, this kube-rebootd {}",
+            lease.name,
+            lease.protocol,
+            names::PROTOCOL_VERSION
+        );
+        return Check::fail(SLOTS, what, "update kube-rebootd on this node");
+    }
+    if let Some((lease, why)) = leases
+        .iter()
+        .find_map(|lease| Some((lease, lease.unusable()?)))
+    {
+        let what = format!("Lease {} is no slot: {why}", lease.name);
+        return Check::warn(SLOTS, what, "make it anew as the manifests do");
+    }
+    let paused = leases
+        .iter()
+        .find_map(|lease| Some((lease, lease.paused.as_ref()?)));
+    if let Some((lease, why)) = paused {
+        return Check::warn(
+            SLOTS,
+            format!("Lease {} is paused: {why}", lease.name),
+            format!(
+                "when nodes may reboot: kubectl -n {namespace} annotate lease {} {}-",
+                lease.name,
+                names::PAUSED
+            ),
+        );
+    }
+    let held: Vec<String> = leases
+        .iter()
+        .filter_map(|lease| {
+            let holder = lease.holder.as_ref()?;
+            Some(format!("{} held by {holder}", lease.name))
+        })
+        .collect();
+    let held = if held.is_empty() {
+        "all free".to_owned()
+    } else {
+        held.join(", ")
+    };
+    Check::ok(
+        SLOTS,
+        format!("group {group}: {} of them, {held}", leases.len()),
+    )
+}
+
+/// The take as it would be sent, when the slot is free; a held one only says whether it may be patched.
+async fn take(clients: &Clients, namespace: &str, lease: &Lease) -> Check {
+    let api: Api<LeaseObject> = Api::namespaced(clients.coordinator.clone(), namespace);
+    let params = PatchParams::apply(MANAGER).force().dry_run();
+    let mut body = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": lease.name, "uid": lease.uid,
+            "annotations": {(names::ROLE): "worker"}}});
+    if lease.holder.is_none() {
+        body["spec"] = json!({"holderIdentity": clients.name});
+    }
+    let patch = Patch::Apply(body);
+    let tried = api.patch(&lease.name, &params, &patch);
+    match call("take a slot (dry run)", CALL, tried).await {
+        Ok(_) => Check::ok(TAKE, format!("may take {}", lease.name)),
+        Err(err) => refused(TAKE, &err, &manifests("default")),
+    }
+}
+
+/// A node that may act as any user escapes `NodeRestriction` (proved, kubernetes.md): then no record of
+/// a node's own is worth more than another's word.
+async fn escape(node: &Client) -> Check {
+    let api: Api<SelfSubjectAccessReview> = Api::all(node.clone());
+    let question = SelfSubjectAccessReview {
+        spec: SelfSubjectAccessReviewSpec {
+            resource_attributes: Some(ResourceAttributes {
+                verb: Some("impersonate".to_owned()),
+                resource: Some("users".to_owned()),
+                ..ResourceAttributes::default()
+            }),
+            ..SelfSubjectAccessReviewSpec::default()
+        },
+        ..SelfSubjectAccessReview::default()
+    };
+    let params = PostParams::default();
+    match call("ask what we may", CALL, api.create(&params, &question)).await {
+        Ok(answer) if answer.status.as_ref().is_some_and(|status| status.allowed) => Check::warn(
+            ESCAPE,
+            "nodes may impersonate users, and so escape NodeRestriction",
+            "find and narrow the binding: kubectl get clusterrolebindings -o wide | grep system:node",
+        ),
+        Ok(_) => Check::ok(ESCAPE, "nodes may not act as users"),
+        Err(err) => Check::warn(
+            ESCAPE,
+            err.to_string(),
+            "ask as an admin: kubectl auth can-i impersonate users --as-group=system:nodes --as=x",
+        ),
+    }
+}

@@ -1,0 +1,138 @@
+//! Others on the host that reboot it by themselves: updaters' own settings, and daemons (I2).
+
+use std::fs;
+use std::path::Path;
+
+use super::{Check, aside, slow};
+use crate::host::systemd::manager;
+use crate::host::{Bus, BusError};
+use crate::root::Root;
+
+const UNATTENDED: &str = "unattended-upgrades";
+const DNF: &str = "dnf-automatic";
+const DAEMONS: &str = "other daemons";
+/// Units that reboot hosts. kured is a pod: see `rights`.
+const UNITS: [&str; 4] = [
+    "locksmithd.service",
+    "rebootmgr.service",
+    "rebootmgrd.service",
+    "zincati.service",
+];
+
+pub(super) async fn checks(root: &Root, bus: &Bus) -> Vec<Check> {
+    let root = root.clone();
+    let files = aside(move || [unattended(&root), dnf(&root)]).await;
+    let [unattended, dnf] = files.unwrap_or_else(|| [slow(UNATTENDED), slow(DNF)]);
+    vec![unattended, dnf, daemons(bus).await]
+}
+
+fn unattended(root: &Root) -> Check {
+    let mut files: Vec<_> = fs::read_dir(root.path("/etc/apt/apt.conf.d"))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .collect();
+    files.sort();
+    let texts: Vec<String> = files.iter().filter_map(|file| text(file)).collect();
+    if reboots(&texts.join("\n")) {
+        return Check::warn(
+            UNATTENDED,
+            "it reboots by itself, without a slot or a drain",
+            "set Unattended-Upgrade::Automatic-Reboot \"false\"; in /etc/apt/apt.conf.d",
+        );
+    }
+    Check::ok(UNATTENDED, "does not reboot by itself")
+}
+
+/// apt reads its files in order: the last word on the key counts, in either notation.
+fn reboots(text: &str) -> bool {
+    let mut on = false;
+    for line in text.lines() {
+        let line = line.trim();
+        if line.starts_with("//") || line.starts_with('#') {
+            continue;
+        }
+        let Some((_, rest)) = line.split_once("Automatic-Reboot") else {
+            continue;
+        };
+        // Not -WithUsers, not -Time.
+        if rest.starts_with([' ', '\t', '"']) {
+            let value = rest.trim_matches([' ', '\t', '"', ';']);
+            on = matches!(value, "true" | "yes" | "1" | "on" | "with" | "enable");
+        }
+    }
+    on
+}
+
+fn dnf(root: &Root) -> Check {
+    let Some(text) = text(&root.path("/etc/dnf/automatic.conf")) else {
+        return Check::ok(DNF, "does not reboot by itself");
+    };
+    let mut value = "never";
+    for line in text.lines() {
+        if let Some((key, said)) = line.split_once('=')
+            && key.trim() == "reboot"
+        {
+            value = said.trim();
+        }
+    }
+    if value == "never" {
+        return Check::ok(DNF, "does not reboot by itself");
+    }
+    Check::warn(
+        DNF,
+        format!("it reboots by itself (reboot = {value}), without a slot or a drain"),
+        "set reboot = never in /etc/dnf/automatic.conf",
+    )
+}
+
+fn text(file: &Path) -> Option<String> {
+    fs::read_to_string(file).ok()
+}
+
+async fn daemons(bus: &Bus) -> Check {
+    let listed: Result<Vec<String>, BusError> = bus
+        .call("listing units", |connection| async move {
+            let rows = manager(&connection)
+                .await?
+                .list_units_by_patterns(&["active"], &UNITS)
+                .await?;
+            Ok(rows.into_iter().map(|row| row.0).collect())
+        })
+        .await;
+    match listed {
+        Err(_) => Check::skipped(DAEMONS, "systemd"),
+        Ok(units) if units.is_empty() => Check::ok(DAEMONS, "none that reboot this host"),
+        Ok(units) => Check::warn(
+            DAEMONS,
+            format!("{} may reboot this host, too", units.join(", ")),
+            format!(
+                "one of both: systemctl disable --now {}, or its strategy off",
+                units.join(" ")
+            ),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unattended_upgrades_last_word_counts() {
+        assert!(reboots("Unattended-Upgrade::Automatic-Reboot \"true\";"));
+        assert!(reboots(
+            "Unattended-Upgrade {\n  Automatic-Reboot \"true\";\n};"
+        ));
+        assert!(!reboots("//Unattended-Upgrade::Automatic-Reboot \"true\";"));
+        assert!(!reboots(
+            "Unattended-Upgrade::Automatic-Reboot-WithUsers \"true\";\n\
+             Unattended-Upgrade::Automatic-Reboot-Time \"02:00\";"
+        ));
+        assert!(!reboots(
+            "Unattended-Upgrade::Automatic-Reboot \"true\";\n\
+             Unattended-Upgrade::Automatic-Reboot \"false\";"
+        ));
+    }
+}

@@ -1,0 +1,188 @@
+//! What one process knows beside the record and the facts; a restart begins it anew.
+
+use std::time::Duration;
+
+use super::act::Evicted;
+use crate::config::{self, Config};
+use crate::drain::{self, Drain, PodRef, State};
+use crate::facts::{Drained, Facts};
+use crate::gates::Inhibitor;
+use crate::health::{self, Pulse};
+use crate::host::Bus;
+use crate::host::logind::Changes;
+use crate::pod::Pod;
+use crate::slot::TakeAnswer;
+
+/// What one process knows beside the record; a restart begins it anew.
+pub(super) struct Memory {
+    pub(super) host_changes: Changes,
+    pub(super) host: Option<HostNow>,
+    pub(super) pods: Option<Vec<Pod>>,
+    pub(super) pods_silent: bool,
+    pub(super) drain_policy: drain::Policy,
+    pub(super) mode: drain::Mode,
+    pub(super) health_policy: health::Policy,
+    pub(super) judge_pods: bool,
+    drain: Option<Drain>,
+    /// Pods the drain wants evicted and nobody asked for yet.
+    queue: Vec<PodRef>,
+    done: Option<Duration>,
+    /// Another Ready schedulable Node exists.
+    pub(super) others: Option<bool>,
+    pub(super) blocking: Option<(Duration, Vec<drain::Blocker>)>,
+    pub(super) pulse: Pulse,
+    pub(super) pulse_read: Option<Duration>,
+    pub(super) verifying: Option<Duration>,
+}
+
+/// The host, at one look.
+pub(super) struct HostNow {
+    pub(super) read: Duration,
+    pub(super) dirty: bool,
+    pub(super) shutting_down: Option<bool>,
+    pub(super) inhibitors: Option<Vec<Inhibitor>>,
+    pub(super) system_state: Option<String>,
+    pub(super) boot_complete: Option<bool>,
+}
+
+impl Memory {
+    pub(super) fn new(bus: Bus, config: &Config) -> Self {
+        let (drain_policy, mode) = drain_policy(&config.drain);
+        Self {
+            host_changes: Changes::new(bus),
+            host: None,
+            pods: None,
+            pods_silent: false,
+            drain_policy,
+            mode,
+            health_policy: health_policy(&config.health),
+            judge_pods: config.health.pods,
+            drain: None,
+            queue: Vec::new(),
+            done: None,
+            others: None,
+            blocking: None,
+            pulse: Pulse::default(),
+            pulse_read: None,
+            verifying: None,
+        }
+    }
+
+    /// A drain under way keeps the policy it began with.
+    pub(super) fn configure(&mut self, config: &Config) {
+        (self.drain_policy, self.mode) = drain_policy(&config.drain);
+        self.health_policy = health_policy(&config.health);
+        self.judge_pods = config.health.pods;
+        self.blocking = None;
+    }
+
+    /// Another hold, or none: what was known of the last one is void.
+    pub(super) fn forget_hold(&mut self, facts: &mut Facts) {
+        facts.take = TakeAnswer::default();
+        facts.ask = None;
+        facts.ask_accepted = None;
+        facts.last_list = None;
+        facts.waiters = None;
+        self.drain = None;
+        self.queue.clear();
+        self.done = None;
+        self.others = None;
+        self.blocking = None;
+        self.verifying = None;
+    }
+
+    pub(super) fn host_dirty(&mut self) {
+        if let Some(host) = &mut self.host {
+            host.dirty = true;
+        }
+    }
+
+    pub(super) fn evicted(&mut self, evicted: Evicted, now: Duration) {
+        if let Some(drain) = &mut self.drain {
+            drain.answer(&evicted.uid, evicted.answer, now);
+        }
+    }
+
+    /// The queue is asked for.
+    pub(super) fn sent(&mut self) {
+        self.queue.clear();
+    }
+
+    pub(super) fn drained(&mut self, facts: &Facts, pods: &[Pod], now: Duration) -> Drained {
+        let spent = facts
+            .record
+            .hold
+            .as_ref()
+            .map_or(0, |hold| hold.drain_spent);
+        let Some(evicts) = self.mode.evicts(self.others) else {
+            return Drained::Starting;
+        };
+        if !evicts {
+            return Drained::Done {
+                at: *self.done.get_or_insert(now),
+            };
+        }
+        let policy = &self.drain_policy;
+        let drain = self
+            .drain
+            .get_or_insert_with(|| Drain::new(policy.clone(), Duration::from_secs(spent)));
+        drain.silent(self.pods_silent, now);
+        drain.pods(pods, now);
+        let next = drain.next(now);
+        self.queue.extend(next.evict.iter().cloned());
+        let words = drain::describe(&next);
+        match next.state {
+            State::Drained { .. } => {
+                self.queue.clear();
+                Drained::Done {
+                    at: *self.done.get_or_insert(now),
+                }
+            }
+            State::Failed { .. } => Drained::Failed { why: words },
+            State::Going { blocked, .. } => {
+                self.done = None;
+                let (evict, spent) = (self.queue.clone(), drain.spent());
+                Drained::Going {
+                    evict,
+                    words,
+                    spent,
+                    wake: next.wake,
+                    blocked,
+                }
+            }
+        }
+    }
+
+    /// Whether nothing is left that must go, by one consistent list.
+    pub(super) fn clean(&self, pods: &[Pod]) -> bool {
+        if self.mode.evicts(self.others) == Some(false) {
+            return true;
+        }
+        let mut look = Drain::new(self.drain_policy.clone(), Duration::ZERO);
+        look.pods(pods, Duration::ZERO);
+        let over = matches!(look.next(Duration::ZERO).state, State::Drained { .. });
+        // on_timeout = "reboot": what was left behind on purpose does not keep us here.
+        over || self.drain.as_ref().is_some_and(Drain::gave_up)
+    }
+}
+
+fn drain_policy(config: &config::Drain) -> (drain::Policy, drain::Mode) {
+    let policy = drain::Policy {
+        timeout: config.timeout,
+        stall: config.stall,
+        on_timeout: config.on_timeout,
+        parallelism: config.parallelism,
+        unmanaged: config.unmanaged,
+        empty_dir: config.empty_dir,
+        skip: config.skip.clone(),
+    };
+    (policy, config.mode)
+}
+
+fn health_policy(config: &config::Health) -> health::Policy {
+    health::Policy {
+        allow_degraded: config.allow_degraded,
+        boot_complete: config.boot_complete,
+        ready_for: config.ready_for,
+    }
+}

@@ -1,0 +1,90 @@
+//! `undrain --release`: the daemon's own steps, with every hold ordered back (I3, I4, I6).
+
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+
+use super::Daemon;
+use crate::decide::released;
+use crate::facts::Effect;
+use crate::slot::Waiting;
+
+/// Between two looks while something is waited for: a person looks on.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// What could not be given back in time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Left {
+    /// What was wrong last, in words.
+    pub trouble: String,
+    pub namespace: String,
+    /// None when not even the node's name could be asked for.
+    pub node: Option<String>,
+    pub lease: Option<String>,
+}
+
+impl Daemon {
+    /// Gives back whatever hold is on record, within `limit`: what was given back, or what is left and
+    /// what to do. Being cut off at any point is as harmless as a SIGKILL.
+    pub async fn release(mut self, limit: Duration) -> Result<String, Left> {
+        let mut lease = None;
+        if timeout(limit, self.give_all_back(&mut lease)).await.is_ok() {
+            return Ok(lease.map_or_else(
+                || "nothing was held".to_owned(),
+                |lease| format!("slot {lease} is given back"),
+            ));
+        }
+        Err(self.left(lease))
+    }
+
+    async fn give_all_back(&mut self, lease: &mut Option<String>) {
+        loop {
+            self.gather().await;
+            // Triggers do not matter here: a request stays as it is on record.
+            let (seen, record) = (&mut self.facts.observed, &self.facts.record);
+            seen.request.clone_from(&record.request);
+            seen.settled.clone_from(&record.settled);
+            if released(&self.facts, &self.policy(), self.now()) {
+                break;
+            }
+            if self.facts.started {
+                self.order_back();
+            }
+            if let Some(hold) = &self.facts.record.hold {
+                *lease = Some(hold.take.lease.clone());
+            }
+            if self.step().await.is_some() {
+                sleep(LOOK).await;
+            }
+        }
+        // A hint that names a node without a daemon costs its group a moment.
+        if let Some(Some(Waiting { .. })) = &self.facts.waiting {
+            self.act(Effect::Unmark, self.now()).await;
+        }
+    }
+
+    /// Turns the hold on record into one that goes back, durably if that is possible.
+    fn order_back(&mut self) {
+        let wall = self.now().wall;
+        let Some(record) = self.facts.record.give_back(&self.facts.boot, wall) else {
+            return;
+        };
+        self.facts.writable = self.store.write(&record.encode()).is_ok();
+        self.facts.record = record;
+    }
+
+    fn left(&self, lease: Option<String>) -> Left {
+        let trouble = match (self.pause.trouble(), &self.facts.listed) {
+            (Some(trouble), _) => trouble.to_owned(),
+            (None, Err(why)) => why.clone(),
+            (None, Ok(())) => "the API server was too slow".to_owned(),
+        };
+        let node = Some(self.api.name()).filter(|name| !name.is_empty());
+        Left {
+            trouble,
+            namespace: self.config.coordination.namespace.clone(),
+            node: node.map(str::to_owned),
+            lease,
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! From the watches to the facts: only what is newer than what is known (I5).
+
+use std::time::Duration;
+
+use super::api::Connected;
+use crate::cluster::lease;
+use crate::facts::Facts;
+use crate::node::{Node, Seen};
+
+/// The group's Leases as the watch shows them; Leases of other groups stay as they were read.
+/// True: the credentials were refused.
+pub(super) fn leases(
+    facts: &mut Facts,
+    connected: &mut Connected,
+    group: &str,
+    now: Duration,
+) -> bool {
+    let Some((_, watch)) = &mut connected.lease_watch else {
+        return false;
+    };
+    let view = watch.view();
+    if let Some(trouble) = &view.trouble {
+        facts.listed = Err(trouble.to_string());
+    } else if view.items.is_some() {
+        facts.listed = Ok(());
+    }
+    let refused = view.trouble.is_some_and(|trouble| trouble.unauthorized());
+    let Some(items) = view.items else {
+        return refused;
+    };
+    let there: Vec<&str> = items.values().map(|lease| lease.name.as_str()).collect();
+    facts
+        .leases
+        .retain(|name, lease| lease.group != group || there.contains(&name.as_str()));
+    for lease in items.into_values() {
+        let known = facts.leases.get(&lease.name);
+        if known.is_some_and(|known| {
+            known.uid == lease.uid && !newer(&lease.resource_version, &known.resource_version)
+        }) {
+            continue;
+        }
+        facts.absent.remove(&lease.name);
+        let followed = lease::follow(known, lease, now);
+        facts.leases.insert(followed.name.clone(), followed);
+    }
+    refused
+}
+
+pub(super) fn own_node(facts: &mut Facts, connected: &mut Connected) {
+    let Some(watch) = &mut connected.node_watch else {
+        return;
+    };
+    let Some(items) = watch.view().items else {
+        return;
+    };
+    let seen: Option<Node> = items.into_values().next();
+    match (seen, &facts.node) {
+        (Some(node), Seen::Present(known))
+            if known.uid == node.uid && !newer(&node.resource_version, &known.resource_version) => {
+        }
+        (Some(node), _) => facts.node = Seen::Present(Box::new(node)),
+        // A watch alone is not believed when it says gone: read again.
+        (None, Seen::Present(known)) if known.read.is_none() => facts.node = Seen::Unknown,
+        (None, _) => {}
+    }
+}
+
+/// Whether a view is newer than the known one. resourceVersions of one resource count up (KEP-5504);
+/// where they cannot be compared the view is taken, and what matters is confirmed by a read anyway.
+fn newer(view: &str, known: &str) -> bool {
+    match (view.parse::<u64>(), known.parse::<u64>()) {
+        (Ok(view), Ok(known)) => view > known,
+        _ => view != known,
+    }
+}

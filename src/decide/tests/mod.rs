@@ -1,0 +1,399 @@
+//! Properties of single decisions, over facts put together at random: what must never be the next
+//! step, however the world looks (I1-I4, I6, I8, I10, I13). Whole cycles are the simulator's.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use proptest::prelude::*;
+
+use super::*;
+use crate::boot::Boot;
+use crate::facts::{Applied, Drained, LastList, Waiters};
+use crate::gates::{Closed, Gate};
+use crate::health::Marks;
+use crate::names;
+use crate::record::Backoff;
+use crate::slot::{Peer, Peers, Take, TakeAnswer, TakeSaid, Waiter};
+use crate::trigger::{Observed, Reason, Request, Settled};
+
+mod table;
+
+const ME: &str = "n1";
+const NOW: Duration = Duration::from_secs(10_000);
+
+fn wall() -> Timestamp {
+    Timestamp::from_second(1_790_000_000).unwrap()
+}
+
+fn now() -> Now {
+    Now {
+        wall: wall(),
+        boot: NOW,
+    }
+}
+
+fn policy() -> Policy {
+    Policy {
+        me: ME.to_owned(),
+        namespace: "kube-rebootd".to_owned(),
+        group: "default".to_owned(),
+        retry: Duration::from_secs(300),
+        delay: Duration::ZERO,
+        timeout: Duration::from_secs(600),
+        health_timeout: Duration::from_secs(900),
+    }
+}
+
+fn boot(id: &str) -> Boot {
+    Boot {
+        id: id.to_owned(),
+        userspace: 1,
+    }
+}
+
+fn request() -> Request {
+    let reason = Reason {
+        trigger: "sentinel".to_owned(),
+        pkgs: std::collections::BTreeSet::new(),
+        words: String::new(),
+        since: wall(),
+        since_boot: Duration::ZERO,
+    };
+    Request {
+        since: wall(),
+        reasons: vec![reason],
+        latched: Vec::new(),
+    }
+}
+
+fn take() -> Take {
+    Take {
+        lease: "default".to_owned(),
+        uid: "lease-uid".to_owned(),
+        resource_version: "5".to_owned(),
+        acquire_time: wall(),
+        control_plane: false,
+    }
+}
+
+/// A moment some seconds ago, or none: half of them too old to rest anything on.
+fn asked() -> impl Strategy<Value = Option<Duration>> {
+    prop::option::of((0u64..10).prop_map(|ago| NOW.checked_sub(Duration::from_secs(ago)).unwrap()))
+}
+
+fn stage() -> impl Strategy<Value = Stage> {
+    prop_oneof![
+        Just(Stage::Taking),
+        Just(Stage::Claiming),
+        Just(Stage::Draining),
+        Just(Stage::Rebooting),
+        Just(Stage::Uncordoned),
+        Just(Stage::Releasing),
+        Just(Stage::Undoing(Why::Uncordoned)),
+        Just(Stage::Undoing(Why::Gate("closed".to_owned()))),
+    ]
+}
+
+prop_compose! {
+    fn hold()(stage in stage(), same_boot in prop::bool::weighted(0.7), asks in 0u32..4,
+              foreign in any::<bool>(), ago in 0u64..1000) -> Hold {
+        Hold {
+            take: take(),
+            step: 3,
+            boot: boot(if same_boot { "now" } else { "before" }),
+            node_uid: Some("node-uid".to_owned()),
+            stage,
+            foreign_cordon: foreign,
+            marks: Some(Marks::default()),
+            drain_spent: 0,
+            asks,
+            asked: (asks > 0).then(|| NOW.checked_sub(Duration::from_secs(ago)).unwrap()),
+        }
+    }
+}
+
+prop_compose! {
+    fn lease()(holder in prop_oneof![Just(None), Just(Some(ME.to_owned())), Just(Some("n2".to_owned()))],
+               read in asked(), paused in prop::bool::weighted(0.2), protocol in 1u64..3,
+               next in prop::collection::vec("n[1-4]", 0..3), freed in asked()) -> Lease {
+        Lease {
+            name: "default".to_owned(),
+            uid: "lease-uid".to_owned(),
+            resource_version: "6".to_owned(),
+            group: "default".to_owned(),
+            acquire_time: holder.is_some().then(wall),
+            holder,
+            paused: paused.then(|| "why".to_owned()),
+            protocol,
+            control_plane: false,
+            next,
+            freed,
+            read,
+        }
+    }
+}
+
+prop_compose! {
+    fn node(hold: Option<Hold>)(present in prop::bool::weighted(0.9), marked in prop::bool::weighted(0.8),
+              cordoned in any::<bool>(), foreign in any::<bool>(), quorum in any::<bool>(),
+              paused in prop::bool::weighted(0.1), replaced in prop::bool::weighted(0.05),
+              read in asked()) -> Seen {
+        if !present {
+            return Seen::Absent;
+        }
+        let mut node = Node {
+            name: ME.to_owned(),
+            uid: if replaced { "other-uid" } else { "node-uid" }.to_owned(),
+            resource_version: "9".to_owned(),
+            unschedulable: cordoned || foreign,
+            cordon_owners: Vec::new(),
+            labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+            ready: true,
+            heartbeat: None,
+            boot_id: String::new(),
+            read,
+        };
+        if cordoned {
+            node.cordon_owners.push(names::NODE_MANAGER.to_owned());
+        }
+        if foreign {
+            node.cordon_owners.push("kubectl-cordon".to_owned());
+        }
+        if quorum {
+            node.labels.insert(names::QUORUM_ROLES[0].to_owned(), String::new());
+        }
+        if paused {
+            node.annotations.insert(names::PAUSED.to_owned(), "why".to_owned());
+        }
+        if let Some(hold) = hold.clone().filter(|_| marked) {
+            node.labels.insert(names::SLOT.to_owned(), hold.take.lease.clone());
+            let record = Record { hold: Some(hold), ..Record::default() };
+            node.annotations.insert(names::STATE.to_owned(), record.annotation().unwrap());
+        }
+        Seen::Present(Box::new(node))
+    }
+}
+
+fn peers() -> impl Strategy<Value = Option<Peers>> {
+    let peer = (0..3usize, any::<bool>()).prop_map(|(slot, quorum)| Peer {
+        node: "n2".to_owned(),
+        slot: ["default", "other", "unknown"][slot].to_owned(),
+        quorum,
+    });
+    (asked(), prop::collection::vec(peer, 0..2)).prop_map(|(asked, labelled)| {
+        let leases = ["default", "other"]
+            .map(str::to_owned)
+            .into_iter()
+            .collect();
+        asked.map(|asked| Peers {
+            asked,
+            labelled,
+            leases,
+        })
+    })
+}
+
+fn drained() -> impl Strategy<Value = Drained> {
+    prop_oneof![
+        Just(Drained::Starting),
+        Just(Drained::Failed {
+            why: "stuck".to_owned()
+        }),
+        Just(Drained::Done {
+            at: NOW.checked_sub(Duration::from_secs(20)).unwrap()
+        }),
+        Just(Drained::Going {
+            evict: Vec::new(),
+            words: "1 pod left".to_owned(),
+            spent: Duration::from_secs(1),
+            wake: None,
+            blocked: Vec::new(),
+        }),
+    ]
+}
+
+prop_compose! {
+    fn facts()(hold in prop::option::weighted(0.8, hold()))
+             (node in node(hold.clone()), hold in Just(hold), lease in prop::option::weighted(0.95, lease()),
+              peers in peers(), drain in drained(), list in prop::option::of((asked(), any::<bool>())),
+              flags in prop::collection::vec(any::<bool>(), 8), closed in prop::bool::weighted(0.3),
+              host_read in asked(), wanted in prop::bool::weighted(0.8)) -> Facts {
+        let wish = wanted.then(request);
+        let record = Record {
+            hold: hold.clone(),
+            request: wish.clone(),
+            backoff: flags[0].then(|| Backoff {
+                failures: 1,
+                boot: boot("now"),
+                until: NOW + Duration::from_secs(60),
+                why: "failed".to_owned(),
+            }),
+            settled: flags[6].then(|| Settled {
+                boot: boot("now"),
+                proved_boot: NOW,
+                reasons: BTreeMap::new(),
+            }),
+            ..Record::default()
+        };
+        let settled = record.settled.clone();
+        Facts {
+            started: true,
+            boot: boot("now"),
+            record,
+            writable: flags[1] || flags[2],
+            shutting_down: flags[3] && flags[4],
+            host_read,
+            observed: Observed { request: wish, settled, uncleared: Vec::new() },
+            limited: None,
+            closed: closed.then(|| Closed { gate: Gate::Inhibitors, why: "shut".to_owned(), opens: None }).into_iter().collect(),
+            node,
+            applied: hold.as_ref().filter(|_| flags[5]).map(|hold| Applied { point: Point::of(hold), at: NOW.checked_sub(Duration::from_secs(3)).unwrap() }),
+            leases: lease.into_iter().map(|lease| (lease.name.clone(), lease)).collect(),
+            absent: BTreeMap::new(),
+            listed: Ok(()),
+            create_refused: None,
+            peers,
+            take: TakeAnswer { unanswered: None, said: flags[7].then_some(TakeSaid::Taken) },
+            waiters: flags[4].then(|| Waiters { asked: NOW, list: vec![Waiter { node: "n3".to_owned(), since: wall() }] }),
+            waiting: Some(None),
+            marks: Some(Marks::default()),
+            drain,
+            last_list: list.and_then(|(asked, clean)| Some(LastList { asked: asked?, clean, marks: Marks::default() })),
+            ask: None,
+            ask_accepted: None,
+            host_health: if flags[2] { Ok(()) } else { Err(vec!["kubelet".to_owned()]) },
+            pod_health: if flags[3] { Ok(()) } else { Err(vec!["pods".to_owned()]) },
+            verifying: Duration::ZERO,
+        }
+    }
+}
+
+fn present(facts: &Facts) -> Option<&Node> {
+    match &facts.node {
+        Seen::Present(node) => Some(node),
+        Seen::Absent | Seen::Unknown => None,
+    }
+}
+
+fn fresh(asked: Option<Duration>) -> bool {
+    asked.is_some_and(|asked| NOW.saturating_sub(asked) <= FRESH)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(5_000))]
+
+    #[test]
+    fn i2_i8_logind_is_asked_only_by_a_proved_holder_with_every_gate_open(facts in facts()) {
+        let step = decide(&facts, &policy(), now());
+        if step.effect == Effect::AskReboot {
+            let lease = &facts.leases["default"];
+            prop_assert_eq!(lease.holder.as_deref(), Some(ME));
+            prop_assert!(fresh(lease.read), "an old read");
+            prop_assert!(fresh(facts.host_read) && facts.closed.is_empty(), "a gate");
+            prop_assert!(fresh(facts.last_list.as_ref().map(|list| list.asked)));
+            prop_assert!(facts.last_list.as_ref().is_some_and(|list| list.clean));
+            prop_assert!(present(&facts).is_some_and(|node| node.unschedulable), "not cordoned");
+            prop_assert!(facts.writable && !facts.shutting_down);
+            let hold = step.record.hold.as_ref().unwrap();
+            prop_assert_eq!(hold.asks, facts.record.hold.as_ref().unwrap().asks + 1, "not written ahead");
+            prop_assert_eq!(&hold.boot, &facts.boot);
+        }
+    }
+
+    #[test]
+    fn i1_i8_i13_a_slot_is_taken_only_free_and_with_nobody_and_nothing_against_it(facts in facts()) {
+        let step = decide(&facts, &policy(), now());
+        let Effect::Take(take) = &step.effect else { return Ok(()) };
+        prop_assert_eq!(&step.record.hold.as_ref().unwrap().take, take, "not written ahead");
+        if facts.record.hold.is_some() {
+            // A repeat: unchanged.
+            prop_assert_eq!(take, &facts.record.hold.as_ref().unwrap().take);
+            return Ok(());
+        }
+        let lease = &facts.leases["default"];
+        prop_assert!(lease.holder.is_none() && lease.paused.is_none() && lease.protocol == 1);
+        prop_assert_eq!(&take.resource_version, &lease.resource_version);
+        let node = present(&facts).unwrap();
+        let peers = facts.peers.as_ref().unwrap();
+        prop_assert!(fresh(Some(peers.asked)));
+        for peer in &peers.labelled {
+            prop_assert!(peer.slot == "other" && !(peer.quorum && node.quorum()));
+        }
+        prop_assert!(facts.closed.is_empty() && facts.writable && facts.record.backoff.is_none());
+        prop_assert!(facts.record.request.is_some());
+    }
+
+    #[test]
+    fn i1_i3_a_cordon_is_set_only_while_holding_and_with_its_record_in_the_same_apply(facts in facts()) {
+        let step = decide(&facts, &policy(), now());
+        let Effect::Apply { set, .. } = &step.effect else { return Ok(()) };
+        let node = present(&facts).unwrap();
+        prop_assert_eq!((&set.uid, &set.resource_version), (&node.uid, &node.resource_version));
+        if !set.unschedulable || step.record.kept.is_some() {
+            return Ok(());
+        }
+        let hold = step.record.hold.as_ref().unwrap();
+        prop_assert!(matches!(hold.stage, Stage::Draining | Stage::Rebooting));
+        prop_assert_eq!(set.labels.get(names::SLOT), Some(&"default".to_owned()));
+        prop_assert!(set.annotations.contains_key(names::STATE));
+        let lease = facts.leases.get("default");
+        prop_assert_eq!(lease.and_then(|lease| lease.holder.as_deref()), Some(ME), "cordoned without holding");
+        prop_assert!(facts.writable && facts.closed.is_empty() || hold.stage == facts.record.hold.as_ref().unwrap().stage);
+    }
+
+    #[test]
+    fn i4_the_lease_goes_last(facts in facts()) {
+        let step = decide(&facts, &policy(), now());
+        if let Effect::GiveUp(give_up) = &step.effect {
+            let hold = facts.record.hold.as_ref().unwrap();
+            prop_assert!(matches!(hold.stage, Stage::Releasing | Stage::Undoing(_)));
+            prop_assert_eq!(&give_up.resource_version, &facts.leases["default"].resource_version);
+            prop_assert_eq!(facts.leases["default"].holder.as_deref(), Some(ME));
+            if let Some(node) = present(&facts) {
+                prop_assert!(!node.labels.contains_key(names::SLOT), "the label is still there");
+                prop_assert!(!node.annotations.contains_key(names::STATE));
+            }
+            prop_assert!(!(matches!(hold.stage, Stage::Undoing(_)) && facts.shutting_down));
+        }
+    }
+
+    #[test]
+    fn i4_only_a_healthy_host_of_a_new_boot_counts_as_rebooted(facts in facts()) {
+        let step = decide(&facts, &policy(), now());
+        let was = facts.record.hold.as_ref();
+        let settled = step.record.hold.as_ref().is_some_and(|hold| hold.stage == Stage::Releasing)
+            && was.is_some_and(|hold| hold.stage != Stage::Releasing);
+        if settled {
+            prop_assert!(facts.host_health.is_ok() && facts.pod_health.is_ok());
+            prop_assert_ne!(&was.unwrap().boot, &facts.boot);
+            prop_assert_eq!(step.record.history.len(), facts.record.history.len() + 1);
+            prop_assert!(step.record.request.is_none());
+        }
+    }
+
+    #[test]
+    fn i6_a_hold_never_vanishes_while_the_lease_is_known_to_be_ours(facts in facts()) {
+        let step = decide(&facts, &policy(), now());
+        let Some(hold) = &facts.record.hold else { return Ok(()) };
+        let ours = facts.leases.get("default").is_some_and(|lease| hold.matches(lease, ME));
+        if ours {
+            prop_assert!(step.record.hold.is_some(), "forgotten: {}", step.status);
+        }
+    }
+
+    #[test]
+    fn i10_without_a_request_nothing_begins(facts in facts()) {
+        let mut facts = facts;
+        facts.record.request = None;
+        facts.observed.request = None;
+        let asked = facts.record.hold.as_ref().is_some_and(Hold::asked);
+        let step = decide(&facts, &policy(), now());
+        let begins = matches!(step.effect, Effect::AskReboot | Effect::Evict(_));
+        prop_assert!(!begins || asked);
+        if facts.record.hold.is_none() {
+            prop_assert!(!matches!(step.effect, Effect::Take(_)));
+        }
+    }
+}

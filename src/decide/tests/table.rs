@@ -1,0 +1,316 @@
+//! Tables: the one set of facts that leads to a step, and every single thing that forbids it.
+
+use super::*;
+
+/// A holder that is drained and has looked at everything: the next step asks logind.
+fn about_to_reboot() -> Facts {
+    let hold = Hold {
+        take: take(),
+        step: 4,
+        boot: boot("now"),
+        node_uid: Some("node-uid".to_owned()),
+        stage: Stage::Rebooting,
+        foreign_cordon: false,
+        marks: Some(Marks::default()),
+        drain_spent: 0,
+        asks: 0,
+        asked: None,
+    };
+    let record = Record {
+        hold: Some(hold.clone()),
+        request: Some(request()),
+        ..Record::default()
+    };
+    let node = Node {
+        name: ME.to_owned(),
+        uid: "node-uid".to_owned(),
+        resource_version: "9".to_owned(),
+        unschedulable: true,
+        cordon_owners: vec![names::NODE_MANAGER.to_owned()],
+        labels: [(names::SLOT.to_owned(), "default".to_owned())].into(),
+        annotations: [(names::STATE.to_owned(), record.annotation().unwrap())].into(),
+        ready: true,
+        heartbeat: None,
+        boot_id: String::new(),
+        read: Some(NOW),
+    };
+    let lease = Lease {
+        name: "default".to_owned(),
+        uid: "lease-uid".to_owned(),
+        resource_version: "6".to_owned(),
+        group: "default".to_owned(),
+        holder: Some(ME.to_owned()),
+        acquire_time: Some(wall()),
+        paused: None,
+        protocol: 1,
+        control_plane: false,
+        next: Vec::new(),
+        freed: None,
+        read: Some(NOW),
+    };
+    Facts {
+        started: true,
+        boot: boot("now"),
+        record,
+        writable: true,
+        shutting_down: false,
+        host_read: Some(NOW),
+        observed: Observed {
+            request: Some(request()),
+            ..Observed::default()
+        },
+        limited: None,
+        closed: Vec::new(),
+        node: Seen::Present(Box::new(node)),
+        applied: Some(Applied {
+            point: Point::of(&hold),
+            at: NOW,
+        }),
+        leases: [("default".to_owned(), lease)].into(),
+        absent: BTreeMap::new(),
+        listed: Ok(()),
+        create_refused: None,
+        peers: None,
+        take: TakeAnswer::default(),
+        waiters: None,
+        waiting: Some(None),
+        marks: Some(Marks::default()),
+        drain: Drained::Done { at: NOW },
+        last_list: Some(LastList {
+            asked: NOW,
+            clean: true,
+            marks: Marks::default(),
+        }),
+        ask: None,
+        ask_accepted: None,
+        host_health: Err(Vec::new()),
+        pod_health: Err(Vec::new()),
+        verifying: Duration::ZERO,
+    }
+}
+
+/// No hold, a request, a free slot and nothing against it: the next step takes.
+fn about_to_take() -> Facts {
+    let mut facts = about_to_reboot();
+    facts.record.hold = None;
+    facts.applied = None;
+    let node = own(&mut facts);
+    node.labels.clear();
+    node.annotations.clear();
+    node.unschedulable = false;
+    node.cordon_owners.clear();
+    let slot = slot(&mut facts);
+    slot.holder = None;
+    slot.acquire_time = None;
+    let leases = ["default", "other"].map(str::to_owned).into();
+    facts.peers = Some(Peers {
+        asked: NOW,
+        labelled: Vec::new(),
+        leases,
+    });
+    facts
+}
+
+fn own(facts: &mut Facts) -> &mut Node {
+    match &mut facts.node {
+        Seen::Present(node) => node,
+        Seen::Absent | Seen::Unknown => panic!("no node"),
+    }
+}
+
+fn slot(facts: &mut Facts) -> &mut Lease {
+    facts.leases.get_mut("default").unwrap()
+}
+
+fn peer(facts: &mut Facts, slot: &str, quorum: bool) {
+    let peer = Peer {
+        node: "n2".to_owned(),
+        slot: slot.to_owned(),
+        quorum,
+    };
+    facts.peers.as_mut().unwrap().labelled.push(peer);
+}
+
+/// Longer than any read may be old.
+const OLD: Duration = Duration::from_secs(6);
+const STALE: Duration = Duration::from_secs(9_994);
+
+type Change = (&'static str, fn(&mut Facts));
+
+#[test]
+fn i2_every_single_thing_that_keeps_logind_from_being_asked() {
+    assert_eq!(
+        decide(&about_to_reboot(), &policy(), now()).effect,
+        Effect::AskReboot
+    );
+    let changes: [Change; 15] = [
+        ("an old read of the Lease", |f| {
+            slot(f).read = Some(STALE);
+        }),
+        ("only a watch of the Lease", |f| slot(f).read = None),
+        ("another holder", |f| slot(f).holder = Some("n2".to_owned())),
+        ("taken anew by us", |f| slot(f).acquire_time = None),
+        ("an old look at the host", |f| f.host_read = Some(STALE)),
+        ("no look at the host", |f| f.host_read = None),
+        ("a closed gate", |f| f.closed.push(shut())),
+        ("an old list of pods", |f| {
+            f.last_list.as_mut().unwrap().asked = STALE;
+        }),
+        ("a late pod", |f| {
+            f.last_list.as_mut().unwrap().clean = false;
+        }),
+        ("uncordoned", |f| own(f).unschedulable = false),
+        ("a replaced Node", |f| own(f).uid = "new".to_owned()),
+        ("a record that did not land", |f| own(f).annotations.clear()),
+        ("a pause", |f| {
+            own(f)
+                .annotations
+                .insert(names::PAUSED.to_owned(), "why".to_owned());
+        }),
+        ("no request any more", |f| f.observed.request = None),
+        ("a state that cannot be written", |f| f.writable = false),
+    ];
+    forbids(about_to_reboot, &changes, |effect| {
+        *effect == Effect::AskReboot
+    });
+}
+
+#[test]
+fn i1_i8_i13_every_single_thing_that_forbids_a_take() {
+    assert!(matches!(
+        decide(&about_to_take(), &policy(), now()).effect,
+        Effect::Take(_)
+    ));
+    let changes: [Change; 17] = [
+        ("a holder", |f| slot(f).holder = Some("n2".to_owned())),
+        ("a paused slot", |f| slot(f).paused = Some("why".to_owned())),
+        ("a newer protocol", |f| slot(f).protocol = 2),
+        ("a name that is no label value", |f| {
+            slot(f).name = "x".repeat(64);
+        }),
+        ("another group", |f| slot(f).group = "other".to_owned()),
+        ("others first", |f| {
+            slot(f).freed = Some(NOW);
+            slot(f).next = vec!["n3".to_owned()];
+        }),
+        ("no look at the peers", |f| f.peers = None),
+        ("an old look at the peers", |f| {
+            f.peers.as_mut().unwrap().asked = STALE;
+        }),
+        ("a Node that claims it", |f| peer(f, "default", false)),
+        ("a Node that claims what no group knows", |f| {
+            peer(f, "forged", false);
+        }),
+        ("another of the quorum", |f| {
+            own(f)
+                .labels
+                .insert(names::QUORUM_ROLES[0].to_owned(), String::new());
+            peer(f, "other", true);
+        }),
+        ("a closed gate", |f| f.closed.push(shut())),
+        ("an old look at the host", |f| f.host_read = Some(STALE)),
+        ("a back-off", |f| {
+            f.record.backoff = Some(Backoff {
+                failures: 1,
+                boot: boot("now"),
+                until: NOW + OLD,
+                why: String::new(),
+            });
+        }),
+        ("the daily limit", |f| f.limited = Some(Timestamp::MAX)),
+        ("a state that cannot be written", |f| f.writable = false),
+        ("no request", |f| f.observed.request = None),
+    ];
+    forbids(about_to_take, &changes, |effect| {
+        matches!(effect, Effect::Take(_))
+    });
+}
+
+#[test]
+fn a_worker_does_not_wait_for_the_quorum_nor_a_holder_elsewhere() {
+    let mut facts = about_to_take();
+    peer(&mut facts, "other", true);
+    assert!(matches!(
+        decide(&facts, &policy(), now()).effect,
+        Effect::Take(_)
+    ));
+}
+
+#[test]
+fn the_named_waiters_act_in_their_order_and_the_rest_later() {
+    let from = |next: &[&str], freed: Option<Duration>| {
+        let mut facts = about_to_take();
+        slot(&mut facts).freed = freed;
+        slot(&mut facts).next = next.iter().map(|name| (*name).to_owned()).collect();
+        slot(&mut facts).turn(ME)
+    };
+    assert_eq!(from(&["n1", "n2"], Some(NOW)), NOW);
+    assert_eq!(from(&["n2", "n1"], Some(NOW)), NOW + Duration::from_secs(1));
+    assert_eq!(
+        from(&["n2", "n3", "n1"], Some(NOW)),
+        NOW + Duration::from_secs(2)
+    );
+    let late = from(&["n2"], Some(NOW));
+    assert!(
+        (15..=20).contains(&late.saturating_sub(NOW).as_secs()),
+        "{late:?}"
+    );
+    assert_eq!(from(&[], Some(NOW)), NOW);
+    assert_eq!(from(&["n2"], None), Duration::ZERO, "free at first sight");
+}
+
+#[test]
+fn the_back_off_doubles_to_six_hours() {
+    let mut facts = about_to_reboot();
+    let policy = policy();
+    let mut before = Duration::ZERO;
+    for failures in 1..20 {
+        let hold = facts.record.hold.as_mut().unwrap();
+        hold.stage = Stage::Undoing(Why::Uncordoned);
+        facts.applied = Some(Applied {
+            point: Point::of(hold),
+            at: NOW,
+        });
+        let node = own(&mut facts);
+        node.labels.clear();
+        node.annotations.clear();
+        node.unschedulable = false;
+        slot(&mut facts).holder = None;
+        let step = decide(&facts, &policy, now());
+        let backoff = step.record.backoff.clone().unwrap();
+        assert_eq!(backoff.failures, failures);
+        let delay = backoff.until.saturating_sub(NOW);
+        let doubled = policy.retry * 2u32.pow((failures - 1).min(16));
+        let least = doubled.min(Duration::from_secs(6 * 3600));
+        assert!(
+            delay >= least && delay <= least + least / 10,
+            "{failures}: {delay:?}"
+        );
+        assert!(delay >= before / 2);
+        before = delay;
+        facts.record.backoff = step.record.backoff;
+    }
+}
+
+fn shut() -> Closed {
+    Closed {
+        gate: Gate::Inhibitors,
+        why: "shut".to_owned(),
+        opens: None,
+    }
+}
+
+/// Each change alone keeps the step from happening, and none of them panics.
+fn forbids(good: fn() -> Facts, changes: &[Change], step: fn(&Effect) -> bool) {
+    for (what, change) in changes {
+        let mut facts = good();
+        change(&mut facts);
+        let decided = decide(&facts, &policy(), now());
+        assert!(
+            !step(&decided.effect),
+            "{what}: {:?} ({})",
+            decided.effect,
+            decided.status
+        );
+    }
+}

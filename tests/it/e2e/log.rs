@@ -1,0 +1,41 @@
+//! What the audit log says about one test's nodes and slots, whatever runs beside it.
+
+use jiff::Timestamp;
+use testbed::{Host, Request, verdict};
+
+use super::Site;
+
+/// A point in the audit log from which a test judges: a bed that stays up remembers earlier runs.
+pub(super) struct Since(Timestamp);
+
+impl Since {
+    pub(super) fn now() -> Self {
+        Self(Timestamp::now())
+    }
+
+    /// Writes to these Nodes and to the group's Leases.
+    pub(super) fn of(&self, site: &Site, hosts: &[Host]) -> Vec<Request> {
+        let leases = site.leases();
+        let mut requests = site.bed.requests_by("").unwrap();
+        requests.retain(|request| {
+            let ours = match request.resource.as_str() {
+                "nodes" => hosts.iter().any(|host| host.name() == request.name),
+                "leases" => leases.contains(&request.name),
+                _ => false,
+            };
+            ours && request.at >= self.0
+        });
+        requests
+    }
+}
+
+/// I1, I3, I4 for everything these requests did: one holder a Lease, no cordon outside of a hold, none
+/// left at a give-up. At least `cordons` of them, so that "nothing happened" is no success.
+pub(super) fn in_order(site: &Site, requests: &[Request], cordons: usize) {
+    for lease in site.leases() {
+        verdict::one_holder_at_a_time(requests, &lease).unwrap();
+    }
+    let seen = verdict::cordons_while_holding(requests).unwrap();
+    assert!(seen >= cordons, "only {seen} cordons");
+    verdict::uncordoned_before_give_up(requests).unwrap();
+}

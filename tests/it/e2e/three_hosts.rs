@@ -1,0 +1,172 @@
+//! Three hosts that want a reboot in the same moment, with workloads that have budgets (I1, I3, I4, I9).
+
+use std::fmt::Write;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::ensure;
+use testbed::budgets::Watch;
+use testbed::{Host, HostSpec, verdict};
+
+use super::Site;
+use super::log::{Since, in_order};
+
+/// "In the same moment", in milliseconds.
+const TOGETHER: i64 = 100;
+/// How far ahead the moment is set: time to start a shell on each host of a busy machine.
+const AHEAD: Duration = Duration::from_secs(3);
+
+#[test]
+fn i1_three_hosts_reboot_one_after_another() {
+    let run = Run::new("three", 1);
+    let requests = run.reboot_all();
+    assert_eq!(verdict::most_held_at_once(&requests, &run.site.leases()), 1);
+    assert_eq!(verdict::most_cordoned_at_once(&requests), 1);
+}
+
+#[test]
+fn i1_with_two_leases_two_are_down_at_once_and_never_three() {
+    let run = Run::new("pair", 2);
+    let requests = run.reboot_all();
+    assert_eq!(verdict::most_held_at_once(&requests, &run.site.leases()), 2);
+    assert!(verdict::most_cordoned_at_once(&requests) <= 2);
+}
+
+/// Three hosts with two Deployments spread over them; the namespace goes with it.
+struct Run {
+    hosts: Vec<Host>,
+    site: Site,
+}
+
+impl Run {
+    fn new(group: &str, slots: u32) -> Self {
+        let site = Site::new(group, slots);
+        let names = ["a", "b", "c"].map(|letter| format!("{group}-{letter}"));
+        let hosts = names.map(|name| {
+            let spec = HostSpec::named(name).label(format!("test/group={group}"));
+            site.boot(&spec.config(site.config("")))
+        });
+        let run = Self {
+            hosts: hosts.into(),
+            site,
+        };
+        run.site.bed.apply(&workload(group)).unwrap();
+        run.site.wait("the workload to spread", || run.spread());
+        run
+    }
+
+    /// Every pod runs, and every host has some: else a drain would prove nothing.
+    fn spread(&self) -> anyhow::Result<bool> {
+        let path = "jsonpath={range .items[*]}{.status.phase}{\" \"}{.spec.nodeName}{\"\\n\"}{end}";
+        let pods = self
+            .site
+            .bed
+            .kubectl(&["-n", &self.site.group, "get", "pods", "-o", path])?;
+        ensure!(pods.lines().count() == 9, "not all are made: {pods}");
+        for host in &self.hosts {
+            let here = format!("Running {}", host.name());
+            ensure!(pods.contains(&here), "none on {}: {pods}", host.name());
+        }
+        Ok(pods.lines().all(|pod| pod.starts_with("Running ")))
+    }
+
+    /// All want a reboot at once; when all are back: what was asked of the API server, found in order.
+    fn reboot_all(&self) -> Vec<testbed::Request> {
+        for host in &self.hosts {
+            self.site.wait_status(host, "idle");
+        }
+        let (since, budgets) = (Since::now(), Watch::start(&self.site.bed).unwrap());
+        let before: Vec<String> = self.hosts.iter().map(|h| h.boot_id().unwrap()).collect();
+        self.touch_together();
+        for (host, before) in self.hosts.iter().zip(before) {
+            self.site.wait_rebooted(host, 1);
+            assert_ne!(host.boot_id().unwrap(), before);
+        }
+        for host in &self.hosts {
+            self.site.nothing_left(host);
+        }
+        self.kept(&budgets.finish().unwrap());
+        let requests = since.of(&self.site, &self.hosts);
+        in_order(&self.site, &requests, self.hosts.len());
+        requests
+    }
+
+    /// I9: the watch saw both budgets, and no state of theirs with too few healthy pods.
+    fn kept(&self, seen: &std::collections::BTreeMap<String, testbed::budgets::Seen>) {
+        for name in ["web", "store"] {
+            let budget = format!("{}/{name}", self.site.group);
+            let seen = seen.get(&budget).unwrap();
+            assert!(seen.states > 1, "{budget}: nothing was evicted: {seen:?}");
+            assert!(!seen.violated, "{budget}: {seen:?}");
+        }
+    }
+
+    /// The sentinel on all hosts at one instant: hosts of one machine share its clock.
+    fn touch_together(&self) {
+        let at = (jiff::Timestamp::now() + AHEAD).as_millisecond();
+        let line = format!(
+            "while [ $(date +%s%3N) -lt {at} ]; do :; done; \
+             touch /run/reboot-required && stat -c %.3Y /run/reboot-required | tr -d ."
+        );
+        let touched: Vec<i64> = thread::scope(|scope| {
+            let line = &line;
+            let touch = |host| scope.spawn(move || Host::sh(host, line).unwrap());
+            let touching: Vec<_> = self.hosts.iter().map(touch).collect();
+            let said = touching.into_iter().map(|one| one.join().unwrap());
+            said.map(|said| said.trim().parse().unwrap()).collect()
+        });
+        let apart = touched.iter().max().unwrap() - touched.iter().min().unwrap();
+        assert!(
+            apart <= TOGETHER,
+            "{apart} ms apart: the machine is too slow"
+        );
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        let group = &self.site.group;
+        let _ = self
+            .site
+            .bed
+            .kubectl(&["delete", "namespace", group, "--wait=false"]);
+    }
+}
+
+/// Two Deployments with budgets, on the hosts of this group only.
+fn workload(group: &str) -> String {
+    let mut text = format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: {group}}}\n");
+    for (name, replicas) in [("web", 6), ("store", 3)] {
+        // Writing to a String does not fail.
+        let _ = write!(
+            text,
+            r"---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {{name: {name}, namespace: {group}}}
+spec:
+  replicas: {replicas}
+  selector: {{matchLabels: {{app: {name}}}}}
+  template:
+    metadata: {{labels: {{app: {name}}}}}
+    spec:
+      automountServiceAccountToken: false
+      nodeSelector: {{test/group: {group}}}
+      topologySpreadConstraints:
+      - maxSkew: 1
+        topologyKey: kubernetes.io/hostname
+        whenUnsatisfiable: ScheduleAnyway
+        labelSelector: {{matchLabels: {{app: {name}}}}}
+      containers: [{{name: main, image: fake}}]
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {{name: {name}, namespace: {group}}}
+spec:
+  maxUnavailable: 1
+  selector: {{matchLabels: {{app: {name}}}}}
+"
+        );
+    }
+    text
+}

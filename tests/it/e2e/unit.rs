@@ -1,0 +1,134 @@
+//! The unit on a real host: its sandbox, and what a bad configuration does to it (I12).
+
+use std::time::Duration;
+
+use testbed::Host;
+
+use super::{CYCLE, Site};
+
+/// Nobody reads this key.
+const BAD: &str = "[drain]\nno_such_key = 1\n";
+
+/// DESIGN.md 14 and issue 3: the exposure that the hardening must reach.
+const EXPOSURE: f64 = 2.7;
+
+fn show(host: &Host, property: &str) -> String {
+    let said = host
+        .systemctl(&["show", "-P", property, "kube-rebootd"])
+        .unwrap();
+    said.trim().to_owned()
+}
+
+fn drop_in(host: &Host, text: &str) {
+    host.write("/etc/kube-rebootd/config.d/50-test.toml", text)
+        .unwrap();
+}
+
+#[test]
+fn the_unit_is_hardened_as_measured() {
+    let site = Site::new("hardened", 1);
+    let host = site.host("hardened-1", "");
+    let said = host
+        .sh("systemd-analyze security --no-pager kube-rebootd | tail -n 1")
+        .unwrap();
+    let exposure = said
+        .split_once("kube-rebootd.service:")
+        .and_then(|(_, rest)| rest.split_whitespace().next())
+        .and_then(|number| number.parse::<f64>().ok());
+    let exposure = exposure.unwrap_or_else(|| panic!("no exposure in {said:?}"));
+    assert!(exposure <= EXPOSURE, "{said}");
+}
+
+#[test]
+fn i12_a_reload_of_a_bad_configuration_keeps_the_old() {
+    let site = Site::new("reload", 1);
+    site.pause("test");
+    let host = site.host("reload-1", "[triggers]\nsentinels = [\"/run/old\"]\n");
+    site.wait_status(&host, "idle");
+    let pid = show(&host, "MainPID");
+
+    // Asked by systemctl, `config check` refuses before the daemon hears of it.
+    drop_in(&host, BAD);
+    let reload = host.run(&["systemctl", "reload", "kube-rebootd"]).unwrap();
+    assert_ne!(reload.code, 0, "{}{}", reload.stdout, reload.stderr);
+    site.wait_journal(&host, &["50-test.toml", "no_such_key"]);
+    // Asked by a bare signal, the daemon refuses.
+    host.systemctl(&["kill", "-s", "HUP", "kube-rebootd"])
+        .unwrap();
+    site.wait_journal(
+        &host,
+        &["configuration not reloaded, the old one stays in force"],
+    );
+    assert_eq!(show(&host, "ActiveState"), "active");
+    assert_eq!(show(&host, "MainPID"), pid);
+
+    // The old one is in force: its sentinel still counts.
+    host.touch("/run/old").unwrap();
+    site.wait_record(&host, &["\"sentinel /run/old\""]);
+    host.sh("rm /etc/kube-rebootd/config.d/50-test.toml")
+        .unwrap();
+    site.resume();
+    site.wait_rebooted(&host, 1);
+    site.nothing_left(&host);
+}
+
+#[test]
+fn i12_a_start_with_a_bad_configuration_exits_78_and_is_not_repeated() {
+    let site = Site::new("exit78", 1);
+    let host = site.host("exit78-1", "");
+    site.wait_status(&host, "idle");
+    drop_in(&host, BAD);
+    let _ = host.run(&["systemctl", "restart", "kube-rebootd"]).unwrap();
+    site.bed
+        .wait_for("the unit to fail", CYCLE, || {
+            Ok(show(&host, "ActiveState") == "failed")
+        })
+        .unwrap();
+    assert_eq!(show(&host, "ExecMainStatus"), "78");
+    assert_eq!(show(&host, "NRestarts"), "0");
+    // "auto-restart" would be a restart that waits for RestartSec=.
+    assert_eq!(show(&host, "SubState"), "failed");
+    let journal = host.journal("kube-rebootd").unwrap();
+    assert!(journal.contains("50-test.toml"), "{journal}");
+    assert!(journal.contains("no_such_key"), "{journal}");
+    // Mended, it starts as it ever did.
+    drop_in(&host, "");
+    host.systemctl(&["start", "kube-rebootd"]).unwrap();
+    site.wait_status(&host, "idle");
+}
+
+#[test]
+fn i12_with_a_hold_on_record_it_runs_on_the_last_valid_configuration() {
+    let site = Site::new("lastvalid", 1);
+    let host = site.host("lastvalid-1", "");
+    // Verifying cannot end while there is no kubelet.
+    host.systemctl(&["disable", "kubelet"]).unwrap();
+    host.touch("/run/reboot-required").unwrap();
+    site.bed
+        .wait_for("the second boot", CYCLE, || Ok(host.boots()? == 2))
+        .unwrap();
+    site.wait_status(&host, "verifying: ");
+    let lease = &site.leases()[0];
+    assert_eq!(site.holder(lease), host.name());
+
+    // Neither the group's name nor anything else of the configuration can be read any more.
+    host.write("/etc/kube-rebootd/config.toml", BAD).unwrap();
+    host.systemctl(&["restart", "kube-rebootd"]).unwrap();
+    site.wait_journal(
+        &host,
+        &["a slot is held: going on with the last valid configuration"],
+    );
+    site.wait_status(&host, "verifying: ");
+    assert_eq!(site.holder(lease), host.name());
+    host.systemctl(&["enable", "--now", "kubelet"]).unwrap();
+    site.wait_rebooted(&host, 1);
+    site.nothing_left(&host);
+    // Without a hold it is refused again.
+    let _ = host.run(&["systemctl", "restart", "kube-rebootd"]).unwrap();
+    site.bed
+        .wait_for("the unit to fail", Duration::from_secs(30), || {
+            Ok(show(&host, "ActiveState") == "failed")
+        })
+        .unwrap();
+    assert_eq!(show(&host, "ExecMainStatus"), "78");
+}

@@ -1,0 +1,190 @@
+//! I11, judged by the API server's own audit log: every request that a daemon made in the whole suite
+//! is one of those listed here, by the right identity, about the right object; and none was refused
+//! but where a test wants it. `make test` runs this after the suite, on the suite's bed.
+
+#![allow(clippy::match_same_arms)] // one line for each rule
+
+use testbed::{Bed, Request};
+
+/// The daemon's part of the log: the kubelet shares its credential, but not this.
+const AGENT: &str = "kube-rebootd/";
+const COORDINATOR: &str = "system:serviceaccount:kube-rebootd:coordinator";
+const NODE_USER: &str = "system:node:";
+const SLOTS: &str = "kube-rebootd";
+const HEARTBEATS: &str = "kube-node-lease";
+
+/// Who wants a 403, and why: node names or user names of tests.
+const WANTED_REFUSALS: [(&str, &str); 0] = [];
+
+/// Why a request is not allowed; none: it is.
+fn objection(request: &Request) -> Option<String> {
+    let wanted = |(who, _): &&(&str, &str)| {
+        request.name == *who || request.user == format!("{NODE_USER}{who}")
+    };
+    if request.code == 403 && !WANTED_REFUSALS.iter().any(|wanted_by| wanted(&wanted_by)) {
+        return Some("refused, and no test wants that".to_owned());
+    }
+    let Some(me) = request.user.strip_prefix(NODE_USER) else {
+        return Some("not the identity of a node".to_owned());
+    };
+    let allowed = match request.impersonated.as_deref() {
+        None => by_node(request, me),
+        Some(COORDINATOR) => by_coordinator(request, me),
+        Some(_) => false,
+    };
+    (!allowed).then(|| "not on the list".to_owned())
+}
+
+/// What a node does as itself: everything is its own.
+fn by_node(request: &Request, me: &str) -> bool {
+    let own = request.name == me;
+    let place = (request.resource.as_str(), request.namespace.as_str());
+    match (request.verb.as_str(), place) {
+        ("create", ("selfsubjectreviews", "")) => true,
+        ("get" | "list" | "watch" | "patch", ("nodes", "")) => own,
+        ("get" | "patch", ("leases", HEARTBEATS)) => own,
+        ("list" | "watch", ("pods", "")) => {
+            request
+                .uri
+                .contains(&format!("fieldSelector=spec.nodeName%3D{me}&"))
+                || request
+                    .uri
+                    .ends_with(&format!("fieldSelector=spec.nodeName%3D{me}"))
+        }
+        // NodeRestriction lets a node evict none but its own pods.
+        ("create", ("pods/eviction", _)) => true,
+        _ => false,
+    }
+}
+
+/// What a node does through the coordinator: it reads the group, and writes its own name into a slot
+/// or takes it out.
+fn by_coordinator(request: &Request, me: &str) -> bool {
+    let place = (request.resource.as_str(), request.namespace.as_str());
+    match (request.verb.as_str(), place) {
+        ("get" | "list" | "watch", ("leases", SLOTS)) => true,
+        ("patch", ("leases", SLOTS)) => names_only(request, me),
+        // A missing Lease of the default group is made, paused and without a holder.
+        ("create", ("leases", SLOTS)) if request.name == "default" => holder(request).is_none(),
+        ("list", ("leases", HEARTBEATS)) => true,
+        // Metadata of labelled Nodes, and whether pods have somewhere to go.
+        ("get" | "list", ("nodes", "")) => true,
+        _ => false,
+    }
+}
+
+/// A take writes the own name, a give-up null or nothing.
+fn names_only(request: &Request, me: &str) -> bool {
+    let Some(body) = &request.request else {
+        // The audit policy logs these bodies; without one nothing is known.
+        return false;
+    };
+    let others = ["ownerReferences", "finalizers"];
+    let untouched = others.iter().all(|key| body["metadata"].get(key).is_none());
+    untouched && holder(request).is_none_or(|holder| holder == me || holder.is_empty())
+}
+
+fn holder(request: &Request) -> Option<&str> {
+    request.request.as_ref()?["spec"]["holderIdentity"].as_str()
+}
+
+/// One line about a request, without what differs from one to the next.
+fn line(request: &Request, why: &str) -> String {
+    let Request {
+        at,
+        user,
+        verb,
+        resource,
+        namespace,
+        name,
+        code,
+        uri,
+        ..
+    } = request;
+    let face = request.impersonated.as_deref().unwrap_or("itself");
+    format!(
+        "{at} {user} as {face}: {verb} {resource} {namespace}/{name} answered {code}: {why} ({uri})"
+    )
+}
+
+#[test]
+fn i11_every_request_of_the_suite_is_on_the_list() {
+    let bed = Bed::connect().unwrap();
+    let requests = bed.requests_by(AGENT).unwrap();
+    // A log without the daemon, or without a whole cycle, would prove nothing.
+    for (verb, resource) in [
+        ("patch", "nodes"),
+        ("patch", "leases"),
+        ("create", "pods/eviction"),
+        ("watch", "leases"),
+    ] {
+        assert!(
+            requests
+                .iter()
+                .any(|request| request.verb == verb && request.resource == resource),
+            "no {verb} of {resource} among {} requests by {AGENT}: run this after the suite, on its bed",
+            requests.len()
+        );
+    }
+    let bad: Vec<String> = requests
+        .iter()
+        .filter_map(|request| objection(request).map(|why| line(request, &why)))
+        .collect();
+    assert!(
+        bad.is_empty(),
+        "{} of {} requests:\n{}",
+        bad.len(),
+        requests.len(),
+        bad.join("\n")
+    );
+}
+
+#[test]
+fn i11_the_list_refuses_what_is_not_the_nodes_own() {
+    let bed = Bed::connect().unwrap();
+    let requests = bed.requests_by(AGENT).unwrap();
+    // Real requests, each bent in one way.
+    let one = |verb: &str, resource: &str, namespace: &str| {
+        let fits = |request: &&Request| {
+            request.verb == verb
+                && request.resource == resource
+                && (namespace.is_empty() || request.namespace == namespace)
+                && objection(request).is_none()
+        };
+        requests.iter().find(fits).cloned().unwrap_or_else(|| {
+            panic!("no good {verb} of {resource} in the log: run this after the suite, on its bed")
+        })
+    };
+    let bent = |mut request: Request, bend: fn(&mut Request)| {
+        bend(&mut request);
+        assert!(
+            objection(&request).is_some(),
+            "{}",
+            line(&request, "let through")
+        );
+    };
+    let node = one("patch", "nodes", "");
+    let take = one("patch", "leases", SLOTS);
+    bent(node.clone(), |node| node.name = "another".to_owned());
+    bent(node.clone(), |node| {
+        node.resource = "nodes/status".to_owned();
+    });
+    bent(node.clone(), |node| node.code = 403);
+    bent(node.clone(), |node| node.user = "admin".to_owned());
+    bent(node.clone(), |node| {
+        node.impersonated = Some(COORDINATOR.to_owned());
+    });
+    bent(node, |node| node.verb = "delete".to_owned());
+    bent(take.clone(), |take| take.impersonated = None);
+    bent(take.clone(), |take| take.namespace = "default".to_owned());
+    bent(take.clone(), |take| take.request = None);
+    bent(take, |take| {
+        take.request = Some(serde_json::json!({"spec": {"holderIdentity": "another"}}));
+    });
+    let pods = one("list", "pods", "");
+    bent(pods, |pods| pods.uri = "/api/v1/pods".to_owned());
+    let heartbeat = one("get", "leases", HEARTBEATS);
+    bent(heartbeat, |lease| lease.name = "another".to_owned());
+    let evict = one("create", "pods/eviction", "");
+    bent(evict, |evict| evict.resource = "pods".to_owned());
+}
