@@ -192,3 +192,35 @@ fn requests(site: &Site, host: &Host, since: jiff::Timestamp) -> Vec<testbed::Re
     all.dedup_by(|one, before| one.verb == "watch" && one.at == before.at);
     all
 }
+
+#[test]
+fn i9_pods_that_nobody_makes_again_close_the_gate_until_the_admin_decides() {
+    let site = Site::new("bare", 1);
+    let strict = "[drain]\nmode = \"always\"\nempty_dir = \"block\"\n";
+    let host = site.host("bare-1", strict);
+    let work = Workload::new(&site, "bare");
+    let mut scratch = spec(&host);
+    scratch["volumes"] = json!([{"name": "scratch", "emptyDir": {}}]);
+    work.apply(&[
+        bare("always", "Always", &spec(&host)),
+        bare("on-failure", "OnFailure", &spec(&host)),
+        bare("never", "Never", &spec(&host)),
+        deployment("scratch", 1, &scratch),
+    ]);
+    work.wait_running(&host, 4);
+    host.touch("/run/reboot-required").unwrap();
+    // Not "always": the kubelet starts it again.
+    site.wait_status(&host, "3 would block the drain");
+    assert!(!site.cordoned(&host));
+    assert_eq!(site.holder(&site.leases()[0]), "");
+    assert_eq!(work.evictions(), []);
+    let decided = "[drain]\nmode = \"always\"\nunmanaged = \"evict\"\n";
+    host.write("/etc/kube-rebootd/config.toml", &site.config(decided))
+        .unwrap();
+    host.systemctl(&["reload", "kube-rebootd"]).unwrap();
+    site.wait_rebooted(&host, 1);
+    for gone in ["always", "on-failure", "never", "scratch"] {
+        assert_eq!(work.answers(gone), [201], "{gone}");
+    }
+    site.nothing_left(&host);
+}
