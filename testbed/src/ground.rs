@@ -14,6 +14,9 @@ use nix::sched::{CloneFlags, setns};
 use crate::certs::SERVER;
 use crate::shell;
 
+/// A bridge without an address of its own takes that of a port: with each host that came or went it
+/// changed, and the other hosts spoke to the old one until ARP noticed, up to half a minute later.
+const BRIDGE: &str = "02:00:0a:7b:00:01";
 /// How long killed processes may take to be gone.
 const GONE: Duration = Duration::from_secs(20);
 
@@ -70,7 +73,7 @@ pub(crate) fn make(bed: &str) -> Result<()> {
     shell::run("ip", &["netns", "add", &name])?;
     let within = |args: &[&str]| shell::run("ip", &[&["-n", &name], args].concat());
     within(&["link", "set", "lo", "up"])?;
-    within(&["link", "add", "br0", "type", "bridge"])?;
+    within(&["link", "add", "br0", "address", BRIDGE, "type", "bridge"])?;
     within(&["addr", "add", &format!("{SERVER}/16"), "dev", "br0"])?;
     within(&["link", "set", "br0", "up"])?;
     nft(bed, CUTS)
