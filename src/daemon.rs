@@ -40,6 +40,9 @@ pub use start::{StartError, access, start};
 /// Between looks at the host when nothing said that it changed: inhibitors, `PreparingForShutdown`.
 const HOST_POLL: Duration = Duration::from_secs(15);
 
+/// After a write that failed: what must be durable waits, the CPU rests.
+const UNWRITABLE: Duration = Duration::from_secs(1);
+
 /// Everything the loop owns.
 pub struct Daemon {
     root: Root,
@@ -120,8 +123,10 @@ impl Daemon {
         let step = decide(&self.facts, &policy, now);
         self.report
             .step(&step, &self.facts, &mut self.notify, self.pause.trouble());
-        // Not durable: the facts say so now, and another step follows.
-        let wrote = self.write_ahead(&step)?;
+        let Some(wrote) = self.write_ahead(&step) else {
+            // Not durable: the facts say so now, and another step follows, not at full speed.
+            return Some(now.boot + UNWRITABLE);
+        };
         if step.effect == Effect::Wait {
             return if wrote {
                 None
@@ -271,10 +276,12 @@ impl Daemon {
 
 /// Only takes back or proves: goes on although nothing can be written (DESIGN.md 6).
 fn finishing(step: &Step) -> bool {
-    step.record.hold.as_ref().is_none_or(|hold| {
-        matches!(
-            hold.stage,
-            Stage::Undoing(_) | Stage::Releasing | Stage::Uncordoned
-        ) || step.phase == crate::phase::Phase::Verifying
-    })
+    // A start only merges what was recorded elsewhere already.
+    step.effect == Effect::Begin
+        || step.record.hold.as_ref().is_none_or(|hold| {
+            matches!(
+                hold.stage,
+                Stage::Undoing(_) | Stage::Releasing | Stage::Uncordoned
+            ) || step.phase == crate::phase::Phase::Verifying
+        })
 }

@@ -17,8 +17,11 @@ use crate::trigger::{Past, Request, Settled};
 /// The format this build writes; a higher number is a newer build's and is not touched.
 pub const VERSION: u32 = 1;
 
-/// Reboots kept in the state file and in the Node annotation: enough to see a loop at a glance.
-pub const HISTORY_MAX: usize = 8;
+/// Reboots kept in the state file: at least as many as `reboot.max_per_day` may allow.
+pub const HISTORY_MAX: usize = 100;
+
+/// Of them, those shown in the Node annotation: enough to see a loop at a glance.
+pub const HISTORY_SHOWN: usize = 8;
 
 /// Everything durable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -287,9 +290,9 @@ impl Record {
         // From Uncordoned on it is settled and counted already, or no reboot of ours.
         let counted = matches!(hold.stage, Stage::Releasing);
         if rebooted && hold.asked() && !counted {
-            record.history.push(Past::of(self.request.as_ref(), now));
-            let surplus = record.history.len().saturating_sub(HISTORY_MAX);
-            record.history.drain(..surplus);
+            let past = Past::of(self.request.as_ref(), now);
+            record.history.insert(0, past);
+            record.history.truncate(HISTORY_MAX);
         }
         record.hold = Some(Hold {
             step: hold.step + 1,
@@ -305,7 +308,8 @@ impl Record {
         if self.history.is_empty() {
             return None;
         }
-        serde_json::to_string(&self.history).ok()
+        let shown = self.history.len().min(HISTORY_SHOWN);
+        serde_json::to_string(&self.history[..shown]).ok()
     }
 }
 

@@ -144,6 +144,8 @@ impl Daemon {
             | Effect::AskReboot => Ok(()),
         };
         match done {
+            // A refusal that was answered has set its own pause.
+            Ok(()) if self.pause.until(self.now().boot).is_some() => {}
             Ok(()) => self.pause.worked(),
             Err(err) => self.failed(&err),
         }

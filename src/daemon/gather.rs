@@ -13,7 +13,7 @@ use crate::host::{logind, systemd};
 use crate::names;
 use crate::node::Seen;
 use crate::now::Now;
-use crate::record::Stage;
+use crate::record::{Hold, Stage};
 use crate::slot::Lease;
 use crate::trigger;
 
@@ -77,6 +77,9 @@ impl Daemon {
     /// Gates of the host and its state, read now (also before a reboot).
     pub(super) async fn read_host(&mut self) {
         let read = self.now().boot;
+        if !self.facts.writable {
+            self.facts.writable = self.store.probe().is_ok();
+        }
         let shutting_down = logind::preparing_for_shutdown(&self.bus).await.ok();
         let inhibitors = logind::block_inhibitors(&self.bus).await.ok().map(|all| {
             all.into_iter()
@@ -192,7 +195,11 @@ impl Daemon {
     /// Whether evicted pods have somewhere to go (`drain.mode = "auto"`), asked once per hold.
     async fn others(&mut self, now: Now) {
         let holding = self.facts.record.hold.as_ref().is_some_and(|hold| {
-            hold.boot == self.facts.boot && matches!(hold.stage, Stage::Claiming | Stage::Draining)
+            hold.boot == self.facts.boot
+                && matches!(
+                    hold.stage,
+                    Stage::Claiming | Stage::Draining | Stage::Rebooting
+                )
         });
         let due = holding && self.memory.others.is_none() && self.memory.mode == drain::Mode::Auto;
         if !due || self.pause.until(now.boot).is_some() {
@@ -231,8 +238,16 @@ impl Daemon {
     fn gates(&mut self, findings: &[trigger::Finding], now: Now) {
         let host = self.memory.host.as_ref();
         self.facts.host_read = host.map(|host| host.read);
-        // Not known is not "no shutdown", but a daemon that waits for a silent logind undoes nothing.
-        self.facts.shutting_down = host.and_then(|host| host.shutting_down).unwrap_or(false);
+        // Not known is not "no" once logind was asked: nothing is undone on a host that may go down.
+        let asked = self.facts.record.hold.as_ref().is_some_and(Hold::asked);
+        let same_boot = self
+            .facts
+            .record
+            .hold
+            .as_ref()
+            .is_some_and(|hold| hold.boot == self.facts.boot);
+        let known = host.and_then(|host| host.shutting_down);
+        self.facts.shutting_down = known.unwrap_or(asked && same_boot);
         let gate_facts = GateFacts {
             node_pause: node_pause(&self.facts.node),
             group_pause: self.group_pause(),

@@ -55,6 +55,9 @@ fn believe(at: &At, hold: &Hold, when: Duration) -> Step {
 }
 
 fn taken(at: &At, hold: &Hold) -> Step {
+    if !at.facts.writable {
+        return undo(at, hold, Why::Unwritable);
+    }
     let record = advance(at, hold, Stage::Claiming);
     let status = format!("took slot {}", hold.take.lease);
     Step {
@@ -130,6 +133,7 @@ fn label(at: &At, hold: &Hold, node: &Node) -> Step {
     let record = Record {
         hold: Some(Hold {
             node_uid: Some(node.uid.clone()),
+            foreign_cordon: node_set::foreign_cordon(node),
             ..hold.clone()
         }),
         waiting: None,

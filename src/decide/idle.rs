@@ -66,7 +66,10 @@ fn kept(at: &At, node: &Node) -> Option<Step> {
         || !node.unschedulable
         || !node.annotations.contains_key(names::PAUSED);
     if !ended {
-        return None;
+        // The record of the hold that ended must not be taken for one that goes on.
+        let stale = node_set::recorded(node).is_some_and(|there| there.hold.is_some());
+        let record = at.facts.record.clone();
+        return stale.then(|| apply(at, Phase::Idle, record, node, "keeping the cordon"));
     }
     if node.read.is_none() {
         return Some(at.step(Phase::Idle, Effect::ReadNode, "reading the own Node"));

@@ -54,7 +54,10 @@ fn reboot(at: &At, hold: &Hold) -> Result<Step, Box<Step>> {
         return Ok(at.step(phase, effect, "rebooting: confirming the slot"));
     }
     still_ours(at, hold, phase)?;
-    cordoned(at, hold, phase)?;
+    let node = cordoned(at, hold, phase)?;
+    if !at.fresh(node.read) {
+        return Ok(at.step(phase, Effect::ReadNode, "rebooting: reading the own Node"));
+    }
     if !at.fresh(at.facts.last_list.as_ref().map(|list| list.asked)) {
         return Ok(at.step(
             phase,
@@ -83,7 +86,7 @@ fn next_ask(at: &At, hold: &Hold) -> Option<Duration> {
     let asked = hold.asked?;
     Some(match &at.facts.ask {
         Some(no) => no.at + REFUSED_AGAIN,
-        None if at.facts.ask_accepted >= Some(asked) => asked + at.policy.timeout,
-        None => asked + UNSURE,
+        None if at.facts.ask_accepted >= Some(asked) => asked.saturating_add(at.policy.timeout),
+        None => asked.saturating_add(UNSURE),
     })
 }

@@ -62,7 +62,8 @@ fn recover(at: &At) -> Record {
     let from_node = match (&record.hold, &carried) {
         (Some(file), Some(node)) if file.same(node) => node.step > file.step,
         (Some(file), Some(node)) => mine(node) && !mine(file),
-        (None, Some(_)) => true,
+        // A file that knows of no hold has finished it: only a Lease or a lost file says otherwise.
+        (None, Some(node)) => mine(node) || nothing_on_disk(at),
         (_, None) => false,
     };
     if let Some(there) = there {
@@ -72,13 +73,18 @@ fn recover(at: &At) -> Record {
         }
         record.kept = record.kept.or(there.kept);
     }
-    if record.hold.is_none() {
+    if record.hold.is_none() && nothing_on_disk(at) {
         record.hold = orphan(at);
     }
     if record.history.is_empty() {
         record.history = history(&at.facts.node);
     }
     record
+}
+
+/// There was no state file, or none that could be used.
+fn nothing_on_disk(at: &At) -> bool {
+    at.facts.record == Record::default()
 }
 
 /// A Lease of ours without any record: a reinstalled host. Its boot before is not known, so only a

@@ -288,6 +288,35 @@ fn a_pause_while_draining_keeps_the_cordon_until_resumed() {
     assert_eq!(world.boots(0), 1, "{}", world.told());
 }
 
+/// Found by review: the ended hold stood in the record of the kept cordon and came back to life.
+#[test]
+fn i1_a_kept_cordon_is_not_taken_for_a_hold_after_a_restart() {
+    let mut world = World::new(1, 1, 0);
+    world.touch(0);
+    let mut paused = false;
+    world.run(HOUR, |world, host| {
+        if !paused && world.phase(host) == Some(Phase::Draining) && world.cordoned(host) {
+            paused = true;
+            world.annotate(host, names::PAUSED, Some("looking"));
+            world.hosts[host].closed.push(closed("paused"));
+        }
+        Fate::Done
+    });
+    assert!(world.cordoned(0), "the cordon stays");
+    let state = world.annotation(0, names::STATE).unwrap();
+    assert!(!state.contains("\"hold\""), "{state}");
+    world.kill(0);
+    world.uncordon_by_admin(0);
+    world.run(HOUR, calm);
+    assert!(
+        !world.cordoned(0),
+        "cordoned without a slot: {}",
+        world.told()
+    );
+    assert_eq!(world.holder("default"), None);
+    assert_eq!(world.boots(0), 0);
+}
+
 fn closed(why: &str) -> kube_rebootd::gates::Closed {
     kube_rebootd::gates::Closed {
         gate: kube_rebootd::gates::Gate::NodePaused,
