@@ -265,8 +265,8 @@ fn a_deaf_logind_is_asked_three_times_and_then_undone() {
     );
 }
 
-#[test]
-fn a_pause_while_draining_keeps_the_cordon_until_resumed() {
+/// One host, paused by a person while it drained: its cordon is kept.
+fn paused_in_mid_drain() -> World {
     let mut world = World::new(1, 1, 0);
     world.touch(0);
     let mut paused = false;
@@ -279,6 +279,12 @@ fn a_pause_while_draining_keeps_the_cordon_until_resumed() {
         Fate::Done
     });
     assert!(world.cordoned(0), "the cordon stays");
+    world
+}
+
+#[test]
+fn a_pause_while_draining_keeps_the_cordon_until_resumed() {
+    let mut world = paused_in_mid_drain();
     assert_eq!(world.holder("default"), None);
     assert_eq!(world.boots(0), 0);
     world.annotate(0, names::PAUSED, None);
@@ -291,18 +297,7 @@ fn a_pause_while_draining_keeps_the_cordon_until_resumed() {
 /// Found by review: the ended hold stood in the record of the kept cordon and came back to life.
 #[test]
 fn i1_a_kept_cordon_is_not_taken_for_a_hold_after_a_restart() {
-    let mut world = World::new(1, 1, 0);
-    world.touch(0);
-    let mut paused = false;
-    world.run(HOUR, |world, host| {
-        if !paused && world.phase(host) == Some(Phase::Draining) && world.cordoned(host) {
-            paused = true;
-            world.annotate(host, names::PAUSED, Some("looking"));
-            world.hosts[host].closed.push(closed("paused"));
-        }
-        Fate::Done
-    });
-    assert!(world.cordoned(0), "the cordon stays");
+    let mut world = paused_in_mid_drain();
     let state = world.annotation(0, names::STATE).unwrap();
     assert!(!state.contains("\"hold\""), "{state}");
     world.kill(0);
