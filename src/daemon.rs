@@ -25,6 +25,7 @@ mod gather;
 mod memory;
 mod release;
 mod report;
+mod stale;
 mod start;
 mod triggers;
 mod views;
@@ -212,6 +213,9 @@ impl Daemon {
             me: self.api.name().to_owned(),
             namespace: self.config.coordination.namespace.clone(),
             group: self.group(),
+            max_unavailable: self.config.coordination.max_unavailable,
+            min_interval: self.config.coordination.min_interval,
+            stale_after: self.config.coordination.stale_after,
             retry: self.config.reboot.retry,
             delay: self.config.reboot.delay,
             timeout: self.config.reboot.timeout,

@@ -11,6 +11,7 @@ use kube_rebootd::names;
 use kube_rebootd::phase::Phase;
 
 mod api;
+mod queue;
 mod world;
 
 use world::{Chance, Fate, World};
