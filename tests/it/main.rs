@@ -12,6 +12,7 @@ mod cluster_cli;
 mod cluster_lease;
 mod cluster_node;
 mod cluster_pods;
+mod cluster_queue;
 mod e2e;
 mod fake_bus;
 mod fake_units;
