@@ -108,6 +108,8 @@ async fn i8_nodes_that_are_not_ready_are_counted_from_a_table() {
         let row = all.iter().find(|(row, _)| row == name).expect("a row");
         assert_eq!(row.1, status, "{name}");
     }
+    // Of a Lease that exists: a label without one would keep every daemon of the plane from taking.
+    make_slot(&host.admin, "elsewhere", "elsewhere").await;
     let label = json!({"metadata": {"labels": {(names::SLOT): "elsewhere"}}});
     nodes
         .patch("table-held", &params, &Patch::Merge(label))

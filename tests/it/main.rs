@@ -19,4 +19,5 @@ mod fake_units;
 mod host_check;
 mod host_logind;
 mod plane;
+mod run_queue;
 mod simulator;
