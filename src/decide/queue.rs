@@ -138,7 +138,10 @@ fn behind(at: &At, record: Record, group: &[&Lease]) -> Step {
     };
     let step = wait(at, record, wake, &busy(at, group));
     match looked {
-        Err(effect) if step.effect == Effect::Wait => Step { effect, ..step },
+        Err(effect) if step.effect == Effect::Wait => Step {
+            effect: *effect,
+            ..step
+        },
         _ => step,
     }
 }

@@ -12,7 +12,11 @@ use crate::slot::{GiveUp, Lease, Waiter, hints};
 use crate::stale::{Held, Look, first_look};
 
 /// What the group's holds ask for now, or when to look again; none: there is nothing to look into.
-pub(super) fn look(at: &At, record: &Record, group: &[&Lease]) -> Result<Option<Duration>, Effect> {
+pub(super) fn look(
+    at: &At,
+    record: &Record,
+    group: &[&Lease],
+) -> Result<Option<Duration>, Box<Effect>> {
     let mut next: Option<Duration> = None;
     for lease in group {
         let Some(held) = clearable(at, lease) else {
@@ -33,7 +37,7 @@ fn clearable(at: &At, lease: &Lease) -> Option<Held> {
     (!ours && open && !lease.control_plane).then_some(held)
 }
 
-fn look_into(at: &At, record: &Record, lease: &Lease, held: Held) -> Result<Duration, Effect> {
+fn look_into(at: &At, record: &Record, lease: &Lease, held: Held) -> Result<Duration, Box<Effect>> {
     let (me, now, stale_after) = (&at.policy.me, at.now.boot, at.policy.stale_after);
     let Some(since) = lease.held else {
         return Ok(now + stale_after);
@@ -43,11 +47,11 @@ fn look_into(at: &At, record: &Record, lease: &Lease, held: Held) -> Result<Dura
         return Ok(first);
     }
     let Some(look) = known(at, &held) else {
-        return Err(Effect::ReadHolder(held));
+        return Err(Box::new(Effect::ReadHolder(held)));
     };
     let again = look.again(me, stale_after);
     if now >= again {
-        return Err(Effect::ReadHolder(held));
+        return Err(Box::new(Effect::ReadHolder(held)));
     }
     if look.ripe(stale_after) && at.fresh(Some(look.asked)) {
         clear(at, record, lease, look)?;
@@ -56,10 +60,10 @@ fn look_into(at: &At, record: &Record, lease: &Lease, held: Held) -> Result<Dura
 }
 
 /// The Node is gone; nobody carries the label either, by a list that was asked for after that.
-fn clear(at: &At, record: &Record, lease: &Lease, look: &Look) -> Result<(), Effect> {
+fn clear(at: &At, record: &Record, lease: &Lease, look: &Look) -> Result<(), Box<Effect>> {
     let peers = at.facts.peers.as_ref();
     let Some(peers) = peers.filter(|peers| peers.asked >= look.asked) else {
-        return Err(Effect::ListPeers);
+        return Err(Box::new(Effect::ListPeers));
     };
     let claimed = peers.labelled.iter().any(|peer| peer.slot == lease.name);
     if claimed || labelled(&at.facts.node, &lease.name) {
@@ -67,7 +71,7 @@ fn clear(at: &At, record: &Record, lease: &Lease, look: &Look) -> Result<(), Eff
     }
     let waiters = at.facts.waiters.as_ref();
     let Some(waiters) = waiters.filter(|list| at.fresh(Some(list.asked))) else {
-        return Err(Effect::ListWaiters);
+        return Err(Box::new(Effect::ListWaiters));
     };
     // This node waits too, and does not name itself first because it was the one who looked.
     let own = record.waiting.as_ref().map(|waiting| Waiter {
@@ -76,7 +80,7 @@ fn clear(at: &At, record: &Record, lease: &Lease, look: &Look) -> Result<(), Eff
     });
     let all: Vec<Waiter> = waiters.list.iter().cloned().chain(own).collect();
     let holder = look.held.holder.clone();
-    Err(Effect::Clear {
+    Err(Box::new(Effect::Clear {
         give_up: GiveUp {
             lease: lease.name.clone(),
             resource_version: lease.resource_version.clone(),
@@ -87,7 +91,7 @@ fn clear(at: &At, record: &Record, lease: &Lease, look: &Look) -> Result<(), Eff
             ),
         },
         holder,
-    })
+    }))
 }
 
 /// The own Node carries the label of this slot, or is not known.

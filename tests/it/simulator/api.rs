@@ -1,11 +1,12 @@
 //! How the model answers: reads, writes under preconditions, and what a daemon remembers of them.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kube_rebootd::budget::Census;
 use kube_rebootd::cluster::lease::follow;
 use kube_rebootd::drain::PodRef;
-use kube_rebootd::facts::{Applied, Drained, Effect, LastList, Refusal, Waiters};
+use kube_rebootd::facts::{Applied, Drained, Effect, Facts, LastList, Refusal, Waiters};
 use kube_rebootd::health::Marks;
 use kube_rebootd::names;
 use kube_rebootd::node::{Node, Seen};
@@ -182,14 +183,9 @@ impl World {
         let Some(facts) = &mut self.hosts[index].facts else {
             return;
         };
+        learn_of_slots(facts, effect, said, &leases, &nodes, now);
         let known = facts.leases.clone();
-        let read = |lease: &Lease| {
-            let lease = Lease {
-                read: Some(now.boot),
-                ..lease.clone()
-            };
-            follow(known.get(&lease.name), lease, now.boot)
-        };
+        let read = |lease: &Lease| read(&known, lease, now);
         match (effect, said) {
             (Effect::Take(_), None) => facts.take.unanswered = Some(now.boot),
             (Effect::Take(take), Some(Said::Done)) => {
@@ -218,19 +214,6 @@ impl World {
             ) => {
                 facts.node = Seen::Unknown;
             }
-            (
-                Effect::GiveUp(give_up) | Effect::Clear { give_up, .. },
-                None | Some(Said::Conflict | Said::Refused),
-            ) => {
-                facts.leases.remove(&give_up.lease);
-                facts.looks.remove(&give_up.lease);
-            }
-            (Effect::ReadHolder(held), said) => {
-                let found = said.map(|_| nodes.contains_key(&held.holder));
-                let before = facts.looks.get(&held.lease);
-                let look = Look::next(before, held.clone(), now.boot, found);
-                facts.looks.insert(held.lease.clone(), look);
-            }
             (Effect::Apply { point, .. }, Some(Said::Done)) => {
                 facts.node = node;
                 facts.applied = Some(Applied {
@@ -239,17 +222,6 @@ impl World {
                 });
             }
             (Effect::ReadNode | Effect::Mend(_), Some(Said::Done)) => facts.node = node,
-            (
-                Effect::GiveUp(GiveUp { lease, .. })
-                | Effect::Clear {
-                    give_up: GiveUp { lease, .. },
-                    ..
-                }
-                | Effect::ReadLease(lease),
-                Some(Said::Done),
-            ) => {
-                facts.leases.insert(lease.clone(), read(&leases[lease]));
-            }
             (Effect::ReadStart, Some(Said::Done)) => {
                 facts.node = node;
                 facts.leases = leases
@@ -371,5 +343,54 @@ impl World {
             wake: None,
             blocked: Vec::new(),
         }
+    }
+}
+
+/// A consistent read, as the daemon's own `know` takes it.
+fn read(known: &BTreeMap<String, Lease>, lease: &Lease, now: Now) -> Lease {
+    let lease = Lease {
+        read: Some(now.boot),
+        ..lease.clone()
+    };
+    follow(known.get(&lease.name), lease, now.boot)
+}
+
+/// Giving up, clearing, and what is asked about a slot or its holder.
+fn learn_of_slots(
+    facts: &mut Facts,
+    effect: &Effect,
+    said: Option<Said>,
+    leases: &BTreeMap<String, Lease>,
+    nodes: &BTreeMap<String, ModelNode>,
+    now: Now,
+) {
+    match (effect, said) {
+        (
+            Effect::GiveUp(GiveUp { lease, .. })
+            | Effect::Clear {
+                give_up: GiveUp { lease, .. },
+                ..
+            }
+            | Effect::ReadLease(lease),
+            Some(Said::Done),
+        ) => {
+            let read = read(&facts.leases, &leases[lease], now);
+            facts.leases.insert(lease.clone(), read);
+        }
+        // A lost answer of a write says nothing; the object must be read again.
+        (Effect::GiveUp(give_up), _) => {
+            facts.leases.remove(&give_up.lease);
+        }
+        (Effect::Clear { give_up, .. }, _) => {
+            facts.leases.remove(&give_up.lease);
+            facts.looks.remove(&give_up.lease);
+        }
+        (Effect::ReadHolder(held), said) => {
+            let found = said.map(|_| nodes.contains_key(&held.holder));
+            let before = facts.looks.get(&held.lease);
+            let look = Look::next(before, held.clone(), now.boot, found);
+            facts.looks.insert(held.lease.clone(), look);
+        }
+        _ => {}
     }
 }
