@@ -71,6 +71,11 @@ pub(super) fn decide(at: &At, record: Record) -> Step {
     if let Some((wake, why)) = over_budget(at) {
         return wait(at, record, wake, &format!("queued: {why}"));
     }
+    due(at, record, &free, quorum)
+}
+
+/// A slot is free and it is this node's turn: takes it after a fresh look at the others and the gates.
+fn due(at: &At, record: Record, free: &[(&Lease, Duration)], quorum: bool) -> Step {
     let Some(peers) = at
         .facts
         .peers
