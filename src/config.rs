@@ -69,6 +69,8 @@ pub struct Coordination {
     pub impersonate: Option<String>,
     /// Absolute path of an identity of its own, instead of the impersonation.
     pub kubeconfig: Option<PathBuf>,
+    /// The impersonation says which node it is (`manifests --strict`).
+    pub prove_node: bool,
     /// At so many Nodes that are not Ready no slot is taken.
     pub max_unavailable: MaxUnavailable,
     /// From the end of one hold of the group to the next take; zero for none.
@@ -215,6 +217,7 @@ impl Default for Coordination {
             group_label: None,
             impersonate: Some("coordinator".into()),
             kubeconfig: None,
+            prove_node: false,
             max_unavailable: MaxUnavailable::Percent(10),
             min_interval: Duration::ZERO,
             stale_after: 30 * MINUTE,

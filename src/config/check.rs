@@ -25,7 +25,8 @@ const ANY: (Duration, Duration) = (Duration::ZERO, LONGEST);
 const SECTIONS: &[(&str, &[&str])] = &[
     ("node", &["kubeconfig", "context", "name"]),
     ("coordination", &[
-        "namespace", "group", "group_label", "impersonate", "kubeconfig", "max_unavailable", "min_interval", "stale_after",
+        "namespace", "group", "group_label", "impersonate", "kubeconfig", "prove_node", "max_unavailable", "min_interval",
+        "stale_after",
     ]),
     ("triggers", &["sentinels", "node_annotation", "period", "settle", "check"]),
     ("drain", &["mode", "timeout", "stall", "on_timeout", "parallelism", "unmanaged", "empty_dir", "skip"]),
@@ -129,7 +130,7 @@ impl Checking<'_> {
             let given = text(raw, label)?;
             Group::new(given).ok_or_else(|| format!("{given:?} is not allowed; write {label}"))
         };
-        Coordination {
+        let coordination = Coordination {
             namespace: r.word("namespace", d.namespace, is_dns_label, name),
             group: r.take("group", d.group, group, |g| quote(g.as_str())),
             group_label: r.maybe("group_label", d.group_label, is_label_key, "a label key"),
@@ -140,6 +141,7 @@ impl Checking<'_> {
                 "the name of a ServiceAccount or \"\"",
             ),
             kubeconfig: r.path("kubeconfig"),
+            prove_node: r.flag("prove_node", d.prove_node),
             max_unavailable: r.take(
                 "max_unavailable",
                 d.max_unavailable,
@@ -151,7 +153,14 @@ impl Checking<'_> {
             ),
             min_interval: r.duration("min_interval", d.min_interval, ANY),
             stale_after: r.duration("stale_after", d.stale_after, (SECOND, LONGEST)),
+        };
+        let nothing_to_prove =
+            coordination.impersonate.is_none() || coordination.kubeconfig.is_some();
+        if coordination.prove_node && nothing_to_prove && r.sound(&["impersonate", "kubeconfig"]) {
+            let reason = "proves nothing without an impersonation; remove it, or impersonate = \"\" and kubeconfig";
+            r.fault("prove_node", reason);
         }
+        coordination
     }
 
     fn triggers(&mut self) -> Triggers {

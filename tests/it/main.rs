@@ -18,6 +18,7 @@ mod fake_bus;
 mod fake_units;
 mod host_check;
 mod host_logind;
+mod hostile;
 mod plane;
 mod run_queue;
 mod simulator;

@@ -44,6 +44,7 @@ const WRONG: &[(&str, &str, &[&str])] = &[
     ("coordination", "group_label", &["1", "\"a b\"", "\"/x\""]),
     ("coordination", "impersonate", &["false", "\"a:b\""]),
     ("coordination", "kubeconfig", &["1", "\"x\""]),
+    ("coordination", "prove_node", &["\"yes\""]),
     ("coordination", "max_unavailable", &["true", "0", "-1", "0.5", "\"5\"", "\"0%\"", "\"101%\"", "\"+5%\"", "\"%\"", "99999999999"]),
     ("coordination", "min_interval", &["60", "\"-1s\"", "\"9000h\""]),
     ("coordination", "stale_after", &["30", "\"0s\"", "\"9000h\""]),
@@ -130,6 +131,25 @@ fn i12_an_unknown_key_names_the_nearest() {
 }
 
 #[test]
+fn i12_a_proof_without_an_impersonation_is_refused() {
+    let prove = "[coordination]\nprove_node = true\n";
+    assert!(
+        parse(Path::new(FILE), prove)
+            .unwrap()
+            .config
+            .coordination
+            .prove_node
+    );
+    for other in ["impersonate = \"\"", "kubeconfig = \"/x\""] {
+        let found = problems(&format!("{prove}{other}\n"));
+        assert!(
+            found.len() == 1 && found[0].contains("coordination.prove_node: proves nothing"),
+            "{found:?}"
+        );
+    }
+}
+
+#[test]
 fn i12_keys_of_later_releases_are_refused() {
     for text in [
         "mode = \"active\"",
@@ -141,7 +161,6 @@ fn i12_keys_of_later_releases_are_refused() {
         "[drain]\nescalate = []",
         "[triggers]\nbuiltin = []",
         "[triggers]\nscheduled_shutdown = \"warn\"",
-        "[coordination]\nprove_node = true",
     ] {
         let found = problems(text);
         assert!(
