@@ -215,7 +215,9 @@ impl Daemon {
             group: self.group(),
             max_unavailable: self.config.coordination.max_unavailable,
             min_interval: self.config.coordination.min_interval,
-            stale_after: self.config.coordination.stale_after,
+            // `manifests --strict`: a node may clear its own name only.
+            stale_after: (!self.config.coordination.prove_node)
+                .then_some(self.config.coordination.stale_after),
             retry: self.config.reboot.retry,
             delay: self.config.reboot.delay,
             timeout: self.config.reboot.timeout,

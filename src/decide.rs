@@ -44,8 +44,8 @@ pub struct Policy {
     pub max_unavailable: MaxUnavailable,
     /// `coordination.min_interval`
     pub min_interval: Duration,
-    /// `coordination.stale_after`
-    pub stale_after: Duration,
+    /// `coordination.stale_after`; none where the API server lets no node clear another's slot.
+    pub stale_after: Option<Duration>,
     /// `reboot.retry`: the first back-off.
     pub retry: Duration,
     /// `reboot.delay`: between the end of the drain and the reboot.

@@ -17,12 +17,15 @@ pub(super) fn look(
     record: &Record,
     group: &[&Lease],
 ) -> Result<Option<Duration>, Box<Effect>> {
+    let Some(stale_after) = at.policy.stale_after else {
+        return Ok(None);
+    };
     let mut next: Option<Duration> = None;
     for lease in group {
         let Some(held) = clearable(at, lease) else {
             continue;
         };
-        let wake = look_into(at, record, lease, held)?;
+        let wake = look_into(at, record, lease, held, stale_after)?;
         next = Some(next.map_or(wake, |next| next.min(wake)));
     }
     Ok(next)
@@ -37,8 +40,14 @@ fn clearable(at: &At, lease: &Lease) -> Option<Held> {
     (!ours && open && !lease.control_plane).then_some(held)
 }
 
-fn look_into(at: &At, record: &Record, lease: &Lease, held: Held) -> Result<Duration, Box<Effect>> {
-    let (me, now, stale_after) = (&at.policy.me, at.now.boot, at.policy.stale_after);
+fn look_into(
+    at: &At,
+    record: &Record,
+    lease: &Lease,
+    held: Held,
+    stale_after: Duration,
+) -> Result<Duration, Box<Effect>> {
+    let (me, now) = (&at.policy.me, at.now.boot);
     let Some(since) = lease.held else {
         return Ok(now + stale_after);
     };
@@ -117,12 +126,13 @@ pub(super) fn words(at: &At, lease: &Lease) -> String {
     let absent = Held::of(lease)
         .and_then(|held| known(at, &held))
         .and_then(|look| look.absent);
-    absent.map_or_else(String::new, |since| {
+    let both = absent.zip(at.policy.stale_after);
+    both.map_or_else(String::new, |(since, stale_after)| {
         let minutes = |time: Duration| time.as_secs() / 60;
         format!(
             ", whose Node is gone for {} min (cleared after {} min)",
             minutes(at.now.since(since)),
-            minutes(at.policy.stale_after)
+            minutes(stale_after)
         )
     })
 }

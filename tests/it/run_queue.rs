@@ -113,6 +113,28 @@ async fn hold_by_admin(host: &Host, lease: &str, holder: &str) {
 }
 
 #[tokio::test]
+async fn i5_a_daemon_that_has_just_started_counts_the_interval_from_its_start() {
+    let slot = "run-rest";
+    let admin = enter().host().await;
+    make_slot(&admin.admin, slot, slot).await;
+    let api: Api<Object> = Api::namespaced(admin.admin.clone(), "kube-rebootd");
+    let ended = json!({"metadata": {"annotations": {"kube-rebootd/last-hold": "long ago"}}});
+    let params = PatchParams::default();
+    let done = api.patch(slot, &params, &Patch::Merge(&ended)).await;
+    done.expect("a last hold");
+    let rest = "min_interval = \"2s\"\nmax_unavailable = 100000\n";
+    let mut daemon = Running::start(slot, rest).await;
+    daemon.cli.write("/run/reboot-required", "");
+    daemon
+        .wait_status("coordination.min_interval ends in")
+        .await;
+    assert_eq!(daemon.lease(slot).await.holder, None);
+    daemon.wait_status("cordoning").await;
+    let asked = daemon.cli.bus.until("a reboot", |knobs| knobs.reboots == 1);
+    asked.await;
+}
+
+#[tokio::test]
 async fn i5_i8_a_dead_hold_is_cleared_and_the_slot_taken_when_few_enough_are_down() {
     let slot = "run-queue";
     let admin = enter().host().await;

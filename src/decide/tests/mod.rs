@@ -42,7 +42,7 @@ fn policy() -> Policy {
         group: "default".to_owned(),
         max_unavailable: MaxUnavailable::Percent(10),
         min_interval: Duration::ZERO,
-        stale_after: Duration::from_secs(1800),
+        stale_after: Some(Duration::from_secs(1800)),
         retry: Duration::from_secs(300),
         delay: Duration::ZERO,
         timeout: Duration::from_secs(600),

@@ -118,6 +118,17 @@ fn i5_a_look_is_made_now_and_then_and_only_at_a_long_hold() {
         let asks = matches!(ask(&facts).effect, Effect::ReadHolder(_));
         assert_eq!(asks, again, "{ago}");
     }
+    // Where nodes prove their name nobody could clear it.
+    let strict = Policy {
+        stale_after: None,
+        ..policy()
+    };
+    assert_eq!(decide(&facts, &strict, now()).effect, Effect::Wait);
+    assert_eq!(
+        decide(&about_to_clear(), &strict, now()).effect,
+        Effect::Wait
+    );
+    look(&mut facts).asked = NOW;
     // The waiting record comes first: who looks can be named.
     facts.waiting = Some(None);
     assert!(matches!(ask(&facts).effect, Effect::Mark(_)));
