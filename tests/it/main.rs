@@ -20,3 +20,4 @@ mod host_logind;
 mod memory;
 mod plane;
 mod simulator;
+mod whole;

@@ -168,10 +168,10 @@ fn differ(path: &[String], before: Option<&Value>, after: Option<&Value>, found:
     }
     let is_struct = matches!(shape(path, there), Shape::Struct);
     match (before, after) {
-        (None, Some(after)) if !is_struct || empty(after) => {
+        (None, Some(_)) if !is_struct => {
             found.written.insert(path.to_vec());
         }
-        (Some(before), None) if !is_struct || empty(before) => {
+        (Some(_), None) if !is_struct => {
             found.removed.insert(path.to_vec());
         }
         _ => {}
@@ -216,7 +216,7 @@ fn join(like: &Value, parts: Vec<(String, Value)>) -> Value {
     Value::Object(parts.into_iter().map(field).collect())
 }
 
-/// `value` without what is in `gone`; none when nothing is left.
+/// `value` without what is in `gone`. What has lost all its fields is null: it still counts as named.
 fn without(path: &[String], value: &Value, gone: &Set) -> Option<Value> {
     if gone.contains(path) {
         return None;
@@ -236,7 +236,19 @@ fn without(path: &[String], value: &Value, gone: &Set) -> Option<Value> {
             Some((element, left))
         })
         .collect();
-    (!kept.is_empty()).then(|| join(value, kept))
+    Some(if kept.is_empty() {
+        Value::Null
+    } else {
+        join(value, kept)
+    })
+}
+
+/// Fields that are null are not there.
+fn drop_nulls(value: &mut Value) {
+    if let Some(object) = value.as_object_mut() {
+        object.retain(|_, field| !field.is_null());
+        object.values_mut().for_each(drop_nulls);
+    }
 }
 
 /// With every field that lies on the way to a member: a struct goes and stays with its fields.
@@ -262,7 +274,9 @@ fn all_named(value: &Value) -> Set {
 /// what nobody does.
 fn prune(merged: &Value, last: &Set, managers: &[Manager]) -> Value {
     let last = with_parents(last);
-    let pruned = without(&[], merged, &last).unwrap_or_else(|| json!({}));
+    let pruned = without(&[], merged, &last)
+        .filter(Value::is_object)
+        .unwrap_or_else(|| json!({}));
     let owned: Set = managers
         .iter()
         .flat_map(|m| m.set.iter().cloned())
@@ -272,14 +286,18 @@ fn prune(merged: &Value, last: &Set, managers: &[Manager]) -> Value {
         .cloned()
         .collect();
     let gone: Set = all_named(merged).difference(&keep).cloned().collect();
-    let pruned = without(&[], merged, &gone).unwrap_or_else(|| json!({}));
+    let pruned = without(&[], merged, &gone)
+        .filter(Value::is_object)
+        .unwrap_or_else(|| json!({}));
     let there = all_named(&pruned);
     let gone: Set = all_named(merged)
         .difference(&there)
         .filter(|path| last.contains(*path))
         .cloned()
         .collect();
-    without(&[], merged, &gone).unwrap_or_else(|| json!({}))
+    without(&[], merged, &gone)
+        .filter(Value::is_object)
+        .unwrap_or_else(|| json!({}))
 }
 
 /// One server-side apply on `live` (null: it is created).
@@ -311,6 +329,7 @@ pub(super) fn apply(
     if !last.is_empty() {
         merged = prune(&merged, &last, &managers);
     }
+    drop_nulls(&mut merged);
     restore(&mut merged, base, config);
     let change = compare(base, &merged);
     let mut conflicts = Vec::new();

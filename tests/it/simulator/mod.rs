@@ -13,7 +13,8 @@ use kube_rebootd::phase::Phase;
 mod api;
 mod world;
 
-use world::{Chance, Fate, World};
+pub(crate) use world::Chance;
+use world::{Fate, World};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
