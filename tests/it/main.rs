@@ -19,6 +19,8 @@ mod fake_units;
 mod host_check;
 mod host_logind;
 mod hostile;
+mod memory;
 mod plane;
 mod run_queue;
 mod simulator;
+mod whole;

@@ -14,7 +14,8 @@ mod api;
 mod queue;
 mod world;
 
-use world::{Chance, Fate, World};
+pub(crate) use world::Chance;
+use world::{Fate, World};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
