@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::pod::{EvictAnswer, Pod};
 
+mod clock;
 mod entry;
 pub mod judge;
 mod policy;
@@ -20,6 +21,7 @@ pub use judge::{Judgement, judge};
 pub use policy::{EmptyDir, Mode, OnTimeout, Policy, Unmanaged};
 pub use words::describe;
 
+use clock::Clock;
 use entry::{Ask, Entry};
 
 /// A tier left with only budget-blocked pods for this long opens the next: a storage engine's pod may
@@ -41,11 +43,9 @@ pub struct Drain {
     /// Controller -> the round its next pod belongs to.
     rounds: BTreeMap<String, u32>,
     synced: bool,
-    silent: bool,
-    spent: Duration,
-    /// Since a pod left, the API server not silent.
-    still: Duration,
-    ticked: Option<Duration>,
+    /// The pods cannot be watched: what was seen of them may be old.
+    blind: bool,
+    clock: Clock,
     stuck_since: Option<Duration>,
 }
 
@@ -57,6 +57,8 @@ pub struct Next {
     pub state: State,
     /// Terminating and finished: only a finalizer keeps the object.
     pub held_by_finalizer: Vec<PodRef>,
+    /// A clock has run out if the API server was there until now: any answer of it says so.
+    pub confirm: bool,
     /// Boot time to ask again at, if no view or answer comes first.
     pub wake: Option<Duration>,
 }
@@ -88,17 +90,15 @@ impl Drain {
             speakers: BTreeMap::new(),
             rounds: BTreeMap::new(),
             synced: false,
-            silent: false,
-            spent,
-            still: Duration::ZERO,
-            ticked: None,
+            blind: false,
+            clock: Clock::new(spent),
             stuck_since: None,
         }
     }
 
-    /// Time taken so far without the time the API server was silent, up to the last call with a `now`.
+    /// Time taken so far without the time the API server was silent, up to its last answer.
     pub fn spent(&self) -> Duration {
-        self.spent
+        self.clock.spent()
     }
 
     /// It ended with pods left behind, as `on_timeout = "reboot"` wants.
@@ -106,15 +106,30 @@ impl Drain {
         self.policy.on_timeout == OnTimeout::Reboot && self.expired() && !self.left.is_empty()
     }
 
-    /// The API server is silent, or answers again.
-    pub fn silent(&mut self, silent: bool, now: Duration) {
-        self.tick(now);
-        self.silent = silent;
+    /// The API server answered something, whatever it was, at `at`.
+    pub fn heard(&mut self, at: Duration) {
+        let stalls = !self.left.is_empty();
+        self.clock.heard(at, stalls);
+        if self.blind {
+            self.clock.lost(at);
+        }
+    }
+
+    /// The watch of the pods has failed, or works again.
+    pub fn blind(&mut self, blind: bool, now: Duration) {
+        self.clock.begin(now);
+        if blind {
+            // It tells late: all since the last answer is in doubt.
+            self.clock.lost(Duration::ZERO);
+        } else if self.blind {
+            self.clock.resume();
+        }
+        self.blind = blind;
     }
 
     /// The whole view of this node's pods, from a watch that has synced.
     pub fn pods(&mut self, pods: &[Pod], now: Duration) {
-        self.tick(now);
+        self.clock.begin(now);
         self.synced = true;
         self.held.clear();
         let mut before = std::mem::take(&mut self.left);
@@ -137,7 +152,7 @@ impl Drain {
             }
         }
         for entry in before.values() {
-            self.still = Duration::ZERO;
+            self.clock.left();
             self.round_over(entry.controller.as_deref(), entry.round);
         }
         for (pod, judgement) in arrived {
@@ -155,10 +170,17 @@ impl Drain {
 
     /// What came of an eviction; of a pod that has gone meanwhile it is ignored.
     pub fn answer(&mut self, uid: &str, answer: EvictAnswer, now: Duration) {
-        self.tick(now);
+        if !matches!(answer, EvictAnswer::Unanswered { .. }) {
+            self.heard(now);
+        }
         let Some(entry) = self.left.get_mut(uid) else {
             return;
         };
+        if matches!(answer, EvictAnswer::Unanswered { .. })
+            && let Ask::Asked(sent) = entry.ask
+        {
+            self.clock.lost(sent);
+        }
         let budget = matches!(answer, EvictAnswer::Budget(_));
         entry.answered(answer, now);
         let Some(controller) = entry.controller.clone() else {
@@ -176,10 +198,10 @@ impl Drain {
 
     /// Decides. The pods in `evict` count as asked from here on.
     pub fn next(&mut self, now: Duration) -> Next {
-        self.tick(now);
+        self.clock.begin(now);
         let critical = self.critical_open(now);
         let over = self.over(now);
-        let going = over.is_none() && self.synced && !self.silent;
+        let going = over.is_none() && self.synced && !self.blind;
         let (evict, mut wake) = if going {
             self.choose(critical, now)
         } else {
@@ -210,19 +232,9 @@ impl Drain {
             evict,
             state,
             held_by_finalizer: self.held.clone(),
+            confirm: going && !self.left.is_empty() && self.due(now).is_zero(),
             wake,
         }
-    }
-
-    fn tick(&mut self, now: Duration) {
-        if let Some(before) = self.ticked
-            && !self.silent
-        {
-            let passed = now.saturating_sub(before);
-            self.spent += passed;
-            self.still += passed;
-        }
-        self.ticked = Some(now);
     }
 
     fn round_over(&mut self, controller: Option<&str>, round: u32) {
@@ -263,7 +275,10 @@ impl Drain {
 
     /// Marks as many as may be asked now; the wake-up is that of the next retry.
     fn choose(&mut self, critical: bool, now: Duration) -> (Vec<PodRef>, Option<Duration>) {
-        let asked = self.left.values().filter(|entry| entry.ask == Ask::Asked);
+        let asked = self
+            .left
+            .values()
+            .filter(|entry| matches!(entry.ask, Ask::Asked(_)));
         let mut room = self.policy.parallelism.max(1).saturating_sub(asked.count());
         let (mut evict, mut wake) = (Vec::new(), None);
         // Ordinary pods have the room first when both tiers are open.
@@ -286,7 +301,7 @@ impl Drain {
                     wake = earliest(wake, Some(from));
                 } else if room > 0 {
                     room -= 1;
-                    entry.ask = Ask::Asked;
+                    entry.ask = Ask::Asked(now);
                     if let Some(speaker) = speaker {
                         *speaker = Some(uid.clone());
                     }
@@ -297,20 +312,34 @@ impl Drain {
         (evict, wake)
     }
 
-    /// When `timeout` or `stall` ends, if nothing changes.
+    /// When something ends, if nothing changes.
     fn deadline(&self, now: Duration) -> Option<Duration> {
-        let timeout = self.policy.timeout.saturating_sub(self.spent);
-        let stall = self.policy.stall.saturating_sub(self.still);
         let grace = self.left.values().filter_map(|e| e.grace_end(now)).min();
-        earliest(Some(now + timeout.min(stall)), grace)
+        // Zero: only an answer helps, and that wakes by itself.
+        let due = Some(self.due(now)).filter(|due| !due.is_zero());
+        earliest(due.map(|due| now + due), grace)
+    }
+
+    /// How long until `timeout` or `stall`, unless the API server turns out to have been silent.
+    fn due(&self, now: Duration) -> Duration {
+        let unvouched = self.clock.unvouched(now);
+        let timeout = self
+            .policy
+            .timeout
+            .saturating_sub(self.clock.spent() + unvouched);
+        let stall = self
+            .policy
+            .stall
+            .saturating_sub(self.clock.still() + unvouched);
+        timeout.min(stall)
     }
 
     fn expired(&self) -> bool {
-        self.spent >= self.policy.timeout || self.still >= self.policy.stall
+        self.clock.spent() >= self.policy.timeout || self.clock.still() >= self.policy.stall
     }
 
     fn over(&self, now: Duration) -> Option<Over> {
-        if !self.synced || self.silent {
+        if !self.synced || self.blind {
             return None;
         }
         if self.left.is_empty() {
@@ -330,7 +359,7 @@ impl Drain {
 
     fn why(&self) -> String {
         let left = self.left.len();
-        if self.spent >= self.policy.timeout {
+        if self.clock.spent() >= self.policy.timeout {
             format!(
                 "{left} pods left after drain.timeout of {:?}",
                 self.policy.timeout

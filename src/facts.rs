@@ -146,6 +146,8 @@ pub enum Drained {
         evict: Vec<PodRef>,
         words: String,
         spent: Duration,
+        /// Whether the time is up hangs on the API server's having been there: ask it anything.
+        confirm: bool,
         wake: Option<Duration>,
         /// Pods that cannot leave now, and why.
         blocked: Vec<Blocker>,

@@ -95,8 +95,13 @@ pub enum EvictAnswer {
     LookAgain,
     /// 429 with cause `DisruptionBudget`: the server's message, which names the budget.
     Budget(String),
-    /// 429 without that cause, 5xx, or no answer: after this many seconds at least.
+    /// 429 without that cause, or 401: after this many seconds at least.
     Busy {
+        retry_after: Option<u64>,
+        why: String,
+    },
+    /// None, or a 5xx: as good as none from a server that is not there.
+    Unanswered {
         retry_after: Option<u64>,
         why: String,
     },

@@ -76,7 +76,7 @@ impl OwnPods {
         match bounded(CALL, self.client.request_text(request)).await {
             Ok(_) => EvictAnswer::Accepted,
             Err(Failure::Said(status)) => answer(&status),
-            Err(Failure::NoAnswer(why)) => EvictAnswer::Busy {
+            Err(Failure::NoAnswer(why)) => EvictAnswer::Unanswered {
                 retry_after: None,
                 why,
             },
@@ -105,7 +105,7 @@ fn answer(status: &Status) -> EvictAnswer {
             },
         },
         500 if message.contains(TWO_BUDGETS) => EvictAnswer::TwoBudgets(message),
-        500..=599 => EvictAnswer::Busy {
+        500..=599 => EvictAnswer::Unanswered {
             retry_after: retry_after(status),
             why: message,
         },
@@ -216,7 +216,7 @@ mod tests {
         );
         assert!(matches!(two, EvictAnswer::TwoBudgets(_)));
         let webhook = of(json!({"code": 500, "message": "failed calling webhook"}));
-        assert!(matches!(webhook, EvictAnswer::Busy { .. }));
+        assert!(matches!(webhook, EvictAnswer::Unanswered { .. }));
         let elsewhere = of(
             json!({"code": 403, "message": "pods \"a\" is forbidden: node \"n1\" can only evict pods with spec.nodeName set to itself"}),
         );

@@ -167,6 +167,17 @@ impl Connected {
         }
     }
 
+    /// The last sign of life on any watch.
+    pub(super) fn heard(&self) -> Option<tokio::time::Instant> {
+        let leases = self
+            .lease_watch
+            .as_ref()
+            .and_then(|(_, watch)| watch.heard());
+        let node = self.node_watch.as_ref().and_then(Watch::heard);
+        let pods = self.pod_watch.as_ref().and_then(Watch::heard);
+        leases.max(node).max(pods)
+    }
+
     pub(super) fn namespace(&self) -> &str {
         &self.namespace
     }

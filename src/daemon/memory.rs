@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::act::Evicted;
 use crate::config::{self, Config};
 use crate::drain::{self, Drain, PodRef, State};
@@ -19,6 +21,10 @@ pub(super) struct Memory {
     pub(super) host: Option<HostNow>,
     pub(super) pods: Option<Vec<Pod>>,
     pub(super) pods_silent: bool,
+    /// A watch's last sign of life that was counted.
+    watch_heard: Option<Instant>,
+    /// When the API server last answered, if the drain does not know yet.
+    heard: Option<Duration>,
     pub(super) drain_policy: drain::Policy,
     pub(super) mode: drain::Mode,
     pub(super) health_policy: health::Policy,
@@ -53,6 +59,8 @@ impl Memory {
             host: None,
             pods: None,
             pods_silent: false,
+            watch_heard: None,
+            heard: None,
             drain_policy,
             mode,
             health_policy: health_policy(&config.health),
@@ -103,6 +111,21 @@ impl Memory {
         }
     }
 
+    /// The API server answered something.
+    pub(super) fn heard(&mut self, at: Duration) {
+        self.heard = self.heard.max(Some(at));
+    }
+
+    /// A watch's last sign of life; told again it is no news.
+    pub(super) fn watch_heard(&mut self, heard: Option<Instant>, now: Duration) {
+        if let Some(instant) = heard
+            && heard > self.watch_heard
+        {
+            self.watch_heard = heard;
+            self.heard(now.saturating_sub(instant.elapsed()));
+        }
+    }
+
     /// The queue is asked for.
     pub(super) fn sent(&mut self) {
         self.queue.clear();
@@ -126,7 +149,10 @@ impl Memory {
         let drain = self
             .drain
             .get_or_insert_with(|| Drain::new(policy.clone(), Duration::from_secs(spent)));
-        drain.silent(self.pods_silent, now);
+        if let Some(heard) = self.heard.take() {
+            drain.heard(heard);
+        }
+        drain.blind(self.pods_silent, now);
         drain.pods(pods, now);
         let next = drain.next(now);
         self.queue.extend(next.evict.iter().cloned());
@@ -146,6 +172,7 @@ impl Memory {
                     evict,
                     words,
                     spent,
+                    confirm: next.confirm,
                     wake: next.wake,
                     blocked,
                 }

@@ -25,10 +25,12 @@ fn drain(at: &At, hold: &Hold) -> Result<Step, Box<Step>> {
             evict,
             words,
             spent,
+            confirm,
             wake,
             blocked: _,
         } => {
             let effect = match evict.as_slice() {
+                [] if *confirm => Effect::ReadNode,
                 [] => Effect::Wait,
                 pods => Effect::Evict(pods.to_vec()),
             };

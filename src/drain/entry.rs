@@ -52,8 +52,8 @@ pub struct Blocker {
 pub(super) enum Ask {
     /// From this boot time on.
     From(Duration),
-    /// Sent, no answer yet.
-    Asked,
+    /// Sent then, no answer yet.
+    Asked(Duration),
     /// It will go; never asked again.
     Accepted,
 }
@@ -134,7 +134,7 @@ impl Entry {
                 return;
             }
             EvictAnswer::Budget(message) => (Some(Refusal::Budget(message)), self.backoff()),
-            EvictAnswer::Busy { retry_after, .. } => {
+            EvictAnswer::Busy { retry_after, .. } | EvictAnswer::Unanswered { retry_after, .. } => {
                 let backoff = self.backoff();
                 let wait = retry_after.map_or(backoff, |least| self.spread(least));
                 (self.refusal.take(), wait)

@@ -65,9 +65,10 @@ fn i8_nothing_is_over_before_a_view_or_in_silence() {
     let mut drain = Drain::new(policy(), Duration::ZERO);
     assert!(matches!(drain.next(secs(0)).state, State::Going { .. }));
     drain.pods(&[], secs(1));
-    drain.silent(true, secs(1));
+    drain.heard(secs(1));
+    drain.blind(true, secs(1));
     assert!(matches!(drain.next(secs(9000)).state, State::Going { .. }));
-    drain.silent(false, secs(9000));
+    drain.blind(false, secs(9000));
     assert_eq!(drain.spent(), secs(1));
     assert!(matches!(
         drain.next(secs(9001)).state,
@@ -138,7 +139,9 @@ fn a_stuck_tier_opens_the_next_after_30_s() {
 fn timeout_and_stall_end_it_as_the_policy_says() {
     let mut one = drain(&[pod("a")]);
     one.next(secs(0));
+    one.heard(secs(599));
     assert!(matches!(one.next(secs(599)).state, State::Going { .. }));
+    one.heard(secs(600));
     assert!(matches!(one.next(secs(600)).state, State::Failed { .. }));
     let mut reboot = Drain::new(
         Policy {
@@ -148,10 +151,73 @@ fn timeout_and_stall_end_it_as_the_policy_says() {
         secs(1790),
     );
     reboot.pods(&[pod("a")], secs(0));
+    reboot.heard(secs(9));
     assert!(matches!(reboot.next(secs(9)).state, State::Going { .. }));
+    reboot.heard(secs(10));
     assert!(
         matches!(reboot.next(secs(10)).state, State::Drained { leftover } if leftover.len() == 1)
     );
+}
+
+/// Found by use: the watch reports silence up to 90 s late, and the drain ended meanwhile.
+#[test]
+fn i7_a_silence_that_is_not_reported_yet_ends_no_drain() {
+    for on_timeout in [OnTimeout::Abort, OnTimeout::Reboot] {
+        let mut drain = Drain::new(
+            Policy {
+                on_timeout,
+                ..policy()
+            },
+            secs(1700),
+        );
+        drain.pods(&[pod("a")], secs(0));
+        drain.heard(secs(20));
+        let next = drain.next(secs(20));
+        assert_eq!(next.wake, Some(secs(100)));
+        // The server has gone at 30; the watch will say so at 110.
+        let next = drain.next(secs(100));
+        assert!(matches!(next.state, State::Going { .. }), "{next:?}");
+        assert!(next.confirm && !drain.gave_up());
+        drain.blind(true, secs(110));
+        let next = drain.next(secs(9000));
+        assert!(!next.confirm && next.evict.is_empty(), "{next:?}");
+        drain.heard(secs(9001));
+        drain.blind(false, secs(9001));
+        assert_eq!(drain.spent(), secs(1720));
+        assert!(matches!(drain.next(secs(9001)).state, State::Going { .. }));
+        drain.heard(secs(9081));
+        assert!(!matches!(drain.next(secs(9081)).state, State::Going { .. }));
+    }
+}
+
+#[test]
+fn i7_an_eviction_without_an_answer_is_silence_from_when_it_was_sent() {
+    let mut drain = drain(&[pod("a"), pod("b")]);
+    assert_eq!(uids(&drain.next(secs(0))), ["a", "b"]);
+    drain.answer("b", EvictAnswer::Accepted, secs(1));
+    let lost = || EvictAnswer::Unanswered {
+        retry_after: None,
+        why: "nothing within 15 s".to_owned(),
+    };
+    drain.answer("a", lost(), secs(15));
+    // Asked again and again, without an answer: the clock stands at the last one.
+    let mut asked = 0;
+    for second in 16..7200 {
+        let next = drain.next(secs(second));
+        assert!(matches!(next.state, State::Going { .. }), "{next:?}");
+        assert!(!next.confirm);
+        for pod in next.evict {
+            asked += 1;
+            drain.answer(&pod.uid, lost(), secs(second));
+        }
+    }
+    assert!(asked > 100, "{asked}");
+    assert_eq!(drain.spent(), secs(1));
+    // A budget's refusal is an answer: time goes on.
+    let full = EvictAnswer::Budget("disruption budget b is full".to_owned());
+    drain.answer("a", full, secs(7200));
+    drain.heard(secs(7300));
+    assert_eq!(drain.spent(), secs(101));
 }
 
 #[test]
@@ -161,6 +227,7 @@ fn i9_a_terminating_pod_is_waited_for_up_to_its_grace() {
     going.grace_seconds = 3600;
     let mut drain = drain(&[going.clone()]);
     assert!(drain.next(secs(0)).evict.is_empty());
+    drain.heard(secs(3599));
     let late = drain.next(secs(3599));
     assert!(matches!(late.state, State::Going { left: 1, .. }));
     assert_eq!(late.wake, Some(secs(3600)));
@@ -245,6 +312,7 @@ fn any_answer() -> impl Strategy<Value = EvictAnswer> {
         1 => Just(EvictAnswer::LookAgain),
         1 => Just(EvictAnswer::Budget("disruption budget b is full".to_owned())),
         1 => Just(EvictAnswer::Busy { retry_after: Some(2), why: String::new() }),
+        1 => Just(EvictAnswer::Unanswered { retry_after: None, why: String::new() }),
         1 => Just(EvictAnswer::TwoBudgets("two".to_owned())),
         1 => Just(EvictAnswer::NamespaceTerminating),
         1 => Just(EvictAnswer::Refused("no".to_owned())),
@@ -264,6 +332,7 @@ proptest! {
         let mut answers = answers.into_iter();
         let mut ended = false;
         for second in 0..3000 {
+            drain.heard(secs(second));
             drain.pods(&view, secs(second));
             let next = drain.next(secs(second));
             prop_assert!(next.evict.len() <= parallelism);

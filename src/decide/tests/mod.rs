@@ -208,6 +208,7 @@ fn drained() -> impl Strategy<Value = Drained> {
             evict: Vec::new(),
             words: "1 pod left".to_owned(),
             spent: Duration::from_secs(1),
+            confirm: false,
             wake: None,
             blocked: Vec::new(),
         }),

@@ -306,6 +306,7 @@ impl World {
             evict: (0..host.pods.min(2)).map(pod).collect(),
             words: format!("{} pods left", host.pods),
             spent: Duration::ZERO,
+            confirm: false,
             wake: None,
             blocked: Vec::new(),
         }
