@@ -20,7 +20,7 @@ pub use file::{ConfigError, Problem};
 pub use layers::{check_file, load};
 pub use preset::Preset;
 
-pub use crate::drain::{EmptyDir, Mode as DrainMode, OnTimeout, Unmanaged};
+pub use crate::drain::{EmptyDir, Jobs, Mode as DrainMode, OnTimeout, Unmanaged};
 pub use crate::selector::Selector;
 use label::is_label_value;
 
@@ -124,6 +124,8 @@ pub struct Drain {
     pub parallelism: usize,
     /// Pods without a controller.
     pub unmanaged: Unmanaged,
+    /// Pods of Jobs.
+    pub jobs: Jobs,
     /// Pods with emptyDir volumes.
     pub empty_dir: EmptyDir,
     /// A pod that any of these selects is left alone.
@@ -232,6 +234,7 @@ impl Default for Drain {
             on_timeout: OnTimeout::Abort,
             parallelism: 25,
             unmanaged: Unmanaged::Leave,
+            jobs: Jobs::Evict,
             empty_dir: EmptyDir::Evict,
             skip: Vec::new(),
         }

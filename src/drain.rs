@@ -18,7 +18,7 @@ mod words;
 
 pub use entry::{Blocker, PodRef};
 pub use judge::{Judgement, judge};
-pub use policy::{EmptyDir, Mode, OnTimeout, Policy, Unmanaged};
+pub use policy::{EmptyDir, Jobs, Mode, OnTimeout, Policy, Unmanaged};
 pub use words::describe;
 
 use clock::Clock;
@@ -69,6 +69,8 @@ pub enum State {
     Going {
         left: usize,
         blocked: Vec<Blocker>,
+        /// Pods of Jobs that may finish.
+        jobs: Vec<Blocker>,
     },
     /// Over; `leftover` only with `on_timeout = "reboot"`.
     Drained {
@@ -108,8 +110,7 @@ impl Drain {
 
     /// The API server answered something, whatever it was, at `at`.
     pub fn heard(&mut self, at: Duration) {
-        let stalls = !self.left.is_empty();
-        self.clock.heard(at, stalls);
+        self.clock.heard(at, self.stalls());
         if self.blind {
             self.clock.lost(at);
         }
@@ -226,6 +227,7 @@ impl Drain {
             Some(Over::Grace) | None => State::Going {
                 left: self.left.len(),
                 blocked: self.blocked(),
+                jobs: self.left.values().filter_map(Entry::unhurried).collect(),
             },
         };
         Next {
@@ -323,15 +325,23 @@ impl Drain {
     /// How long until `timeout` or `stall`, unless the API server turns out to have been silent.
     fn due(&self, now: Duration) -> Duration {
         let unvouched = self.clock.unvouched(now);
-        let timeout = self
-            .policy
-            .timeout
-            .saturating_sub(self.clock.spent() + unvouched);
-        let stall = self
-            .policy
-            .stall
-            .saturating_sub(self.clock.still() + unvouched);
-        timeout.min(stall)
+        let (spent, still) = (self.clock.spent(), self.clock.still());
+        let timeout = self.policy.timeout.saturating_sub(spent + unvouched);
+        if !self.stalls() {
+            return timeout;
+        }
+        timeout.min(self.policy.stall.saturating_sub(still + unvouched))
+    }
+
+    /// Somebody is left who should leave: a Job takes the time it takes.
+    fn stalls(&self) -> bool {
+        // The system-critical ones are not asked before the ordinary ones have left.
+        let ordinary = self.left.values().any(|entry| !entry.critical);
+        let mut tier = self
+            .left
+            .values()
+            .filter(|entry| entry.critical != ordinary);
+        tier.any(|entry| entry.waits_for().is_none())
     }
 
     fn expired(&self) -> bool {

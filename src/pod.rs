@@ -80,6 +80,11 @@ impl Pod {
             .filter(|owner| owner.kind == "DaemonSet")
     }
 
+    /// Its controller is a Job, of any API group: other batch systems have Jobs too.
+    pub fn job(&self) -> Option<&Controller> {
+        self.controller.as_ref().filter(|owner| owner.kind == "Job")
+    }
+
     /// Succeeded or Failed: nothing runs any more.
     pub fn finished(&self) -> bool {
         matches!(self.phase, PodPhase::Succeeded | PodPhase::Failed)

@@ -10,7 +10,7 @@ use super::file::{self, ConfigError, Keys, Problem, Raw, Tables};
 use super::label::{is_dns_part, is_label_key, is_subdomain};
 use super::reader::{Reader, is_absolute, quote, text};
 use super::{
-    Config, Coordination, Drain, DrainMode, EmptyDir, Gates, Group, Health, Method, Node,
+    Config, Coordination, Drain, DrainMode, EmptyDir, Gates, Group, Health, Jobs, Method, Node,
     OnTimeout, Reboot, Selector, Triggers, Unmanaged,
 };
 
@@ -26,7 +26,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
     ("node", &["kubeconfig", "context", "name"]),
     ("coordination", &["namespace", "group", "group_label", "impersonate", "kubeconfig"]),
     ("triggers", &["sentinels", "node_annotation", "period", "settle", "check"]),
-    ("drain", &["mode", "timeout", "stall", "on_timeout", "parallelism", "unmanaged", "empty_dir", "skip"]),
+    ("drain", &["mode", "timeout", "stall", "on_timeout", "parallelism", "unmanaged", "jobs", "empty_dir", "skip"]),
     ("reboot", &["kind", "method", "command", "delay", "timeout", "max_per_day", "retry", "message"]),
     ("health", &["timeout", "allow_degraded", "boot_complete", "ready_for", "pods"]),
     ("gates", &["min_uptime"]),
@@ -186,6 +186,7 @@ impl Checking<'_> {
             ("evict", Unmanaged::Evict),
             ("block", Unmanaged::Block),
         ];
+        let jobs = [("evict", Jobs::Evict), ("wait", Jobs::Wait)];
         let empty_dir = [("evict", EmptyDir::Evict), ("block", EmptyDir::Block)];
         let selector = |raw: &Raw| {
             let given = text(raw, "label selectors like \"app=db\"")?;
@@ -215,6 +216,7 @@ impl Checking<'_> {
             on_timeout: r.choice("on_timeout", d.on_timeout, &on_timeout),
             parallelism: usize::try_from(parallelism).unwrap_or(d.parallelism),
             unmanaged: r.choice("unmanaged", d.unmanaged, &unmanaged),
+            jobs: r.choice("jobs", d.jobs, &jobs),
             empty_dir: r.choice("empty_dir", d.empty_dir, &empty_dir),
             skip: skip.into_iter().map(|(_, selector)| selector).collect(),
         }

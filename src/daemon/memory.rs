@@ -165,7 +165,7 @@ impl Memory {
                 }
             }
             State::Failed { .. } => Drained::Failed { why: words },
-            State::Going { blocked, .. } => {
+            State::Going { blocked, jobs, .. } => {
                 self.done = None;
                 let (evict, spent) = (self.queue.clone(), drain.spent());
                 Drained::Going {
@@ -174,7 +174,7 @@ impl Memory {
                     spent,
                     confirm: next.confirm,
                     wake: next.wake,
-                    blocked,
+                    blocked: blocked.into_iter().chain(jobs).collect(),
                 }
             }
         }
@@ -200,6 +200,7 @@ fn drain_policy(config: &config::Drain) -> (drain::Policy, drain::Mode) {
         on_timeout: config.on_timeout,
         parallelism: config.parallelism,
         unmanaged: config.unmanaged,
+        jobs: config.jobs,
         empty_dir: config.empty_dir,
         skip: config.skip.clone(),
     };

@@ -12,6 +12,7 @@ pub(super) fn policy() -> Policy {
         on_timeout: OnTimeout::Abort,
         parallelism: 25,
         unmanaged: Unmanaged::Leave,
+        jobs: Jobs::Evict,
         empty_dir: EmptyDir::Evict,
         skip: Vec::new(),
     }
@@ -282,6 +283,71 @@ fn a_replacement_seen_before_the_answer_counts_as_one() {
     assert_eq!(evictions, 6);
 }
 
+fn job(uid: &str) -> Pod {
+    let mut job = pod(uid);
+    owned(&mut job, "Job", "backup");
+    job.restart_policy = RestartPolicy::Never;
+    job
+}
+
+fn waiting(pods: &[Pod]) -> Drain {
+    let jobs = Jobs::Wait;
+    let mut drain = Drain::new(Policy { jobs, ..policy() }, Duration::ZERO);
+    drain.pods(pods, secs(0));
+    drain
+}
+
+#[test]
+fn a_job_is_waited_for_beyond_stall_and_named() {
+    let mut drain = waiting(&[job("j"), pod("a")]);
+    assert_eq!(uids(&drain.next(secs(0))), ["a"]);
+    drain.answer("a", EvictAnswer::Accepted, secs(1));
+    drain.heard(secs(10));
+    drain.pods(&[job("j")], secs(10));
+    drain.heard(secs(1700));
+    let next = drain.next(secs(1700));
+    assert!(next.evict.is_empty() && !next.confirm);
+    assert_eq!(
+        describe(&next),
+        "1 pod left, 1 waited for: pod shop/j of Job shop/backup has not finished"
+    );
+    assert_eq!(next.wake, Some(secs(1800)));
+    let mut done = job("j");
+    done.phase = PodPhase::Succeeded;
+    drain.pods(&[done], secs(1750));
+    let state = drain.next(secs(1750)).state;
+    assert!(matches!(state, State::Drained { leftover } if leftover.is_empty()));
+}
+
+#[test]
+fn a_job_that_does_not_finish_ends_with_the_timeout() {
+    let mut drain = waiting(&[job("j")]);
+    drain.heard(secs(1800));
+    let next = drain.next(secs(1800));
+    assert!(matches!(next.state, State::Failed { .. }));
+    let words = describe(&next);
+    assert!(
+        words.contains("of Job shop/backup has not finished"),
+        "{words}"
+    );
+}
+
+#[test]
+fn beside_a_job_the_others_stall_as_ever() {
+    let mut drain = waiting(&[job("j"), pod("a")]);
+    drain.heard(secs(600));
+    assert!(matches!(drain.next(secs(600)).state, State::Failed { .. }));
+}
+
+#[test]
+fn a_job_that_finishes_leaves_the_others_the_whole_stall() {
+    let mut drain = waiting(&[job("j"), pod("a")]);
+    drain.heard(secs(599));
+    drain.pods(&[pod("a")], secs(599));
+    drain.heard(secs(1100));
+    assert!(matches!(drain.next(secs(1100)).state, State::Going { .. }));
+}
+
 #[test]
 fn blockers_are_known_before_the_cordon() {
     let mut bare = pod("a");
@@ -291,7 +357,7 @@ fn blockers_are_known_before_the_cordon() {
 }
 
 fn any_pod(number: usize) -> impl Strategy<Value = Pod> {
-    (0..8_u8, 0..4_u8, any::<bool>()).prop_map(move |(kind, owner, critical)| {
+    (0..9_u8, 0..4_u8, any::<bool>()).prop_map(move |(kind, owner, critical)| {
         let mut pod = pod(&format!("p{number}"));
         owned(&mut pod, "ReplicaSet", &format!("o{owner}"));
         match kind {
@@ -299,6 +365,7 @@ fn any_pod(number: usize) -> impl Strategy<Value = Pod> {
             1 => owned(&mut pod, "DaemonSet", "ds"),
             2 => pod.phase = PodPhase::Succeeded,
             3 => pod.terminating = true,
+            4 => owned(&mut pod, "Job", "job"),
             _ => {}
         }
         pod.priority = if critical { 2_000_000_000 } else { 0 };
@@ -325,8 +392,10 @@ proptest! {
         pods in (1..30_usize).prop_flat_map(|n| (0..n).map(any_pod).collect::<Vec<_>>()),
         answers in proptest::collection::vec(any_answer(), 1..60),
         parallelism in 1..6_usize,
+        wait in any::<bool>(),
     ) {
-        let mut drain = Drain::new(Policy { parallelism, ..policy() }, Duration::ZERO);
+        let jobs = if wait { Jobs::Wait } else { Jobs::Evict };
+        let mut drain = Drain::new(Policy { parallelism, jobs, ..policy() }, Duration::ZERO);
         let mut view = pods.clone();
         let mut accepted = BTreeSet::new();
         let mut answers = answers.into_iter();
@@ -343,11 +412,16 @@ proptest! {
             prop_assert!(matches!(next.state, State::Going { .. }), "{}", describe(&next));
             // Leaving takes one more view: terminating first, then absent.
             view.retain(|pod| !pod.terminating);
+            // A Job outlasts `stall`.
+            if wait && second == 700 {
+                view.retain(|pod| pod.job().is_none());
+            }
             for sent in next.evict {
                 let pod = view.iter_mut().find(|pod| pod.uid == sent.uid);
                 let Some(pod) = pod else { prop_assert!(false, "gone pod evicted"); break };
                 prop_assert!(!pod.mirror && pod.daemon_set().is_none());
                 prop_assert!(!pod.finished() && !pod.terminating);
+                prop_assert!(!wait || pod.job().is_none());
                 prop_assert!(!accepted.contains(&pod.uid));
                 let answer = answers.next().unwrap_or(EvictAnswer::Accepted);
                 if answer == EvictAnswer::Accepted {

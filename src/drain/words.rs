@@ -5,11 +5,19 @@ use super::{Blocker, Next, State};
 /// For example "7 pods left, 1 blocked by budget shop/web: pod shop/web-1".
 pub fn describe(next: &Next) -> String {
     let mut words = match &next.state {
-        State::Going { left, blocked } => {
+        State::Going {
+            left,
+            blocked,
+            jobs,
+        } => {
             let mut words = format!("{} left", count(*left));
             if !blocked.is_empty() {
                 words.push_str(", ");
                 words.push_str(&all(blocked));
+            }
+            if let [first, ..] = jobs.as_slice() {
+                let (pod, number) = (first.pod.path(), jobs.len());
+                words.push_str(&format!(", {number} waited for: pod {pod} {}", first.why));
             }
             words
         }
