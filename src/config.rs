@@ -128,6 +128,8 @@ pub struct Drain {
     pub jobs: Jobs,
     /// Pods with emptyDir volumes.
     pub empty_dir: EmptyDir,
+    /// How long volumes may take to be unmounted after the last pod; zero: not waited for.
+    pub volumes_timeout: Duration,
     /// A pod that any of these selects is left alone.
     pub skip: Vec<Selector>,
 }
@@ -236,6 +238,7 @@ impl Default for Drain {
             unmanaged: Unmanaged::Leave,
             jobs: Jobs::Evict,
             empty_dir: EmptyDir::Evict,
+            volumes_timeout: 2 * MINUTE,
             skip: Vec::new(),
         }
     }

@@ -14,6 +14,8 @@ pub mod judge;
 mod policy;
 #[cfg(test)]
 mod tests;
+mod tiers;
+mod volumes;
 mod words;
 
 pub use entry::{Blocker, PodRef};
@@ -23,10 +25,9 @@ pub use words::describe;
 
 use clock::Clock;
 use entry::{Ask, Entry};
+use tiers::TIER_WAIT;
+use volumes::Volumes;
 
-/// A tier left with only budget-blocked pods for this long opens the next: a storage engine's pod may
-/// be released only when its consumers are gone.
-const TIER_WAIT: Duration = Duration::from_secs(30);
 /// A replacement that ignores the cordon is evicted this often per controller: fewer would mistake a
 /// race of scheduler and cordon for a toleration, more would only churn.
 const ROUNDS: u32 = 5;
@@ -46,6 +47,7 @@ pub struct Drain {
     /// The pods cannot be watched: what was seen of them may be old.
     blind: bool,
     clock: Clock,
+    volumes: Volumes,
     stuck_since: Option<Duration>,
 }
 
@@ -72,9 +74,16 @@ pub enum State {
         /// Pods of Jobs that may finish.
         jobs: Vec<Blocker>,
     },
-    /// Over; `leftover` only with `on_timeout = "reboot"`.
+    /// No pod is left, but volumes that pods used are not unmounted yet.
+    Unmounting {
+        volumes: Vec<String>,
+        /// So many of them belong to pods that stay.
+        stay: usize,
+    },
+    /// Over; `leftover` only with `on_timeout = "reboot"`, `volumes` only past `volumes_timeout`.
     Drained {
         leftover: Vec<Blocker>,
+        volumes: Vec<String>,
     },
     Failed {
         why: String,
@@ -94,8 +103,16 @@ impl Drain {
             synced: false,
             blind: false,
             clock: Clock::new(spent),
+            volumes: Volumes::default(),
             stuck_since: None,
         }
+    }
+
+    /// One that an earlier process began: what its pods used is not known.
+    pub fn resumed(policy: Policy, spent: Duration) -> Self {
+        let mut drain = Self::new(policy, spent);
+        drain.volumes.unknown();
+        drain
     }
 
     /// Time taken so far without the time the API server was silent, up to its last answer.
@@ -132,6 +149,7 @@ impl Drain {
     pub fn pods(&mut self, pods: &[Pod], now: Duration) {
         self.clock.begin(now);
         self.synced = true;
+        self.volumes.view(pods);
         self.held.clear();
         let mut before = std::mem::take(&mut self.left);
         let mut arrived = Vec::new();
@@ -159,6 +177,7 @@ impl Drain {
         for (pod, judgement) in arrived {
             let controller = pod.controller.as_ref().map(|owner| &owner.uid);
             let round = controller.and_then(|uid| self.rounds.get(uid)).copied();
+            self.volumes.must_leave(pod);
             let entry = Entry::new(pod, judgement, round.unwrap_or(0), now);
             self.left.insert(pod.uid.clone(), entry);
         }
@@ -167,6 +186,11 @@ impl Drain {
             let asks = |uid: &String| left.get(uid).is_some_and(Entry::may_be_asked);
             *speaker = speaker.take().filter(asks);
         }
+    }
+
+    /// What the own Node's `status.volumesInUse` lists; none: the Node is not known.
+    pub fn volumes(&mut self, in_use: Option<&[String]>) {
+        self.volumes.in_use(in_use);
     }
 
     /// What came of an eviction; of a pod that has gone meanwhile it is ignored.
@@ -217,9 +241,13 @@ impl Drain {
             wake = self.left.values().filter_map(|e| e.grace_end(now)).min();
         }
         let state = match over {
-            Some(Over::Drained) => State::Drained {
-                leftover: self.leftover(),
-            },
+            Some(Over::Drained) => {
+                let reading = self.clock.spent() + self.clock.unvouched(now);
+                let timeout = self.policy.volumes_timeout;
+                let left = self.volumes.wait(reading, timeout);
+                wake = left.map(|left| now + left);
+                self.drained(left.is_some())
+            }
             Some(Over::Failed) => State::Failed {
                 why: self.why(),
                 blocked: self.leftover(),
@@ -239,79 +267,22 @@ impl Drain {
         }
     }
 
+    fn drained(&self, waits: bool) -> State {
+        let (volumes, stay) = self.volumes.busy();
+        if waits {
+            return State::Unmounting { volumes, stay };
+        }
+        State::Drained {
+            leftover: self.leftover(),
+            volumes,
+        }
+    }
+
     fn round_over(&mut self, controller: Option<&str>, round: u32) {
         if let Some(controller) = controller {
             let next = self.rounds.entry(controller.to_owned()).or_default();
             *next = (*next).max(round.saturating_add(1));
         }
-    }
-
-    /// Whether system-critical pods may be evicted yet.
-    fn critical_open(&mut self, now: Duration) -> bool {
-        let mut ordinary = self.left.values().filter(|entry| !entry.critical);
-        let Some(first) = ordinary.next() else {
-            self.stuck_since = None;
-            return true;
-        };
-        if !std::iter::once(first)
-            .chain(ordinary)
-            .all(|entry| entry.budget_blocked() || self.waits_for_sibling(entry))
-        {
-            self.stuck_since = None;
-            return false;
-        }
-        let since = *self.stuck_since.get_or_insert(now);
-        now.saturating_sub(since) >= TIER_WAIT
-    }
-
-    /// A sibling asks the budget for it.
-    fn waits_for_sibling(&self, entry: &Entry) -> bool {
-        let speaker = entry
-            .controller
-            .as_ref()
-            .and_then(|uid| self.speakers.get(uid));
-        entry.may_be_asked()
-            && matches!(speaker, Some(Some(uid)) if *uid != entry.pod.uid
-                && self.left.get(uid).is_some_and(Entry::budget_blocked))
-    }
-
-    /// Marks as many as may be asked now; the wake-up is that of the next retry.
-    fn choose(&mut self, critical: bool, now: Duration) -> (Vec<PodRef>, Option<Duration>) {
-        let asked = self
-            .left
-            .values()
-            .filter(|entry| matches!(entry.ask, Ask::Asked(_)));
-        let mut room = self.policy.parallelism.max(1).saturating_sub(asked.count());
-        let (mut evict, mut wake) = (Vec::new(), None);
-        // Ordinary pods have the room first when both tiers are open.
-        for tier in [false, true].into_iter().take(1 + usize::from(critical)) {
-            for (uid, entry) in &mut self.left {
-                if entry.critical != tier || !entry.may_be_asked() || entry.round > ROUNDS {
-                    continue;
-                }
-                let Ask::From(from) = entry.ask else { continue };
-                let speaker = entry
-                    .controller
-                    .as_ref()
-                    .and_then(|controller| self.speakers.get_mut(controller));
-                if let Some(Some(other)) = &speaker
-                    && other != uid
-                {
-                    continue;
-                }
-                if from > now {
-                    wake = earliest(wake, Some(from));
-                } else if room > 0 {
-                    room -= 1;
-                    entry.ask = Ask::Asked(now);
-                    if let Some(speaker) = speaker {
-                        *speaker = Some(uid.clone());
-                    }
-                    evict.push(entry.pod.clone());
-                }
-            }
-        }
-        (evict, wake)
     }
 
     /// When something ends, if nothing changes.

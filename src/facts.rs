@@ -152,6 +152,11 @@ pub enum Drained {
         /// Pods that cannot leave now, and why.
         blocked: Vec<Blocker>,
     },
+    /// No pod is left, but volumes are still in use.
+    Unmounting {
+        words: String,
+        wake: Option<Duration>,
+    },
     /// Nothing is left that must go; since when.
     Done {
         at: Duration,

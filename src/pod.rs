@@ -25,6 +25,8 @@ pub struct Pod {
     pub grace_seconds: u64,
     /// Any emptyDir volume.
     pub empty_dir: bool,
+    /// Claims and in-line disks, each with its namespace: what may be attached to the node for it.
+    pub volumes: Vec<String>,
     /// `spec.priority`; system-critical is 2,000,000,000 and above.
     pub priority: i32,
     /// Condition Ready is True.

@@ -26,7 +26,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
     ("node", &["kubeconfig", "context", "name"]),
     ("coordination", &["namespace", "group", "group_label", "impersonate", "kubeconfig"]),
     ("triggers", &["sentinels", "node_annotation", "period", "settle", "check"]),
-    ("drain", &["mode", "timeout", "stall", "on_timeout", "parallelism", "unmanaged", "jobs", "empty_dir", "skip"]),
+    ("drain", &["mode", "timeout", "stall", "on_timeout", "parallelism", "unmanaged", "jobs", "empty_dir", "volumes_timeout", "skip"]),
     ("reboot", &["kind", "method", "command", "delay", "timeout", "max_per_day", "retry", "message"]),
     ("health", &["timeout", "allow_degraded", "boot_complete", "ready_for", "pods"]),
     ("gates", &["min_uptime"]),
@@ -218,6 +218,11 @@ impl Checking<'_> {
             unmanaged: r.choice("unmanaged", d.unmanaged, &unmanaged),
             jobs: r.choice("jobs", d.jobs, &jobs),
             empty_dir: r.choice("empty_dir", d.empty_dir, &empty_dir),
+            volumes_timeout: r.duration(
+                "volumes_timeout",
+                d.volumes_timeout,
+                (Duration::ZERO, DAY),
+            ),
             skip: skip.into_iter().map(|(_, selector)| selector).collect(),
         }
     }

@@ -3,15 +3,17 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tracing::warn;
 
 use super::act::Evicted;
 use crate::config::{self, Config};
-use crate::drain::{self, Drain, PodRef, State};
+use crate::drain::{self, Drain, Next, PodRef, State};
 use crate::facts::{Drained, Facts};
 use crate::gates::Inhibitor;
 use crate::health::{self, Pulse};
 use crate::host::Bus;
 use crate::host::logind::Changes;
+use crate::node::Seen;
 use crate::pod::Pod;
 use crate::slot::TakeAnswer;
 
@@ -30,6 +32,8 @@ pub(super) struct Memory {
     pub(super) health_policy: health::Policy,
     pub(super) judge_pods: bool,
     drain: Option<Drain>,
+    /// The hold is older than this process.
+    resumed: bool,
     /// Pods the drain wants evicted and nobody asked for yet.
     queue: Vec<PodRef>,
     done: Option<Duration>,
@@ -66,6 +70,7 @@ impl Memory {
             health_policy: health_policy(&config.health),
             judge_pods: config.health.pods,
             drain: None,
+            resumed: true,
             queue: Vec::new(),
             done: None,
             others: None,
@@ -92,6 +97,7 @@ impl Memory {
         facts.last_list = None;
         facts.waiters = None;
         self.drain = None;
+        self.resumed = false;
         self.queue.clear();
         self.done = None;
         self.others = None;
@@ -132,11 +138,6 @@ impl Memory {
     }
 
     pub(super) fn drained(&mut self, facts: &Facts, pods: &[Pod], now: Duration) -> Drained {
-        let spent = facts
-            .record
-            .hold
-            .as_ref()
-            .map_or(0, |hold| hold.drain_spent);
         let Some(evicts) = self.mode.evicts(self.others) else {
             return Drained::Starting;
         };
@@ -145,21 +146,24 @@ impl Memory {
                 at: *self.done.get_or_insert(now),
             };
         }
-        let policy = &self.drain_policy;
-        let drain = self
-            .drain
-            .get_or_insert_with(|| Drain::new(policy.clone(), Duration::from_secs(spent)));
-        if let Some(heard) = self.heard.take() {
-            drain.heard(heard);
-        }
-        drain.blind(self.pods_silent, now);
-        drain.pods(pods, now);
-        let next = drain.next(now);
+        let (next, spent) = self.progress(facts, pods, now);
         self.queue.extend(next.evict.iter().cloned());
         let words = drain::describe(&next);
         match next.state {
-            State::Drained { .. } => {
+            State::Unmounting { .. } => {
                 self.queue.clear();
+                self.done = None;
+                let wake = next.wake;
+                Drained::Unmounting { words, wake }
+            }
+            State::Drained { volumes, .. } => {
+                self.queue.clear();
+                if self.done.is_none() && !volumes.is_empty() {
+                    warn!(
+                        "going on after drain.volumes_timeout although volumes are in use: {}",
+                        volumes.join(", ")
+                    );
+                }
                 Drained::Done {
                     at: *self.done.get_or_insert(now),
                 }
@@ -167,9 +171,8 @@ impl Memory {
             State::Failed { .. } => Drained::Failed { why: words },
             State::Going { blocked, jobs, .. } => {
                 self.done = None;
-                let (evict, spent) = (self.queue.clone(), drain.spent());
                 Drained::Going {
-                    evict,
+                    evict: self.queue.clone(),
                     words,
                     spent,
                     confirm: next.confirm,
@@ -178,6 +181,31 @@ impl Memory {
                 }
             }
         }
+    }
+
+    /// The drain with all that is new, and the time it took.
+    fn progress(&mut self, facts: &Facts, pods: &[Pod], now: Duration) -> (Next, Duration) {
+        let hold = facts.record.hold.as_ref();
+        let spent = Duration::from_secs(hold.map_or(0, |hold| hold.drain_spent));
+        let begin = if self.resumed {
+            Drain::resumed
+        } else {
+            Drain::new
+        };
+        let policy = &self.drain_policy;
+        let drain = self
+            .drain
+            .get_or_insert_with(|| begin(policy.clone(), spent));
+        if let Some(heard) = self.heard.take() {
+            drain.heard(heard);
+        }
+        drain.blind(self.pods_silent, now);
+        drain.pods(pods, now);
+        drain.volumes(match &facts.node {
+            Seen::Present(node) => Some(&node.volumes_in_use),
+            Seen::Absent | Seen::Unknown => None,
+        });
+        (drain.next(now), drain.spent())
     }
 
     /// Whether nothing is left that must go, by one consistent list.
@@ -202,6 +230,7 @@ fn drain_policy(config: &config::Drain) -> (drain::Policy, drain::Mode) {
         unmanaged: config.unmanaged,
         jobs: config.jobs,
         empty_dir: config.empty_dir,
+        volumes_timeout: config.volumes_timeout,
         skip: config.skip.clone(),
     };
     (policy, config.mode)

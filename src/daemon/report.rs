@@ -58,7 +58,10 @@ impl Report {
     fn blocked(&mut self, facts: &Facts) {
         let now = match &facts.drain {
             Drained::Going { blocked, .. } => blocked.as_slice(),
-            Drained::Starting | Drained::Done { .. } | Drained::Failed { .. } => &[],
+            Drained::Starting
+            | Drained::Unmounting { .. }
+            | Drained::Done { .. }
+            | Drained::Failed { .. } => &[],
         };
         for blocker in now.iter().filter(|blocker| !self.blocked.contains(blocker)) {
             let pod = blocker.pod.path();

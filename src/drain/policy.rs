@@ -17,6 +17,8 @@ pub struct Policy {
     pub unmanaged: Unmanaged,
     pub jobs: Jobs,
     pub empty_dir: EmptyDir,
+    /// How long volumes may take to be unmounted when the pods have gone; zero: not waited for.
+    pub volumes_timeout: Duration,
     /// Pods that one of these matches are left alone.
     pub skip: Vec<Selector>,
 }

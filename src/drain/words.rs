@@ -17,12 +17,13 @@ pub fn describe(next: &Next) -> String {
             }
             if let [first, ..] = jobs.as_slice() {
                 let (pod, number) = (first.pod.path(), jobs.len());
-                words.push_str(&format!(", {number} waited for: pod {pod} {}", first.why));
+                words = format!("{words}, {number} waited for: pod {pod} {}", first.why);
             }
             words
         }
-        State::Drained { leftover } if leftover.is_empty() => "drained".to_owned(),
-        State::Drained { leftover } => format!("drained except {}", all(leftover)),
+        State::Unmounting { volumes, stay } => unmounting(volumes, *stay),
+        State::Drained { leftover, .. } if leftover.is_empty() => "drained".to_owned(),
+        State::Drained { leftover, .. } => format!("drained except {}", all(leftover)),
         State::Failed { why, blocked } if blocked.is_empty() => format!("drain failed: {why}"),
         State::Failed { why, blocked } => format!("drain failed: {why}: {}", all(blocked)),
     };
@@ -32,6 +33,16 @@ pub fn describe(next: &Next) -> String {
         words = format!("{words}; {held} held by a finalizer: pod {path}");
     }
     words
+}
+
+/// By name when all of them are waited for.
+fn unmounting(volumes: &[String], stay: usize) -> String {
+    let number = volumes.len().saturating_sub(stay);
+    let noun = if number == 1 { "volume" } else { "volumes" };
+    match volumes {
+        [first, ..] if stay == 0 => format!("no pod left, {number} {noun} still in use: {first}"),
+        _ => format!("no pod left, {number} {noun} still in use"),
+    }
 }
 
 fn count(pods: usize) -> String {

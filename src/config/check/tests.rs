@@ -65,6 +65,7 @@ const WRONG: &[(&str, &str, &[&str])] = &[
     ("drain", "unmanaged", &["1", "\"delete\""]),
     ("drain", "jobs", &["true", "\"leave\""]),
     ("drain", "empty_dir", &["1", "\"leave\""]),
+    ("drain", "volumes_timeout", &["2", "\"25h\""]),
     ("drain", "skip", &["\"a=b\"", "[1]", "[\"a b\"]", "[\"\"]"]),
     ("reboot", "kind", &["1", "\"kexec\"", "\"soft-reboot\"", "\"halt\""]),
     ("reboot", "method", &["1", "\"systemctl\"", "\"command\""]),

@@ -154,6 +154,7 @@ prop_compose! {
             ready: true,
             heartbeat: None,
             boot_id: String::new(),
+            volumes_in_use: Vec::new(),
             read,
         };
         if cordoned {

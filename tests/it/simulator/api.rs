@@ -243,6 +243,7 @@ impl World {
             ready: self.hosts[index].kubelet_up,
             heartbeat: None,
             boot_id: String::new(),
+            volumes_in_use: Vec::new(),
             read,
         }))
     }
@@ -294,7 +295,13 @@ impl World {
             };
         }
         if host.pods == 0 {
-            let at = *host.drained.get_or_insert(now.boot);
+            let since = *host.drained.get_or_insert(now.boot);
+            let at = since + host.unmounting;
+            host.mounted = now.boot < at;
+            if host.mounted {
+                let (words, wake) = ("1 volume still in use".to_owned(), Some(at));
+                return Drained::Unmounting { words, wake };
+            }
             return Drained::Done { at };
         }
         let pod = |number: usize| PodRef {

@@ -88,6 +88,9 @@ pub(crate) struct Host {
     pub(super) kubelet_up: bool,
     pub(super) pods: usize,
     pub(super) drained: Option<Duration>,
+    /// After the last pod its volumes are in use for so long; it has none when zero.
+    pub(crate) unmounting: Duration,
+    pub(super) mounted: bool,
     /// A budget that never opens.
     pub(crate) stuck: bool,
     pub(crate) closed: Vec<Closed>,
@@ -516,6 +519,7 @@ impl World {
         let read = facts.leases[&hold.take.lease].read.unwrap();
         assert!(now.since(read) <= Duration::from_secs(5), "I2: an old read");
         assert_eq!(host.pods, 0, "I2: not drained");
+        assert!(!host.mounted, "volumes are mounted\n{}", self.told());
         assert!(facts.closed.is_empty(), "I2: a gate is closed");
         assert!(self.cordoned(index), "I2: not cordoned");
     }
@@ -675,6 +679,8 @@ impl Host {
             kubelet_up: true,
             pods: 3,
             drained: None,
+            unmounting: Duration::ZERO,
+            mounted: false,
             stuck: false,
             deaf: false,
             closed: Vec::new(),
