@@ -150,7 +150,7 @@ pub fn access(root: &Root, config: &Config) -> Access {
         namespace: config.coordination.namespace.clone(),
         impersonate: config.coordination.impersonate.clone().unwrap_or_default(),
         coordinator_kubeconfig: config.coordination.kubeconfig.clone(),
-        prove_node: false,
+        prove_node: config.coordination.prove_node,
     }
 }
 
