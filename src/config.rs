@@ -27,6 +27,8 @@ use label::is_label_value;
 /// All settings. `Config::default()` is what a host without any file runs on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Config {
+    /// Whether it acts.
+    pub mode: Mode,
     /// `[node]`
     pub node: Node,
     /// `[coordination]`
@@ -41,6 +43,15 @@ pub struct Config {
     pub health: Health,
     /// `[gates]`
     pub gates: Gates,
+}
+
+/// `mode`: the one key outside any table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mode {
+    #[default]
+    Active,
+    /// Says what it would do, and takes no slot.
+    Observe,
 }
 
 /// `[node]`: which kubeconfig speaks for this host.

@@ -212,6 +212,7 @@ impl Daemon {
             me: self.api.name().to_owned(),
             namespace: self.namespace(),
             group: self.group(),
+            observe: self.config.mode == crate::config::Mode::Observe,
             retry: self.config.reboot.retry,
             delay: self.config.reboot.delay,
             timeout: self.config.reboot.timeout,

@@ -10,8 +10,8 @@ use super::file::{self, ConfigError, Keys, Problem, Raw, Tables};
 use super::label::{is_dns_part, is_label_key, is_subdomain};
 use super::reader::{Reader, is_absolute, quote, text};
 use super::{
-    Config, Coordination, Drain, DrainMode, EmptyDir, Gates, Group, Health, Jobs, Method, Node,
-    OnTimeout, Reboot, Selector, Triggers, Unmanaged,
+    Config, Coordination, Drain, DrainMode, EmptyDir, Gates, Group, Health, Jobs, Method, Mode,
+    Node, OnTimeout, Reboot, Selector, Triggers, Unmanaged,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -31,6 +31,9 @@ const SECTIONS: &[(&str, &[&str])] = &[
     ("health", &["timeout", "allow_degraded", "boot_complete", "ready_for", "pods"]),
     ("gates", &["min_uptime"]),
 ];
+
+/// The keys outside any table.
+pub(super) const ROOT_KEYS: &[&str] = &["mode"];
 
 /// The keys of `[[triggers.check]]`.
 #[rustfmt::skip]
@@ -78,6 +81,7 @@ pub(super) fn check(tables: &Tables, problems: Vec<Problem>) -> Result<Effective
         shown: String::new(),
     };
     let config = Config {
+        mode: checking.mode(),
         node: checking.node(),
         coordination: checking.coordination(),
         triggers: checking.triggers(),
@@ -107,6 +111,13 @@ impl Checking<'_> {
         let keys = self.tables.sections.get(name).unwrap_or(&self.none);
         let (problems, shown) = (&mut self.problems, &mut self.shown);
         Reader::new(name, &format!("[{name}]"), keys, problems, shown)
+    }
+
+    fn mode(&mut self) -> Mode {
+        let keys = self.tables.sections.get(file::ROOT).unwrap_or(&self.none);
+        let mut r = Reader::root(keys, &mut self.problems, &mut self.shown);
+        let words = [("active", Mode::Active), ("observe", Mode::Observe)];
+        r.choice("mode", Mode::default(), &words)
     }
 
     fn node(&mut self) -> Node {

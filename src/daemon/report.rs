@@ -13,6 +13,7 @@ pub(super) struct Report {
     phase: Option<Phase>,
     uncleared: Vec<String>,
     blocked: Vec<Blocker>,
+    would: Option<String>,
 }
 
 impl Report {
@@ -31,6 +32,7 @@ impl Report {
         }
         self.uncleared(facts);
         self.blocked(facts);
+        self.would(step);
         if self.phase == Some(step.phase) {
             return;
         }
@@ -52,6 +54,16 @@ impl Report {
             },
             &step.status,
         );
+    }
+
+    /// What an observer would do is said once per change.
+    fn would(&mut self, step: &Step) {
+        if let Some(would) = &step.would
+            && self.would.as_ref() != Some(would)
+        {
+            tracing::info!("observing (mode = \"observe\"): would {would}");
+        }
+        self.would.clone_from(&step.would);
     }
 
     /// A pod that holds the drain up is said once, with its budget.

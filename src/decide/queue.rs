@@ -34,18 +34,14 @@ pub(super) fn decide(at: &At, record: Record) -> Step {
     if let Err(why) = &at.facts.listed {
         return with(record, at.stay(Phase::Queued, format!("queued: {why}")));
     }
-    let group: Vec<&Lease> = at
-        .facts
-        .leases
-        .values()
-        .filter(|lease| lease.group == at.policy.group)
-        .collect();
+    let group: Vec<&Lease> = group(at).collect();
     if group.is_empty() {
         return with(record, no_lease(at));
     }
     let free = free(at, &group);
     let Some((lease, turn)) = free.first() else {
-        return wait(at, record, at.now.boot + super::LOOK_AGAIN, &busy(&group));
+        let status = format!("queued: {}", busy(&group));
+        return wait(at, record, at.now.boot + super::LOOK_AGAIN, &status);
     };
     if *turn > at.now.boot {
         let words = format!(
@@ -91,12 +87,19 @@ pub(super) fn decide(at: &At, record: Record) -> Step {
     }
 }
 
+/// The slots there are.
+pub(super) fn group<'a>(at: &At<'a>) -> impl Iterator<Item = &'a Lease> {
+    let group = &at.policy.group;
+    let leases = at.facts.leases.values();
+    leases.filter(move |lease| lease.group == *group)
+}
+
 fn with(record: Record, step: Step) -> Step {
     Step { record, ..step }
 }
 
 /// The slots that are free, by whose turn it is; between equals the choice is spread over the nodes.
-fn free<'a>(at: &At, group: &[&'a Lease]) -> Vec<(&'a Lease, Duration)> {
+pub(super) fn free<'a>(at: &At, group: &[&'a Lease]) -> Vec<(&'a Lease, Duration)> {
     let me = at.policy.me.as_str();
     let mut free: Vec<_> = group
         .iter()
@@ -110,7 +113,9 @@ fn free<'a>(at: &At, group: &[&'a Lease]) -> Vec<(&'a Lease, Duration)> {
 }
 
 /// The first slot that no other Node's label speaks against, or why there is none.
-fn pick<'a>(verdicts: impl Iterator<Item = (&'a Lease, Verdict)>) -> Result<&'a Lease, String> {
+pub(super) fn pick<'a>(
+    verdicts: impl Iterator<Item = (&'a Lease, Verdict)>,
+) -> Result<&'a Lease, String> {
     let mut why = String::new();
     for (lease, verdict) in verdicts {
         match verdict {
@@ -177,7 +182,7 @@ fn wait(at: &At, mut record: Record, wake: Duration, status: &str) -> Step {
 }
 
 /// Who holds what this node waits for.
-fn busy(group: &[&Lease]) -> String {
+pub(super) fn busy(group: &[&Lease]) -> String {
     let words: Vec<String> = group
         .iter()
         .map(
@@ -189,24 +194,27 @@ fn busy(group: &[&Lease]) -> String {
             },
         )
         .collect();
-    format!("queued: {}", words.join("; "))
+    words.join("; ")
 }
 
 /// A group without a slot: make the one that the manifests let nodes make, or say how.
 fn no_lease(at: &At) -> Step {
-    let Policy {
-        group, namespace, ..
-    } = at.policy;
-    let cure = format!(
-        "no Lease in namespace {namespace} is labelled kube-rebootd/group={group}: \
-         kube-rebootd manifests --group {group} | kubectl apply -f -"
-    );
-    if group == "default" && at.facts.create_refused.is_none() {
+    if at.policy.group == "default" && at.facts.create_refused.is_none() {
         return at.step(
             Phase::Queued,
             Effect::CreateLease,
             "making the Lease default, paused",
         );
     }
-    at.stay(Phase::Queued, format!("queued: {cure}"))
+    at.stay(Phase::Queued, format!("queued: {}", cure(at)))
+}
+
+pub(super) fn cure(at: &At) -> String {
+    let Policy {
+        group, namespace, ..
+    } = at.policy;
+    format!(
+        "no Lease in namespace {namespace} is labelled kube-rebootd/group={group}: \
+         kube-rebootd manifests --group {group} | kubectl apply -f -"
+    )
 }

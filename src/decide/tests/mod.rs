@@ -17,6 +17,7 @@ use crate::record::Backoff;
 use crate::slot::{Peer, Peers, Take, TakeAnswer, TakeSaid, Waiter};
 use crate::trigger::{Observed, Reason, Request, Settled};
 
+mod options;
 mod table;
 
 const ME: &str = "n1";
@@ -38,6 +39,7 @@ fn policy() -> Policy {
         me: ME.to_owned(),
         namespace: "kube-rebootd".to_owned(),
         group: "default".to_owned(),
+        observe: false,
         retry: Duration::from_secs(300),
         delay: Duration::ZERO,
         timeout: Duration::from_secs(600),
@@ -344,6 +346,26 @@ proptest! {
         let lease = facts.leases.get("default");
         prop_assert_eq!(lease.and_then(|lease| lease.holder.as_deref()), Some(ME), "cordoned without holding");
         prop_assert!(facts.writable && facts.closed.is_empty() || hold.stage == facts.record.hold.as_ref().unwrap().stage);
+    }
+
+    #[test]
+    fn an_observer_begins_nothing(facts in facts()) {
+        let policy = Policy { observe: true, ..policy() };
+        let step = decide(&facts, &policy, now());
+        let taking = facts.record.hold.as_ref().is_some_and(|hold| hold.stage == Stage::Taking);
+        let rebooted = facts.record.hold.as_ref().is_some_and(|hold| hold.boot != facts.boot);
+        let begins = match &step.effect {
+            // The one that was on its way may have landed.
+            Effect::Take(_) => !taking,
+            Effect::Mark(_) | Effect::CreateLease | Effect::Evict(_) | Effect::AskReboot => true,
+            // After a new boot the hold is finished.
+            Effect::Apply { set, .. } => {
+                set.unschedulable && step.record.kept.is_none() && !rebooted
+            }
+            _ => false,
+        };
+        prop_assert!(!begins, "{:?}", step.effect);
+        prop_assert!(step.record.waiting.is_none());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::*;
 
 /// A holder that is drained and has looked at everything: the next step asks logind.
-fn about_to_reboot() -> Facts {
+pub(super) fn about_to_reboot() -> Facts {
     let hold = Hold {
         take: take(),
         step: 4,
@@ -91,7 +91,7 @@ fn about_to_reboot() -> Facts {
 }
 
 /// No hold, a request, a free slot and nothing against it: the next step takes.
-fn about_to_take() -> Facts {
+pub(super) fn about_to_take() -> Facts {
     let mut facts = about_to_reboot();
     facts.record.hold = None;
     facts.applied = None;
@@ -112,18 +112,18 @@ fn about_to_take() -> Facts {
     facts
 }
 
-fn own(facts: &mut Facts) -> &mut Node {
+pub(super) fn own(facts: &mut Facts) -> &mut Node {
     match &mut facts.node {
         Seen::Present(node) => node,
         Seen::Absent | Seen::Unknown => panic!("no node"),
     }
 }
 
-fn slot(facts: &mut Facts) -> &mut Lease {
+pub(super) fn slot(facts: &mut Facts) -> &mut Lease {
     facts.leases.get_mut("default").unwrap()
 }
 
-fn peer(facts: &mut Facts, slot: &str, quorum: bool) {
+pub(super) fn peer(facts: &mut Facts, slot: &str, quorum: bool) {
     let peer = Peer {
         node: "n2".to_owned(),
         slot: slot.to_owned(),
@@ -346,7 +346,7 @@ fn the_back_off_doubles_to_six_hours() {
     }
 }
 
-fn shut() -> Closed {
+pub(super) fn shut() -> Closed {
     Closed {
         gate: Gate::Inhibitors,
         why: "shut".to_owned(),

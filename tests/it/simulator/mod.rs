@@ -11,6 +11,7 @@ use kube_rebootd::names;
 use kube_rebootd::phase::Phase;
 
 mod api;
+mod options;
 mod world;
 
 use world::{Chance, Fate, World};
@@ -263,27 +264,6 @@ fn a_deaf_logind_is_asked_three_times_and_then_undone() {
         "{}",
         world.status(0)
     );
-}
-
-/// The kubelet takes its time to unmount what the pods used; a kill meanwhile loses none of the wait.
-#[test]
-fn i6_logind_is_asked_only_when_the_volumes_are_unmounted() {
-    for kill in [false, true] {
-        let mut world = World::new(1, 1, 0);
-        world.hosts[0].unmounting = Duration::from_secs(40);
-        world.touch(0);
-        let mut killed = !kill;
-        world.run(HOUR, |world, host| {
-            if !killed && world.status(host).contains("still in use") {
-                killed = true;
-                world.kill(host);
-            }
-            Fate::Done
-        });
-        world.at_rest();
-        assert!(killed);
-        assert_eq!(world.boots(0), 1, "{}", world.told());
-    }
 }
 
 /// One host, paused by a person while it drained: its cordon is kept.

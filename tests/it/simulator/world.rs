@@ -172,6 +172,12 @@ impl World {
         world
     }
 
+    /// `mode` of its configuration, reloaded.
+    pub(crate) fn observe(&mut self, host: usize, observe: bool) {
+        self.hosts[host].policy.observe = observe;
+        self.hosts[host].wake = Duration::ZERO;
+    }
+
     pub(crate) fn cordon_by_admin(&mut self, host: usize) {
         let name = self.hosts[host].name.clone();
         self.hosts[host].cordoned_before = true;
@@ -664,6 +670,7 @@ impl Host {
                 me: name.to_owned(),
                 namespace: "kube-rebootd".to_owned(),
                 group: "default".to_owned(),
+                observe: false,
                 retry: Duration::from_secs(300),
                 delay: Duration::ZERO,
                 timeout: Duration::from_secs(600),
