@@ -36,7 +36,8 @@ fn an_observer_says_what_it_would_do() {
         (
             "a look of minutes ago",
             |f| {
-                f.peers.as_mut().unwrap().asked = NOW.checked_sub(Duration::from_secs(200)).unwrap()
+                f.peers.as_mut().unwrap().asked =
+                    NOW.checked_sub(Duration::from_secs(200)).unwrap();
             },
             "take slot default",
         ),
