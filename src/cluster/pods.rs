@@ -263,6 +263,23 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn i7_a_refused_connection_is_no_answer() {
+        // Nobody listens on the port of tcpmux.
+        let config = kube::Config::new("http://127.0.0.1:1".parse().expect("a URL"));
+        let client = Client::try_from(config).expect("a client");
+        let pod = PodRef {
+            namespace: "a".to_owned(),
+            name: "b".to_owned(),
+            uid: "u".to_owned(),
+        };
+        let answer = OwnPods::new(client, "n1").evict(&pod).await;
+        assert!(
+            matches!(answer, EvictAnswer::Unanswered { .. }),
+            "{answer:?}"
+        );
+    }
+
     #[test]
     fn a_pod_without_status_is_not_ready_and_not_finished() {
         let object: Object = serde_json::from_value(json!({

@@ -65,11 +65,14 @@ fn an_observer_says_what_it_would_do() {
             .starts_with("reboot pending: ")
     );
     let mut facts = about_to_take();
-    facts.waiting = Some(Some(crate::slot::Waiting {
+    let waiting = crate::slot::Waiting {
         group: "default".to_owned(),
         since: wall(),
-    }));
-    assert_eq!(decide(&facts, &observer, now()).effect, Effect::Unmark);
+    };
+    facts.record.waiting = Some(waiting.clone());
+    facts.waiting = Some(Some(waiting));
+    let step = decide(&facts, &observer, now());
+    assert_eq!((step.effect, step.record.waiting), (Effect::Unmark, None));
 }
 
 #[test]
