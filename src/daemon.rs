@@ -25,6 +25,7 @@ mod gather;
 mod memory;
 mod release;
 mod report;
+mod stale;
 mod start;
 mod triggers;
 mod views;
@@ -213,6 +214,11 @@ impl Daemon {
             namespace: self.namespace(),
             group: self.group(),
             observe: self.config.mode == crate::config::Mode::Observe,
+            max_unavailable: self.config.coordination.max_unavailable,
+            min_interval: self.config.coordination.min_interval,
+            // `manifests --strict`: a node may clear its own name only.
+            stale_after: (!self.config.coordination.prove_node)
+                .then_some(self.config.coordination.stale_after),
             retry: self.config.reboot.retry,
             delay: self.config.reboot.delay,
             timeout: self.config.reboot.timeout,

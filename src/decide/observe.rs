@@ -1,9 +1,10 @@
 //! `mode = "observe"`: what would be done now, and nothing of it (DESIGN.md 10).
 //!
 //! No slot, and so never a cordon or a reboot; no waiting record either, which would name a node that
-//! never takes its turn; no Lease is made. Only reads, and few: this state is a long one.
+//! never takes its turn; no Lease is made, no stale one cleared. Only reads, and few: this state is a long one.
 
 use super::{At, LOOK_AGAIN, Step, idle, queue};
+use crate::budget;
 use crate::facts::Effect;
 use crate::node::Seen;
 use crate::phase::Phase;
@@ -51,9 +52,13 @@ fn look(at: &At) -> Result<String, Box<Effect>> {
     if group.is_empty() {
         return Ok(format!("wait: {}", queue::cure(at)));
     }
-    let free = queue::free(at, &group);
+    let opens = queue::interval(at, &group);
+    let free = queue::free(at, &group, opens);
     if free.is_empty() {
-        return Ok(format!("wait: {}", queue::busy(&group)));
+        return Ok(format!("wait: {}", queue::busy(at, &group)));
+    }
+    if opens > at.now.boot {
+        return Ok("wait: coordination.min_interval is not over".to_owned());
     }
     // Nothing rests on it: it may be as old as a look at a phase that waits.
     let recent = |asked| at.now.since(asked) < LOOK_AGAIN;
@@ -61,6 +66,9 @@ fn look(at: &At) -> Result<String, Box<Effect>> {
     let Some(peers) = peers.filter(|peers| recent(peers.asked)) else {
         return Err(Box::new(Effect::ListPeers));
     };
+    if let Some(why) = budget::used_up(peers, at.policy.max_unavailable) {
+        return Ok(format!("wait: {why}"));
+    }
     let verdicts = free
         .iter()
         .map(|(lease, _)| (*lease, peers.verdict(&lease.name, &at.policy.me, quorum)));

@@ -9,6 +9,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::boot::Boot;
+use crate::budget::{self, Census};
 use crate::facts::{Applied, Drained, LastList, Waiters};
 use crate::gates::{Closed, Gate};
 use crate::health::Marks;
@@ -18,6 +19,7 @@ use crate::slot::{Peer, Peers, Take, TakeAnswer, TakeSaid, Waiter};
 use crate::trigger::{Observed, Reason, Request, Settled};
 
 mod options;
+mod queue;
 mod table;
 
 const ME: &str = "n1";
@@ -40,6 +42,9 @@ fn policy() -> Policy {
         namespace: "kube-rebootd".to_owned(),
         group: "default".to_owned(),
         observe: false,
+        max_unavailable: MaxUnavailable::Percent(10),
+        min_interval: Duration::ZERO,
+        stale_after: Some(Duration::from_secs(1800)),
         retry: Duration::from_secs(300),
         delay: Duration::ZERO,
         timeout: Duration::from_secs(600),
@@ -132,6 +137,9 @@ prop_compose! {
             control_plane: false,
             next,
             freed,
+            last_hold: None,
+            last_seen: None,
+            held: None,
             read,
         }
     }
@@ -186,7 +194,8 @@ fn peers() -> impl Strategy<Value = Option<Peers>> {
         slot: ["default", "other", "unknown"][slot].to_owned(),
         quorum,
     });
-    (asked(), prop::collection::vec(peer, 0..2)).prop_map(|(asked, labelled)| {
+    let list = (asked(), prop::collection::vec(peer, 0..2), queue::census());
+    list.prop_map(|(asked, labelled, census)| {
         let leases = ["default", "other"]
             .map(str::to_owned)
             .into_iter()
@@ -195,6 +204,7 @@ fn peers() -> impl Strategy<Value = Option<Peers>> {
             asked,
             labelled,
             leases,
+            census,
         })
     })
 }
@@ -263,6 +273,7 @@ prop_compose! {
             take: TakeAnswer { unanswered: None, said: flags[7].then_some(TakeSaid::Taken) },
             waiters: flags[4].then(|| Waiters { asked: NOW, list: vec![Waiter { node: "n3".to_owned(), since: wall() }] }),
             waiting: Some(None),
+            looks: BTreeMap::new(),
             marks: Some(Marks::default()),
             drain,
             last_list: list.and_then(|(asked, clean)| Some(LastList { asked: asked?, clean, marks: Marks::default() })),
@@ -326,6 +337,7 @@ proptest! {
         for peer in &peers.labelled {
             prop_assert!(peer.slot == "other" && !(peer.quorum && node.quorum()));
         }
+        prop_assert_eq!(budget::used_up(peers, policy().max_unavailable), None);
         prop_assert!(facts.closed.is_empty() && facts.writable && facts.record.backoff.is_none());
         prop_assert!(facts.record.request.is_some());
     }
@@ -357,7 +369,11 @@ proptest! {
         let begins = match &step.effect {
             // The one that was on its way may have landed.
             Effect::Take(_) => !taking,
-            Effect::Mark(_) | Effect::CreateLease | Effect::Evict(_) | Effect::AskReboot => true,
+            Effect::Mark(_)
+            | Effect::CreateLease
+            | Effect::Evict(_)
+            | Effect::AskReboot
+            | Effect::Clear { .. } => true,
             // After a new boot the hold is finished.
             Effect::Apply { set, .. } => {
                 set.unschedulable && step.record.kept.is_none() && !rebooted

@@ -47,6 +47,9 @@ pub(super) fn about_to_reboot() -> Facts {
         control_plane: false,
         next: Vec::new(),
         freed: None,
+        last_hold: None,
+        last_seen: None,
+        held: None,
         read: Some(NOW),
     };
     Facts {
@@ -74,6 +77,7 @@ pub(super) fn about_to_reboot() -> Facts {
         peers: None,
         take: TakeAnswer::default(),
         waiters: None,
+        looks: BTreeMap::new(),
         waiting: Some(None),
         marks: Some(Marks::default()),
         drain: Drained::Done { at: NOW },
@@ -108,6 +112,10 @@ pub(super) fn about_to_take() -> Facts {
         asked: NOW,
         labelled: Vec::new(),
         leases,
+        census: Ok(Census {
+            nodes: 20,
+            down: vec!["n9".to_owned()],
+        }),
     });
     facts
 }
@@ -134,9 +142,9 @@ pub(super) fn peer(facts: &mut Facts, slot: &str, quorum: bool) {
 
 /// Longer than any read may be old.
 const OLD: Duration = Duration::from_secs(6);
-const STALE: Duration = Duration::from_secs(9_994);
+pub(super) const STALE: Duration = Duration::from_secs(9_994);
 
-type Change = (&'static str, fn(&mut Facts));
+pub(super) type Change = (&'static str, fn(&mut Facts));
 
 #[test]
 fn i2_every_single_thing_that_keeps_logind_from_being_asked() {
@@ -235,7 +243,7 @@ fn i1_i8_i13_every_single_thing_that_forbids_a_take() {
         decide(&about_to_take(), &policy(), now()).effect,
         Effect::Take(_)
     ));
-    let changes: [Change; 17] = [
+    let changes: [Change; 20] = [
         ("a holder", |f| slot(f).holder = Some("n2".to_owned())),
         ("a paused slot", |f| slot(f).paused = Some("why".to_owned())),
         ("a newer protocol", |f| slot(f).protocol = 2),
@@ -262,6 +270,18 @@ fn i1_i8_i13_every_single_thing_that_forbids_a_take() {
             peer(f, "other", true);
         }),
         ("a closed gate", |f| f.closed.push(shut())),
+        ("too many that are down", |f| {
+            let census = f.peers.as_mut().unwrap().census.as_mut().unwrap();
+            census.down.push("n8".to_owned());
+        }),
+        ("Nodes that were not counted", |f| {
+            f.peers.as_mut().unwrap().census = Err("denied".to_owned());
+        }),
+        ("a count that is old and says no", |f| {
+            let peers = f.peers.as_mut().unwrap();
+            peers.asked = STALE;
+            peers.census = Err("denied".to_owned());
+        }),
         ("an old look at the host", |f| f.host_read = Some(STALE)),
         ("a back-off", |f| {
             f.record.backoff = Some(Backoff {
@@ -296,7 +316,7 @@ fn the_named_waiters_act_in_their_order_and_the_rest_later() {
         let mut facts = about_to_take();
         slot(&mut facts).freed = freed;
         slot(&mut facts).next = next.iter().map(|name| (*name).to_owned()).collect();
-        slot(&mut facts).turn(ME)
+        slot(&mut facts).turn(ME, Duration::ZERO)
     };
     assert_eq!(from(&["n1", "n2"], Some(NOW)), NOW);
     assert_eq!(from(&["n2", "n1"], Some(NOW)), NOW + Duration::from_secs(1));
@@ -355,7 +375,7 @@ pub(super) fn shut() -> Closed {
 }
 
 /// Each change alone keeps the step from happening, and none of them panics.
-fn forbids(good: fn() -> Facts, changes: &[Change], step: fn(&Effect) -> bool) {
+pub(super) fn forbids(good: fn() -> Facts, changes: &[Change], step: fn(&Effect) -> bool) {
     for (what, change) in changes {
         let mut facts = good();
         change(&mut facts);

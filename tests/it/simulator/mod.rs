@@ -12,9 +12,11 @@ use kube_rebootd::phase::Phase;
 
 mod api;
 mod options;
+mod queue;
 mod world;
 
-use world::{Chance, Fate, World};
+pub(crate) use world::Chance;
+use world::{Fate, World};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
