@@ -3,7 +3,7 @@
 use super::*;
 
 /// A holder that is drained and has looked at everything: the next step asks logind.
-fn about_to_reboot() -> Facts {
+pub(super) fn about_to_reboot() -> Facts {
     let hold = Hold {
         take: take(),
         step: 4,
@@ -32,6 +32,7 @@ fn about_to_reboot() -> Facts {
         ready: true,
         heartbeat: None,
         boot_id: String::new(),
+        volumes_in_use: Vec::new(),
         read: Some(NOW),
     };
     let lease = Lease {
@@ -365,7 +366,7 @@ fn the_back_off_doubles_to_six_hours() {
     }
 }
 
-fn shut() -> Closed {
+pub(super) fn shut() -> Closed {
     Closed {
         gate: Gate::Inhibitors,
         why: "shut".to_owned(),

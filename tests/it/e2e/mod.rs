@@ -17,6 +17,7 @@ mod kills;
 mod log;
 mod loops;
 mod one_host;
+mod options;
 mod pausing;
 mod pods;
 mod sorts;
