@@ -17,6 +17,7 @@ use crate::record::Backoff;
 use crate::slot::{Peer, Peers, Take, TakeAnswer, TakeSaid, Waiter};
 use crate::trigger::{Observed, Reason, Request, Settled};
 
+mod killed;
 mod table;
 
 const ME: &str = "n1";

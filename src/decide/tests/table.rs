@@ -3,7 +3,7 @@
 use super::*;
 
 /// A holder that is drained and has looked at everything: the next step asks logind.
-fn about_to_reboot() -> Facts {
+pub(super) fn about_to_reboot() -> Facts {
     let hold = Hold {
         take: take(),
         step: 4,
@@ -111,14 +111,14 @@ fn about_to_take() -> Facts {
     facts
 }
 
-fn own(facts: &mut Facts) -> &mut Node {
+pub(super) fn own(facts: &mut Facts) -> &mut Node {
     match &mut facts.node {
         Seen::Present(node) => node,
         Seen::Absent | Seen::Unknown => panic!("no node"),
     }
 }
 
-fn slot(facts: &mut Facts) -> &mut Lease {
+pub(super) fn slot(facts: &mut Facts) -> &mut Lease {
     facts.leases.get_mut("default").unwrap()
 }
 
@@ -345,7 +345,7 @@ fn the_back_off_doubles_to_six_hours() {
     }
 }
 
-fn shut() -> Closed {
+pub(super) fn shut() -> Closed {
     Closed {
         gate: Gate::Inhibitors,
         why: "shut".to_owned(),
