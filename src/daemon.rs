@@ -27,6 +27,8 @@ mod release;
 mod report;
 mod stale;
 mod start;
+#[cfg(debug_assertions)]
+mod stop_point;
 mod triggers;
 mod views;
 
@@ -140,7 +142,13 @@ impl Daemon {
         {
             return Some(until.min(step.wake.unwrap_or(until)));
         }
+        #[cfg(debug_assertions)]
+        let point = stop_point::did(&step.effect, &self.facts.record);
         self.act(step.effect, now).await;
+        #[cfg(debug_assertions)]
+        if let Some(point) = point {
+            stop_point::pass(&self.root, &point);
+        }
         None
     }
 
@@ -173,6 +181,8 @@ impl Daemon {
         if hold(&self.facts) != before {
             self.memory.forget_hold(&mut self.facts);
         }
+        #[cfg(debug_assertions)]
+        stop_point::pass(&self.root, &stop_point::wrote(&self.facts.record));
         Some(true)
     }
 
@@ -196,6 +206,8 @@ impl Daemon {
                 while let Ok(evicted) = self.evicted.try_recv() {
                     self.memory.evicted(evicted, now);
                 }
+                #[cfg(debug_assertions)]
+                stop_point::pass(&self.root, stop_point::EVICTED);
                 Woke::Change
             }
             () = self.triggers.changed() => Woke::Change,

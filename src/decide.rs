@@ -123,7 +123,7 @@ fn follow(facts: &Facts) -> Option<Facts> {
 }
 
 /// The reboot of the hold that is being released was proved in this very boot.
-fn proved_in(facts: &Facts) -> bool {
+pub(crate) fn proved_in(facts: &Facts) -> bool {
     facts
         .record
         .settled

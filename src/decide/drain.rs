@@ -15,6 +15,8 @@ pub(super) fn decide(at: &At, hold: &Hold) -> Step {
 fn drain(at: &At, hold: &Hold) -> Result<Step, Box<Step>> {
     let phase = Phase::Draining;
     still_ours(at, hold, phase)?;
+    // Not known is asked, not undone: whether it is paused, and whether it is there, is the same read.
+    at.node(phase)?;
     if let Some(why) = objection(at, hold) {
         return Ok(undo(at, hold, why));
     }
