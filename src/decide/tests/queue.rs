@@ -223,8 +223,8 @@ fn the_interval_counts_from_the_latest_hold_of_the_group() {
         slot(&mut facts).last_seen = NOW.checked_sub(Duration::from_secs(ago));
         assert_eq!(takes(&facts), open, "{ago}");
     }
-    // Another slot of the group, held or not; a slot of another group does not count.
-    slot(&mut facts).last_seen = None;
+    // The latest of the group's slots counts, held or not; a slot of another group does not.
+    slot(&mut facts).last_seen = Some(LONG_AGO);
     let mut second = slot(&mut facts).clone();
     second.name = "default-2".to_owned();
     second.holder = Some("n2".to_owned());
