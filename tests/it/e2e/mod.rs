@@ -17,7 +17,6 @@ mod kills;
 mod log;
 mod loops;
 mod one_host;
-mod options;
 mod pausing;
 mod pods;
 mod sorts;
