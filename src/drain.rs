@@ -32,6 +32,10 @@ use volumes::Volumes;
 /// race of scheduler and cordon for a toleration, more would only churn.
 const ROUNDS: u32 = 5;
 
+/// An answer that took longer says that the API server, or the way to it, was gone meanwhile: even a
+/// busy one answers in a second or two (kubernetes SLOs: 1 s).
+const SLOW: Duration = Duration::from_secs(5);
+
 /// Progress of one drain, in memory; every `now` is on the boot clock.
 #[derive(Debug, Clone)]
 pub struct Drain {
@@ -133,6 +137,14 @@ impl Drain {
         }
     }
 
+    /// An answer to what was asked for at `sent`, to learn whether it was there all the time.
+    pub fn confirmed(&mut self, sent: Duration, at: Duration) {
+        if at.saturating_sub(sent) > SLOW {
+            self.clock.lost(Duration::ZERO);
+        }
+        self.heard(at);
+    }
+
     /// The watch of the pods has failed, or works again.
     pub fn blind(&mut self, blind: bool, now: Duration) {
         self.clock.begin(now);
@@ -195,17 +207,18 @@ impl Drain {
 
     /// What came of an eviction; of a pod that has gone meanwhile it is ignored.
     pub fn answer(&mut self, uid: &str, answer: EvictAnswer, now: Duration) {
-        if !matches!(answer, EvictAnswer::Unanswered { .. }) {
+        let answered = !matches!(answer, EvictAnswer::Unanswered { .. });
+        if let Some(Ask::Asked(sent)) = self.left.get(uid).map(|entry| entry.ask)
+            && (!answered || now.saturating_sub(sent) > SLOW)
+        {
+            self.clock.lost(sent);
+        }
+        if answered {
             self.heard(now);
         }
         let Some(entry) = self.left.get_mut(uid) else {
             return;
         };
-        if matches!(answer, EvictAnswer::Unanswered { .. })
-            && let Ask::Asked(sent) = entry.ask
-        {
-            self.clock.lost(sent);
-        }
         let budget = matches!(answer, EvictAnswer::Budget(_));
         entry.answered(answer, now);
         let Some(controller) = entry.controller.clone() else {

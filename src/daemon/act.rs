@@ -244,7 +244,7 @@ impl Daemon {
         let node = connected.node.get(now.boot).await;
         if !node.as_ref().is_err_and(ApiError::unanswered) {
             let answered = self.now().boot;
-            self.memory.heard(answered);
+            self.memory.answered(now.boot, answered);
         }
         let node = node?;
         self.facts.node = node.map_or(Seen::Absent, |node| Seen::Present(Box::new(node)));

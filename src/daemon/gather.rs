@@ -66,6 +66,10 @@ impl Daemon {
         let findings = self.triggers.findings().await;
         self.stay_connected(now).await;
         self.watched(now);
+        // What became of evictions counts before any later sign of life.
+        while let Ok(evicted) = self.evicted.try_recv() {
+            self.memory.evicted(evicted, now.boot);
+        }
         self.observe(&findings, now);
         if self.host_due(now) {
             self.read_host().await;

@@ -25,8 +25,10 @@ pub(super) struct Memory {
     pub(super) pods_silent: bool,
     /// A watch's last sign of life that was counted.
     watch_heard: Option<Instant>,
-    /// When the API server last answered, if the drain does not know yet.
+    /// When the API server was last heard, if the drain does not know yet.
     heard: Option<Duration>,
+    /// The same of an answer, with when it was asked for.
+    answered: Option<(Duration, Duration)>,
     pub(super) drain_policy: drain::Policy,
     pub(super) mode: drain::Mode,
     pub(super) health_policy: health::Policy,
@@ -65,6 +67,7 @@ impl Memory {
             pods_silent: false,
             watch_heard: None,
             heard: None,
+            answered: None,
             drain_policy,
             mode,
             health_policy: health_policy(&config.health),
@@ -117,9 +120,9 @@ impl Memory {
         }
     }
 
-    /// The API server answered something.
-    pub(super) fn heard(&mut self, at: Duration) {
-        self.heard = self.heard.max(Some(at));
+    /// The API server answered what was asked for at `sent`.
+    pub(super) fn answered(&mut self, sent: Duration, at: Duration) {
+        self.answered = Some((sent, at));
     }
 
     /// A watch's last sign of life; told again it is no news.
@@ -128,7 +131,7 @@ impl Memory {
             && heard > self.watch_heard
         {
             self.watch_heard = heard;
-            self.heard(now.saturating_sub(instant.elapsed()));
+            self.heard = Some(now.saturating_sub(instant.elapsed()));
         }
     }
 
@@ -196,6 +199,10 @@ impl Memory {
         let drain = self
             .drain
             .get_or_insert_with(|| begin(policy.clone(), spent));
+        // First: a slow one takes back what a sign of life just after it would vouch for.
+        if let Some((sent, at)) = self.answered.take() {
+            drain.confirmed(sent, at);
+        }
         if let Some(heard) = self.heard.take() {
             drain.heard(heard);
         }

@@ -57,6 +57,22 @@ fn i7_a_silence_that_is_not_reported_yet_ends_no_drain() {
     }
 }
 
+/// Found on real hosts: a short cut, after which what was on its way is answered late.
+#[test]
+fn i7_a_late_answer_does_not_vouch_for_the_time_it_took() {
+    let mut drain = drain(&[pod("a")]);
+    drain.next(secs(0));
+    let full = || EvictAnswer::Budget("disruption budget b is full".to_owned());
+    drain.answer("a", full(), secs(1));
+    assert_eq!(uids(&drain.next(secs(3))), ["a"]);
+    drain.answer("a", full(), secs(603));
+    assert_eq!(drain.spent(), secs(3));
+    drain.confirmed(secs(700), secs(712));
+    assert_eq!(drain.spent(), secs(3));
+    drain.confirmed(secs(720), secs(721));
+    assert_eq!(drain.spent(), secs(12));
+}
+
 #[test]
 fn i7_an_eviction_without_an_answer_is_silence_from_when_it_was_sent() {
     let mut drain = drain(&[pod("a"), pod("b")]);

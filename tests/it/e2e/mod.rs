@@ -18,7 +18,6 @@ mod kills;
 mod log;
 mod loops;
 mod one_host;
-mod options;
 mod outages;
 mod pausing;
 mod phases;
