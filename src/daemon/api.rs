@@ -1,8 +1,9 @@
-//! The connection to the cluster: clients that are rebuilt when their files change, and the watches
-//! that run on them (I7).
+//! The connection to the cluster: clients that are rebuilt when their credential changes, ends or is
+//! refused, and the watches that run on them (I7).
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use tracing::{info, warn};
 
 use crate::cluster::client::{Access, Clients, ConnectError, Connector, REREAD};
@@ -11,15 +12,25 @@ use crate::cluster::node::{self, OwnNode};
 use crate::cluster::pods::{self, OwnPods};
 use crate::cluster::waiting::Heartbeat;
 use crate::cluster::watch::{Select, Watch};
+use crate::host::sentinel;
 use crate::node::Node;
 use crate::pod::Pod;
+use crate::root::Root;
 use crate::slot::Lease;
+
+/// After a failed renewal of a credential that is not refused yet.
+const AGAIN: Duration = Duration::from_secs(10);
 
 /// What the loop asks the cluster through.
 pub(super) struct Api {
+    root: Root,
     connector: Connector,
     connected: Option<Connected>,
-    /// A 401 came: the credentials may have been replaced.
+    /// Tells when a file that the clients were built from may have changed; the poll is the truth.
+    files: Option<sentinel::Watch>,
+    /// Something happened to one of those files.
+    touched: bool,
+    /// A 401 came: whatever the files say, these clients are of no use.
     stale: bool,
     /// Kept over a reconnect, so that the node's name never becomes unknown again.
     name: String,
@@ -37,14 +48,20 @@ pub(super) struct Connected {
     pub(super) node_watch: Option<Watch<Node>>,
     pub(super) pod_watch: Option<Watch<Pod>>,
     namespace: String,
-    since: Instant,
+    /// When its files were last looked at.
+    looked: Instant,
+    /// A renewal failed: not before this.
+    again: Option<Instant>,
 }
 
 impl Api {
     pub(super) fn new(access: Access) -> Self {
         Self {
+            root: access.root.clone(),
             connector: Connector::new(access),
             connected: None,
+            files: None,
+            touched: false,
             stale: false,
             name: String::new(),
             trouble: String::new(),
@@ -70,41 +87,51 @@ impl Api {
         self.connected.as_mut()
     }
 
-    /// There are no clients, or it is time to look at the files they were built from.
+    /// There are no clients, or it is time to look at what they were built from.
     pub(super) fn due(&self) -> bool {
         self.connected
             .as_ref()
-            .is_none_or(|connected| self.stale || connected.since.elapsed() >= REREAD)
+            .is_none_or(|connected| self.stale || self.look(connected) || connected.ending())
     }
 
-    /// Connects, or again when the files the clients were built from have changed.
+    fn look(&self, connected: &Connected) -> bool {
+        connected.patient() && (self.touched || connected.looked.elapsed() >= REREAD)
+    }
+
+    /// Connects, or again, in one piece: when a file of the clients has changed, their credential ends
+    /// soon, or it was refused. What is not refused serves until there is a successor.
     pub(super) async fn connect(
         &mut self,
         namespace: &str,
     ) -> Result<&mut Connected, ConnectError> {
-        let look = self.stale
-            || self
-                .connected
-                .as_ref()
-                .is_some_and(|connected| connected.since.elapsed() >= REREAD);
-        if look
-            && self
-                .connected
-                .as_ref()
-                .is_some_and(|connected| connected.clients.outdated())
-        {
-            self.connected = None;
-        }
-        let mut connected = match self.connected.take() {
-            Some(connected) => connected,
+        let connected = match self.connected.take() {
             None => self.build(namespace).await?,
+            Some(_) if self.stale => self.build(namespace).await?,
+            Some(old) => self.renewed(old, namespace).await,
         };
-        if look {
-            connected.since = Instant::now();
-        }
         self.stale = false;
-        self.trouble.clear();
         Ok(self.connected.insert(connected))
+    }
+
+    async fn renewed(&mut self, mut old: Connected, namespace: &str) -> Connected {
+        let looks = self.look(&old);
+        if looks {
+            self.touched = false;
+            old.looked = Instant::now();
+        }
+        if !old.ending() && !(looks && old.clients.outdated()) {
+            return old;
+        }
+        match self.build(namespace).await {
+            Ok(new) => new,
+            Err(err) => {
+                self.troubled(&err);
+                // Looked at again then: the change is still to be followed.
+                self.touched = true;
+                old.again = Some(Instant::now() + AGAIN);
+                old
+            }
+        }
     }
 
     async fn build(&mut self, namespace: &str) -> Result<Connected, ConnectError> {
@@ -115,6 +142,14 @@ impl Api {
             clients.path.display()
         );
         self.name.clone_from(&clients.name);
+        self.trouble.clear();
+        let files: Vec<String> = clients
+            .files()
+            .filter_map(|file| file.to_str().map(str::to_owned))
+            .collect();
+        self.files = Some(sentinel::Watch::new(&self.root, &files));
+        // What changed between reading and watching.
+        self.touched = clients.outdated();
         Ok(Connected::new(clients, namespace))
     }
 
@@ -133,12 +168,37 @@ impl Api {
         let Some(connected) = &mut self.connected else {
             return std::future::pending().await;
         };
+        // Apart from what the watches below borrow.
+        let ends = ends(
+            connected.clients.good_for(Timestamp::now()),
+            connected.again,
+        );
         tokio::select! {
+            () = touched(self.files.as_mut()) => self.touched = true,
+            () = ends => {}
             () = news(connected.lease_watch.as_mut().map(|(_, watch)| watch)) => {}
             () = news(connected.node_watch.as_mut()) => {}
             () = news(connected.pod_watch.as_mut()) => {}
         }
     }
+}
+
+async fn touched(files: Option<&mut sentinel::Watch>) {
+    match files {
+        Some(files) => files.changed().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Resolves when a new credential is to be asked for.
+async fn ends(left: Option<Duration>, again: Option<Instant>) {
+    let Some(left) = left else {
+        return std::future::pending().await;
+    };
+    let patience = again.map(|again| again.saturating_duration_since(Instant::now()));
+    // While the API server is paused nothing follows from this: not at full speed.
+    let left = left.max(patience.unwrap_or_default());
+    tokio::time::sleep(left.max(Duration::from_secs(1))).await;
 }
 
 async fn news<T>(watch: Option<&mut Watch<T>>)
@@ -163,8 +223,18 @@ impl Connected {
             node_watch: None,
             pod_watch: None,
             namespace: namespace.to_owned(),
-            since: Instant::now(),
+            looked: Instant::now(),
+            again: None,
         }
+    }
+
+    /// A renewal may be tried.
+    fn patient(&self) -> bool {
+        self.again.is_none_or(|again| Instant::now() >= again)
+    }
+
+    fn ending(&self) -> bool {
+        self.patient() && self.clients.good_for(Timestamp::now()) == Some(Duration::ZERO)
     }
 
     pub(super) fn namespace(&self) -> &str {
