@@ -100,6 +100,8 @@ pub enum EvictAnswer {
         retry_after: Option<u64>,
         why: String,
     },
+    /// 401: the credential has ended; asked again with another.
+    Unauthorized(String),
     /// 500: more than one budget on the pod; never recovers by itself.
     TwoBudgets(String),
     /// 403 with cause `NamespaceTerminating`: its pods are deleted anyway.

@@ -1,6 +1,7 @@
 //! The connection to the cluster: clients that are rebuilt when their credential changes, ends or is
 //! refused, and the watches that run on them (I7).
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -98,23 +99,30 @@ impl Api {
         connected.patient() && (self.touched || connected.looked.elapsed() >= REREAD)
     }
 
+    /// A file of the credential was written since it was last read.
+    pub(super) fn touched(&self) -> bool {
+        self.touched
+    }
+
     /// Connects, or again, in one piece: when a file of the clients has changed, their credential ends
     /// soon, or it was refused. What is not refused serves until there is a successor.
     pub(super) async fn connect(
         &mut self,
         namespace: &str,
     ) -> Result<&mut Connected, ConnectError> {
+        let looks = self
+            .connected
+            .as_ref()
+            .is_some_and(|connected| self.look(connected));
         let connected = match self.connected.take() {
-            None => self.build(namespace).await?,
-            Some(_) if self.stale => self.build(namespace).await?,
-            Some(old) => self.renewed(old, namespace).await,
+            Some(old) if !self.stale => self.renewed(old, looks, namespace).await,
+            Some(_) | None => self.build(namespace).await?,
         };
         self.stale = false;
         Ok(self.connected.insert(connected))
     }
 
-    async fn renewed(&mut self, mut old: Connected, namespace: &str) -> Connected {
-        let looks = self.look(&old);
+    async fn renewed(&mut self, mut old: Connected, looks: bool, namespace: &str) -> Connected {
         if looks {
             self.touched = false;
             old.looked = Instant::now();
@@ -126,7 +134,7 @@ impl Api {
             Ok(new) => new,
             Err(err) => {
                 self.troubled(&err);
-                // Looked at again then: the change is still to be followed.
+                // The change is still to be followed.
                 self.touched = true;
                 old.again = Some(Instant::now() + AGAIN);
                 old
@@ -135,7 +143,18 @@ impl Api {
     }
 
     async fn build(&mut self, namespace: &str) -> Result<Connected, ConnectError> {
-        let clients = self.connector.connect().await?;
+        self.touched = false;
+        let clients = match self.connector.connect().await {
+            Ok(clients) => clients,
+            Err(err) => {
+                if let ConnectError::NoKubeconfig(searched) = &err
+                    && self.files.is_none()
+                {
+                    self.watch_files(searched.iter().map(|one| one.path.as_path()));
+                }
+                return Err(err);
+            }
+        };
         info!(
             "connected as node {} with {}",
             clients.name,
@@ -143,14 +162,17 @@ impl Api {
         );
         self.name.clone_from(&clients.name);
         self.trouble.clear();
-        let files: Vec<String> = clients
-            .files()
-            .filter_map(|file| file.to_str().map(str::to_owned))
-            .collect();
-        self.files = Some(sentinel::Watch::new(&self.root, &files));
+        self.watch_files(clients.files());
         // What changed between reading and watching.
         self.touched = clients.outdated();
         Ok(Connected::new(clients, namespace))
+    }
+
+    fn watch_files<'a>(&mut self, files: impl Iterator<Item = &'a Path>) {
+        let files: Vec<String> = files
+            .filter_map(|file| file.to_str().map(str::to_owned))
+            .collect();
+        self.files = Some(sentinel::Watch::new(&self.root, &files));
     }
 
     /// A failed connection, said once per change.
@@ -166,7 +188,9 @@ impl Api {
     /// Resolves when a watch has news. Cancel-safe.
     pub(super) async fn changed(&mut self) {
         let Some(connected) = &mut self.connected else {
-            return std::future::pending().await;
+            touched(self.files.as_mut()).await;
+            self.touched = true;
+            return;
         };
         // Apart from what the watches below borrow.
         let ends = ends(

@@ -108,9 +108,10 @@ impl Daemon {
     }
 
     /// Watches need current clients though no effect asks for any: a phase that waits may be long, and
-    /// a reload takes the clients away.
+    /// a reload takes the clients away. New credentials are worth a try at once.
     async fn stay_connected(&mut self, now: Now) {
-        if self.facts.started && self.api.due() && self.pause.until(now.boot).is_none() {
+        let may = self.pause.until(now.boot).is_none() || self.api.touched();
+        if self.facts.started && self.api.due() && may {
             self.connect().await;
         }
     }
@@ -126,12 +127,13 @@ impl Daemon {
             return;
         }
         connected.watch(&group, holding);
-        let refused = views::leases(&mut self.facts, connected, &group, now.boot);
-        views::own_node(&mut self.facts, connected);
+        let mut refused = views::leases(&mut self.facts, connected, &group, now.boot);
+        refused |= views::own_node(&mut self.facts, connected);
         self.memory.pods = None;
         if let Some(watch) = &mut connected.pod_watch {
             let view = watch.view();
             self.memory.pods_silent = view.trouble.is_some();
+            refused |= view.trouble.is_some_and(|trouble| trouble.unauthorized());
             self.memory.pods = view.items.map(|items| items.into_values().collect());
         }
         if refused {
@@ -154,8 +156,12 @@ impl Daemon {
             && let Some(connected) = self.api.connected()
         {
             self.memory.pulse_read = Some(now.boot);
-            if let Ok(Some(beat)) = connected.heartbeat.get().await {
-                self.memory.pulse.renewed(beat.renewed);
+            match connected.heartbeat.get().await {
+                Ok(Some(beat)) => self.memory.pulse.renewed(beat.renewed),
+                // Nothing else may be asked here for long: the credential is renewed by this.
+                Err(err) if err.unauthorized() => self.failed(&err),
+                // No sign of life.
+                Ok(None) | Err(_) => {}
             }
             if let Some(host) = &mut self.memory.host {
                 host.dirty = true;

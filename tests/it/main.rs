@@ -18,5 +18,7 @@ mod fake_units;
 mod host_check;
 mod host_logind;
 mod hostile;
+mod kubeconfigs;
 mod plane;
+mod rotation;
 mod simulator;
