@@ -102,6 +102,11 @@ pub enum ConnectError {
         command: String,
         why: PluginError,
     },
+    /// It is being worked on beside the loop.
+    #[error(
+        "waiting for the credential of the kubeconfig: is its plugin, or the API server, slow?"
+    )]
+    Pending,
     /// A file system hangs; one attempt at a time is made.
     #[error("reading the kubeconfig and its files took more than {} s: does a file system hang?", BUILD.as_secs())]
     Slow,

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
 use crate::cluster::client::{Access, Clients, ConnectError, Connector, REREAD};
@@ -22,11 +23,18 @@ use crate::slot::Lease;
 /// After a failed renewal of a credential that is not refused yet.
 const AGAIN: Duration = Duration::from_secs(10);
 
+/// How long the loop waits for new clients before it looks around again: a plugin may take far longer.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Between looks at whether they are there by now.
+const GLANCE: Duration = Duration::from_millis(50);
+
 /// What the loop asks the cluster through.
 pub(super) struct Api {
     root: Root,
     connector: Connector,
     connected: Option<Connected>,
+    /// New clients in the making, beside the loop.
+    building: Option<JoinHandle<Result<Clients, ConnectError>>>,
     /// Tells when a file that the clients were built from may have changed; the poll is the truth.
     files: Option<sentinel::Watch>,
     /// Something happened to one of those files.
@@ -61,6 +69,7 @@ impl Api {
             root: access.root.clone(),
             connector: Connector::new(access),
             connected: None,
+            building: None,
             files: None,
             touched: false,
             stale: false,
@@ -76,6 +85,9 @@ impl Api {
 
     pub(super) fn configure(&mut self, access: Access) {
         self.connector = Connector::new(access);
+        if let Some(outdated) = self.building.take() {
+            outdated.abort();
+        }
         self.connected = None;
     }
 
@@ -90,9 +102,11 @@ impl Api {
 
     /// There are no clients, or it is time to look at what they were built from.
     pub(super) fn due(&self) -> bool {
-        self.connected
-            .as_ref()
-            .is_none_or(|connected| self.stale || self.look(connected) || connected.ending())
+        self.building.is_some()
+            || self
+                .connected
+                .as_ref()
+                .is_none_or(|connected| self.stale || self.look(connected) || connected.ending())
     }
 
     fn look(&self, connected: &Connected) -> bool {
@@ -127,11 +141,13 @@ impl Api {
             self.touched = false;
             old.looked = Instant::now();
         }
-        if !old.ending() && !(looks && old.clients.outdated()) {
+        let wanted = self.building.is_some() || old.ending();
+        if !wanted && !(looks && old.clients.outdated()) {
             return old;
         }
         match self.build(namespace).await {
             Ok(new) => new,
+            Err(ConnectError::Pending) => old,
             Err(err) => {
                 self.troubled(&err);
                 // The change is still to be followed.
@@ -143,8 +159,20 @@ impl Api {
     }
 
     async fn build(&mut self, namespace: &str) -> Result<Connected, ConnectError> {
-        self.touched = false;
-        let clients = match self.connector.connect().await {
+        let building = match &mut self.building {
+            Some(building) => building,
+            None => {
+                self.touched = false;
+                let connector = self.connector.clone();
+                let connect = async move { Box::pin(connector.connect()).await };
+                self.building.insert(tokio::spawn(connect))
+            }
+        };
+        let Ok(built) = tokio::time::timeout(PATIENCE, building).await else {
+            return Err(ConnectError::Pending);
+        };
+        self.building = None;
+        let clients = match built.unwrap_or(Err(ConnectError::Pending)) {
             Ok(clients) => clients,
             Err(err) => {
                 if let ConnectError::NoKubeconfig(searched) = &err
@@ -200,6 +228,7 @@ impl Api {
         tokio::select! {
             () = touched(self.files.as_mut()) => self.touched = true,
             () = ends => {}
+            () = built(self.building.as_ref()) => {}
             () = news(connected.lease_watch.as_mut().map(|(_, watch)| watch)) => {}
             () = news(connected.node_watch.as_mut()) => {}
             () = news(connected.pod_watch.as_mut()) => {}
@@ -211,6 +240,16 @@ async fn touched(files: Option<&mut sentinel::Watch>) {
     match files {
         Some(files) => files.changed().await,
         None => std::future::pending().await,
+    }
+}
+
+/// Resolves when the new clients are there.
+async fn built<T>(building: Option<&JoinHandle<T>>) {
+    let Some(building) = building else {
+        return std::future::pending().await;
+    };
+    while !building.is_finished() {
+        tokio::time::sleep(GLANCE).await;
     }
 }
 

@@ -1,9 +1,8 @@
 //! Certificates that are renewed, and that expire, in every phase of a cycle: the daemon's binary on a fake
 //! host, the real API server with client certificates, and the test as kubelet and admin (I2, I4, I6, I7).
 
-use std::fs::{self, File};
+use std::fs;
 use std::os::unix::fs::symlink;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::coordination::v1::Lease;
@@ -16,7 +15,7 @@ use serde_json::{Value, json};
 use testbed::certs::End;
 use tokio::process::Child;
 
-use crate::cli_host::{CliHost, binary};
+use crate::cli_host::{CliHost, terminate};
 use crate::fake_bus::Refusal;
 use crate::plane::{Host, PORT, Plane, make_slot, own, until};
 
@@ -45,8 +44,8 @@ impl Drop for Scene {
         if std::thread::panicking() {
             eprintln!(
                 "--- the daemon:\n{}\n--- its record:\n{}",
-                self.log(),
-                self.state()
+                self.cli.log(),
+                self.cli.state()
             );
         }
     }
@@ -105,35 +104,11 @@ impl Scene {
     }
 
     fn start(&mut self) {
-        let log = File::options()
-            .create(true)
-            .append(true)
-            .open(self.cli.root().path("/log"))
-            .expect("a log");
-        let daemon = binary()
-            .arg("--root")
-            .arg(self.cli.root().path("/"))
-            .env("DBUS_SYSTEM_BUS_ADDRESS", self.cli.bus.address())
-            .arg("run")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .expect("it runs");
-        self.daemon = Some(daemon);
-    }
-
-    fn log(&self) -> String {
-        fs::read_to_string(self.cli.root().path("/log")).unwrap_or_default()
-    }
-
-    fn state(&self) -> String {
-        let file = self.cli.root().path("/var/lib/kube-rebootd/state.json");
-        fs::read_to_string(file).unwrap_or_default()
+        self.daemon = Some(self.cli.daemon());
     }
 
     fn stage(&self) -> Option<Stage> {
-        let hold = Record::decode(&self.state()).ok()?.hold?;
+        let hold = Record::decode(&self.cli.state()).ok()?.hold?;
         Some(hold.stage)
     }
 
@@ -147,7 +122,7 @@ impl Scene {
     }
 
     fn said(&self, words: &str) -> usize {
-        self.log().matches(words).count()
+        self.cli.log().matches(words).count()
     }
 
     /// A certificate that ends soon is put in place, noticed, and has ended.
@@ -276,15 +251,7 @@ impl Scene {
 
     /// The host goes down and comes up again; the daemon is not started yet.
     async fn boots(&mut self, id: &str) {
-        let mut daemon = self.daemon.take().expect("a daemon");
-        let pid = daemon
-            .id()
-            .and_then(|pid| i32::try_from(pid).ok())
-            .expect("a pid");
-        let term = nix::sys::signal::Signal::SIGTERM;
-        nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), term).expect("signalled");
-        let ended = tokio::time::timeout(Duration::from_secs(10), daemon.wait()).await;
-        assert!(ended.expect("it ends").expect("status").success());
+        terminate(self.daemon.take().expect("a daemon")).await;
         self.cli
             .write("/proc/sys/kernel/random/boot_id", &format!("{id}\n"));
         let _ = fs::remove_file(self.cli.root().path("/run/reboot-required"));

@@ -105,7 +105,7 @@ fn not_connected(found: Vec<Check>, err: &ConnectError) -> Vec<Check> {
         ConnectError::Plugin { .. } => {
             return failed_file(what, "run it by hand as root, and mend it");
         }
-        ConnectError::Slow => {
+        ConnectError::Slow | ConnectError::Pending => {
             return failed_file(what, "look for a mount that hangs: findmnt");
         }
         ConnectError::Api(ApiError::Denied { .. }) => (
