@@ -25,6 +25,7 @@ mod gather;
 mod memory;
 mod release;
 mod report;
+mod stale;
 mod start;
 mod triggers;
 mod views;
@@ -210,8 +211,14 @@ impl Daemon {
     fn policy(&self) -> Policy {
         Policy {
             me: self.api.name().to_owned(),
-            namespace: self.config.coordination.namespace.clone(),
+            namespace: self.namespace(),
             group: self.group(),
+            observe: self.config.mode == crate::config::Mode::Observe,
+            max_unavailable: self.config.coordination.max_unavailable,
+            min_interval: self.config.coordination.min_interval,
+            // `manifests --strict`: a node may clear its own name only.
+            stale_after: (!self.config.coordination.prove_node)
+                .then_some(self.config.coordination.stale_after),
             retry: self.config.reboot.retry,
             delay: self.config.reboot.delay,
             timeout: self.config.reboot.timeout,
@@ -219,8 +226,19 @@ impl Daemon {
         }
     }
 
-    /// The group: the Node's label when one is configured and set, else the configured name.
+    /// Where the Leases are.
+    fn namespace(&self) -> String {
+        start::namespace(&self.config, &self.facts.record).to_owned()
+    }
+
+    /// The group: while a slot is held, the slot's; else the Node's label when one is configured and set,
+    /// else the configured name.
     fn group(&self) -> String {
+        let held = self.facts.record.hold.as_ref();
+        let slot = held.and_then(|hold| self.facts.leases.get(&hold.take.lease));
+        if let Some(lease) = slot.filter(|lease| !lease.group.is_empty()) {
+            return lease.group.clone();
+        }
         let coordination = &self.config.coordination;
         let labelled = match (&coordination.group_label, &self.facts.node) {
             (Some(label), crate::node::Seen::Present(node)) => node.labels.get(label).cloned(),
@@ -255,7 +273,8 @@ impl Daemon {
         self.triggers
             .configure(&self.root, &self.bus, &config)
             .await;
-        self.api.configure(access(&self.root, &config));
+        let access = start::held_access(&self.root, &config, &self.facts.record);
+        self.api.configure(access);
         self.memory.configure(&config);
         self.config = config;
     }

@@ -2,13 +2,14 @@
 //! refused, and the watches that run on them (I7).
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tracing::{info, warn};
 
-use crate::cluster::client::{Access, Clients, ConnectError, Connector, REREAD};
+use crate::cluster::client::{Access, Clients, ConnectError, Connector, Origin, REREAD};
 use crate::cluster::lease::{self, Leases};
 use crate::cluster::node::{self, OwnNode};
 use crate::cluster::pods::{self, OwnPods};
@@ -31,6 +32,7 @@ const GLANCE: Duration = Duration::from_millis(50);
 /// What the loop asks the cluster through.
 pub(super) struct Api {
     root: Root,
+    origin: Origin,
     connector: Connector,
     connected: Option<Connected>,
     /// New clients in the making, beside the loop.
@@ -64,10 +66,11 @@ pub(super) struct Connected {
 }
 
 impl Api {
-    pub(super) fn new(access: Access) -> Self {
+    pub(super) fn new(access: Access, origin: Origin) -> Self {
         Self {
             root: access.root.clone(),
-            connector: Connector::new(access),
+            connector: Connector::from(access, origin.clone()),
+            origin,
             connected: None,
             building: None,
             files: None,
@@ -83,8 +86,13 @@ impl Api {
         &self.name
     }
 
+    /// The namespace of the Leases, as the clients see it.
+    pub(super) fn namespace(&self) -> &str {
+        self.connector.namespace()
+    }
+
     pub(super) fn configure(&mut self, access: Access) {
-        self.connector = Connector::new(access);
+        self.connector = Connector::from(access, self.origin.clone());
         if let Some(outdated) = self.building.take() {
             outdated.abort();
         }
@@ -120,23 +128,20 @@ impl Api {
 
     /// Connects, or again, in one piece: when a file of the clients has changed, their credential ends
     /// soon, or it was refused. What is not refused serves until there is a successor.
-    pub(super) async fn connect(
-        &mut self,
-        namespace: &str,
-    ) -> Result<&mut Connected, ConnectError> {
+    pub(super) async fn connect(&mut self) -> Result<&mut Connected, ConnectError> {
         let looks = self
             .connected
             .as_ref()
             .is_some_and(|connected| self.look(connected));
         let connected = match self.connected.take() {
-            Some(old) if !self.stale => self.renewed(old, looks, namespace).await,
-            Some(_) | None => self.build(namespace).await?,
+            Some(old) if !self.stale => self.renewed(old, looks).await,
+            Some(_) | None => self.build().await?,
         };
         self.stale = false;
         Ok(self.connected.insert(connected))
     }
 
-    async fn renewed(&mut self, mut old: Connected, looks: bool, namespace: &str) -> Connected {
+    async fn renewed(&mut self, mut old: Connected, looks: bool) -> Connected {
         if looks {
             self.touched = false;
             old.looked = Instant::now();
@@ -145,7 +150,7 @@ impl Api {
         if !wanted && !(looks && old.clients.outdated()) {
             return old;
         }
-        match self.build(namespace).await {
+        match self.build().await {
             Ok(new) => new,
             Err(ConnectError::Pending) => old,
             Err(err) => {
@@ -158,7 +163,7 @@ impl Api {
         }
     }
 
-    async fn build(&mut self, namespace: &str) -> Result<Connected, ConnectError> {
+    async fn build(&mut self) -> Result<Connected, ConnectError> {
         let building = match &mut self.building {
             Some(building) => building,
             None => {
@@ -193,14 +198,15 @@ impl Api {
         self.watch_files(clients.files());
         // What changed between reading and watching.
         self.touched = clients.outdated();
-        Ok(Connected::new(clients, namespace))
+        Ok(Connected::new(clients, self.connector.namespace()))
     }
 
     fn watch_files<'a>(&mut self, files: impl Iterator<Item = &'a Path>) {
         let files: Vec<String> = files
             .filter_map(|file| file.to_str().map(str::to_owned))
             .collect();
-        self.files = Some(sentinel::Watch::new(&self.root, &files));
+        // Given clients have none.
+        self.files = (!files.is_empty()).then(|| sentinel::Watch::new(&self.root, &files));
     }
 
     /// A failed connection, said once per change.
@@ -298,6 +304,17 @@ impl Connected {
 
     fn ending(&self) -> bool {
         self.patient() && self.clients.good_for(Timestamp::now()) == Some(Duration::ZERO)
+    }
+
+    /// The last sign of life on any watch.
+    pub(super) fn heard(&self) -> Option<Instant> {
+        let leases = self
+            .lease_watch
+            .as_ref()
+            .and_then(|(_, watch)| watch.heard());
+        let node = self.node_watch.as_ref().and_then(Watch::heard);
+        let pods = self.pod_watch.as_ref().and_then(Watch::heard);
+        leases.max(node).max(pods)
     }
 
     pub(super) fn namespace(&self) -> &str {

@@ -18,6 +18,7 @@ mod kills;
 mod log;
 mod loops;
 mod one_host;
+mod options;
 mod pausing;
 mod pods;
 mod sorts;
@@ -131,8 +132,12 @@ impl Site {
         self.boot(&HostSpec::named(name).config(self.config(config)))
     }
 
+    /// Hosts of other tests die in the same bed: the budget of this group must not care.
     pub(crate) fn config(&self, more: &str) -> String {
-        format!("[coordination]\ngroup = \"{}\"\n{more}", self.group)
+        format!(
+            "[coordination]\ngroup = \"{}\"\nmax_unavailable = \"100%\"\n{more}",
+            self.group
+        )
     }
 
     pub(crate) fn boot(&self, spec: &HostSpec) -> Host {

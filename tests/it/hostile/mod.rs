@@ -253,6 +253,7 @@ async fn works(plane: &Plane, scene: &Scene, grant: &Grant) {
     let at = Duration::from_secs(1);
     let free = leases.get("free", at).await.expect("read").expect("there");
     let take = Take {
+        namespace: "kube-rebootd".to_owned(),
         lease: free.name,
         uid: free.uid,
         resource_version: free.resource_version,
