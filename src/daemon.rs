@@ -201,10 +201,10 @@ impl Daemon {
             _ = signals.reload.recv() => Woke::Reload,
             Some(evicted) = self.evicted.recv() => {
                 let now = self.clock.now().boot;
-                self.memory.evicted(evicted, now);
+                self.evicted(evicted, now);
                 // With all that were answered meanwhile: 110 answers are not 110 looks at the world.
                 while let Ok(evicted) = self.evicted.try_recv() {
-                    self.memory.evicted(evicted, now);
+                    self.evicted(evicted, now);
                 }
                 #[cfg(debug_assertions)]
                 stop_point::pass(&self.root, stop_point::EVICTED);

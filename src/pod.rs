@@ -107,6 +107,8 @@ pub enum EvictAnswer {
         retry_after: Option<u64>,
         why: String,
     },
+    /// 401: the credential has ended; asked again with another.
+    Unauthorized(String),
     /// None, or a 5xx: as good as none from a server that is not there.
     Unanswered {
         retry_after: Option<u64>,

@@ -16,6 +16,7 @@ use crate::config::{self, Config};
 use crate::host::Bus;
 use crate::root::Root;
 
+mod certificate;
 mod cluster;
 mod grant;
 mod host;

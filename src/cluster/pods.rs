@@ -92,11 +92,7 @@ fn answer(status: &Status) -> EvictAnswer {
         404 | 409 => EvictAnswer::LookAgain,
         403 if message.contains(NOT_HERE) => EvictAnswer::LookAgain,
         403 if cause(status, "NamespaceTerminating").is_some() => EvictAnswer::NamespaceTerminating,
-        // The credential has ended; the caller's next read of anything says so.
-        401 => EvictAnswer::Busy {
-            retry_after: None,
-            why: message,
-        },
+        401 => EvictAnswer::Unauthorized(message),
         429 => match cause(status, "DisruptionBudget") {
             Some(budget) => EvictAnswer::Budget(budget),
             None => EvictAnswer::Busy {

@@ -447,6 +447,19 @@ impl Daemon {
         Ok(())
     }
 
+    /// An eviction was answered; nothing else may be asked while a drain waits, so a refused credential
+    /// is noticed here.
+    pub(super) fn evicted(&mut self, evicted: Evicted, now: Duration) {
+        if let EvictAnswer::Unauthorized(message) = &evicted.answer {
+            self.failed(&ApiError::Denied {
+                what: "evict".to_owned(),
+                message: message.clone(),
+                code: 401,
+            });
+        }
+        self.memory.evicted(evicted, now);
+    }
+
     /// logind, or the configured command.
     async fn ask_reboot(&mut self) {
         let asked = self.now().boot;

@@ -123,7 +123,7 @@ impl Daemon {
     }
 
     /// Watches need current clients though no effect asks for any: a phase that waits may be long, and
-    /// a reload takes the clients away.
+    /// a reload takes the clients away. New credentials are worth a try at once.
     async fn stay_connected(&mut self, now: Now) {
         // A hold ended that was taken in another namespace than is configured now.
         if self.api.namespace() != self.namespace() {
@@ -132,7 +132,8 @@ impl Daemon {
             self.facts.leases.clear();
             self.facts.listed = Err("asking the API server".to_owned());
         }
-        if self.facts.started && self.api.due() && self.pause.until(now.boot).is_none() {
+        let may = self.pause.until(now.boot).is_none() || self.api.touched();
+        if self.facts.started && self.api.due() && may {
             self.connect().await;
         }
     }
@@ -148,12 +149,13 @@ impl Daemon {
             return;
         }
         connected.watch(&group, holding);
-        let refused = views::leases(&mut self.facts, connected, &group, now.boot);
-        views::own_node(&mut self.facts, connected);
+        let mut refused = views::leases(&mut self.facts, connected, &group, now.boot);
+        refused |= views::own_node(&mut self.facts, connected);
         self.memory.pods = None;
         if let Some(watch) = &mut connected.pod_watch {
             let view = watch.view();
             self.memory.pods_silent = view.trouble.is_some();
+            refused |= view.trouble.is_some_and(|trouble| trouble.unauthorized());
             self.memory.pods = view.items.map(|items| items.into_values().collect());
         }
         self.memory.watch_heard(connected.heard(), now.boot);
@@ -177,8 +179,12 @@ impl Daemon {
             && let Some(connected) = self.api.connected()
         {
             self.memory.pulse_read = Some(now.boot);
-            if let Ok(Some(beat)) = connected.heartbeat.get().await {
-                self.memory.pulse.renewed(beat.renewed);
+            match connected.heartbeat.get().await {
+                Ok(Some(beat)) => self.memory.pulse.renewed(beat.renewed),
+                // Nothing else may be asked here for long: the credential is renewed by this.
+                Err(err) if err.unauthorized() => self.failed(&err),
+                // No sign of life.
+                Ok(None) | Err(_) => {}
             }
             if let Some(host) = &mut self.memory.host {
                 host.dirty = true;

@@ -55,12 +55,15 @@ pub(super) fn leases(
     refused
 }
 
-pub(super) fn own_node(facts: &mut Facts, connected: &mut Connected) {
+/// Whether the credential was refused.
+pub(super) fn own_node(facts: &mut Facts, connected: &mut Connected) -> bool {
     let Some(watch) = &mut connected.node_watch else {
-        return;
+        return false;
     };
-    let Some(items) = watch.view().items else {
-        return;
+    let view = watch.view();
+    let refused = view.trouble.is_some_and(|trouble| trouble.unauthorized());
+    let Some(items) = view.items else {
+        return refused;
     };
     let seen: Option<Node> = items.into_values().next();
     match (seen, &facts.node) {
@@ -74,6 +77,7 @@ pub(super) fn own_node(facts: &mut Facts, connected: &mut Connected) {
         (None, Seen::Present(known)) if known.read.is_none() => facts.node = Seen::Unknown,
         (None, _) => {}
     }
+    refused
 }
 
 /// Whether a view is newer than the known one. resourceVersions of one resource count up (KEP-5504);

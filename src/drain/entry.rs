@@ -160,6 +160,7 @@ impl Entry {
                 let wait = retry_after.map_or(backoff, |least| self.spread(least));
                 (self.refusal.take(), wait)
             }
+            EvictAnswer::Unauthorized(_) => (self.refusal.take(), self.backoff()),
             EvictAnswer::LookAgain | EvictAnswer::NamespaceTerminating => {
                 (None, self.spread(RETRY_LOOK))
             }

@@ -233,6 +233,7 @@ fn any_answer() -> impl Strategy<Value = EvictAnswer> {
         1 => Just(EvictAnswer::LookAgain),
         1 => Just(EvictAnswer::Budget("disruption budget b is full".to_owned())),
         1 => Just(EvictAnswer::Busy { retry_after: Some(2), why: String::new() }),
+        1 => Just(EvictAnswer::Unauthorized("ended".to_owned())),
         1 => Just(EvictAnswer::Unanswered { retry_after: None, why: String::new() }),
         1 => Just(EvictAnswer::TwoBudgets("two".to_owned())),
         1 => Just(EvictAnswer::NamespaceTerminating),

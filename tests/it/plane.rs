@@ -19,10 +19,11 @@ use kube::{Api, Client};
 use kube_rebootd::cluster::client::{Access, Clients, Connector, admin};
 use kube_rebootd::root::Root;
 use serde_json::json;
+use testbed::certs::Authority;
 
 /// Identities in the token file.
 const NODES: usize = 200;
-const PORT: u16 = 6443;
+pub(crate) const PORT: u16 = 6443;
 /// Of the state directories; the process id follows.
 const PREFIX: &str = "rebootd-plane-";
 /// Longest wait for anything that should happen soon.
@@ -32,6 +33,8 @@ pub(crate) struct Plane {
     dir: PathBuf,
     netns: PathBuf,
     next: AtomicUsize,
+    /// Signs the server's certificate, and those of clients that prove themselves by one.
+    pub(crate) authority: Authority,
     /// Ends the servers when it is dropped.
     _life: mpsc::Sender<()>,
 }
@@ -92,6 +95,7 @@ impl Plane {
             .args(["genrsa", "-out"])
             .arg(&key)
             .arg("2048"));
+        let authority = Authority::make(&dir.join("pki")).expect("certificates");
         let (send, receive) = mpsc::channel();
         let (life, end) = mpsc::channel();
         let home = dir.clone();
@@ -109,6 +113,7 @@ impl Plane {
             netns: PathBuf::from(format!("/proc/{etcd}/ns/net")),
             next: AtomicUsize::new(1),
             dir,
+            authority,
             _life: life,
         };
         plane.write_kubeconfig("admin");
@@ -269,7 +274,9 @@ fn server_flags(dir: &Path) -> Vec<String> {
     let at = |name: &str| dir.join(name).display().to_string();
     vec![
         "--etcd-servers=http://127.0.0.1:2379".to_owned(),
-        format!("--cert-dir={}", at("certs")),
+        format!("--tls-cert-file={}", at("pki/server.crt")),
+        format!("--tls-private-key-file={}", at("pki/server.key")),
+        format!("--client-ca-file={}", at("pki/ca.crt")),
         "--bind-address=127.0.0.1".to_owned(),
         "--advertise-address=127.0.0.1".to_owned(),
         format!("--secure-port={PORT}"),
