@@ -20,9 +20,11 @@ pub use file::{ConfigError, Problem};
 pub use layers::{check_file, load};
 pub use preset::Preset;
 
+pub use crate::budget::MaxUnavailable;
 pub use crate::drain::{EmptyDir, Mode as DrainMode, OnTimeout, Unmanaged};
 pub use crate::selector::Selector;
 use label::is_label_value;
+pub(crate) use label::is_subdomain;
 
 /// All settings. `Config::default()` is what a host without any file runs on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -67,6 +69,14 @@ pub struct Coordination {
     pub impersonate: Option<String>,
     /// Absolute path of an identity of its own, instead of the impersonation.
     pub kubeconfig: Option<PathBuf>,
+    /// The impersonation says which node it is (`manifests --strict`).
+    pub prove_node: bool,
+    /// At so many Nodes that are not Ready no slot is taken.
+    pub max_unavailable: MaxUnavailable,
+    /// From the end of one hold of the group to the next take; zero for none.
+    pub min_interval: Duration,
+    /// How long a holder's Node must be gone before its slot is cleared, at least 1 s.
+    pub stale_after: Duration,
 }
 
 /// A group's name: a Kubernetes label value of 1 to 63 characters.
@@ -207,6 +217,10 @@ impl Default for Coordination {
             group_label: None,
             impersonate: Some("coordinator".into()),
             kubeconfig: None,
+            prove_node: false,
+            max_unavailable: MaxUnavailable::Percent(10),
+            min_interval: Duration::ZERO,
+            stale_after: 30 * MINUTE,
         }
     }
 }

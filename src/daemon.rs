@@ -25,6 +25,7 @@ mod gather;
 mod memory;
 mod release;
 mod report;
+mod stale;
 mod start;
 #[cfg(debug_assertions)]
 mod stop_point;
@@ -224,6 +225,11 @@ impl Daemon {
             me: self.api.name().to_owned(),
             namespace: self.namespace(),
             group: self.group(),
+            max_unavailable: self.config.coordination.max_unavailable,
+            min_interval: self.config.coordination.min_interval,
+            // `manifests --strict`: a node may clear its own name only.
+            stale_after: (!self.config.coordination.prove_node)
+                .then_some(self.config.coordination.stale_after),
             retry: self.config.reboot.retry,
             delay: self.config.reboot.delay,
             timeout: self.config.reboot.timeout,

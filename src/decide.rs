@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use crate::budget::MaxUnavailable;
 use crate::facts::{Effect, Facts, Point};
 use crate::node::{Node, Seen};
 use crate::node_set::{self, NodeSet};
@@ -20,6 +21,7 @@ mod idle;
 mod queue;
 mod reboot;
 mod release;
+mod stale;
 mod start;
 #[cfg(test)]
 mod tests;
@@ -38,6 +40,12 @@ pub struct Policy {
     pub me: String,
     pub namespace: String,
     pub group: String,
+    /// `coordination.max_unavailable`
+    pub max_unavailable: MaxUnavailable,
+    /// `coordination.min_interval`
+    pub min_interval: Duration,
+    /// `coordination.stale_after`; none where the API server lets no node clear another's slot.
+    pub stale_after: Option<Duration>,
     /// `reboot.retry`: the first back-off.
     pub retry: Duration,
     /// `reboot.delay`: between the end of the drain and the reboot.

@@ -8,10 +8,10 @@ use std::time::Duration;
 use super::duration::{LONGEST, show as words};
 use super::file::{self, ConfigError, Keys, Problem, Raw, Tables};
 use super::label::{is_dns_part, is_label_key, is_subdomain};
-use super::reader::{Reader, is_absolute, quote, text};
+use super::reader::{Reader, expected, is_absolute, quote, text};
 use super::{
-    Config, Coordination, Drain, DrainMode, EmptyDir, Gates, Group, Health, Method, Node,
-    OnTimeout, Reboot, Selector, Triggers, Unmanaged,
+    Config, Coordination, Drain, DrainMode, EmptyDir, Gates, Group, Health, MaxUnavailable, Method,
+    Node, OnTimeout, Reboot, Selector, Triggers, Unmanaged,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -24,7 +24,10 @@ const ANY: (Duration, Duration) = (Duration::ZERO, LONGEST);
 #[rustfmt::skip]
 const SECTIONS: &[(&str, &[&str])] = &[
     ("node", &["kubeconfig", "context", "name"]),
-    ("coordination", &["namespace", "group", "group_label", "impersonate", "kubeconfig"]),
+    ("coordination", &[
+        "namespace", "group", "group_label", "impersonate", "kubeconfig", "prove_node", "max_unavailable", "min_interval",
+        "stale_after",
+    ]),
     ("triggers", &["sentinels", "node_annotation", "period", "settle", "check"]),
     ("drain", &["mode", "timeout", "stall", "on_timeout", "parallelism", "unmanaged", "empty_dir", "skip"]),
     ("reboot", &["kind", "method", "command", "delay", "timeout", "max_per_day", "retry", "message"]),
@@ -127,7 +130,7 @@ impl Checking<'_> {
             let given = text(raw, label)?;
             Group::new(given).ok_or_else(|| format!("{given:?} is not allowed; write {label}"))
         };
-        Coordination {
+        let coordination = Coordination {
             namespace: r.word("namespace", d.namespace, is_dns_label, name),
             group: r.take("group", d.group, group, |g| quote(g.as_str())),
             group_label: r.maybe("group_label", d.group_label, is_label_key, "a label key"),
@@ -138,7 +141,26 @@ impl Checking<'_> {
                 "the name of a ServiceAccount or \"\"",
             ),
             kubeconfig: r.path("kubeconfig"),
+            prove_node: r.flag("prove_node", d.prove_node),
+            max_unavailable: r.take(
+                "max_unavailable",
+                d.max_unavailable,
+                max_unavailable,
+                |max| match max {
+                    MaxUnavailable::Percent(percent) => quote(&format!("{percent}%")),
+                    MaxUnavailable::Number(number) => number.to_string(),
+                },
+            ),
+            min_interval: r.duration("min_interval", d.min_interval, ANY),
+            stale_after: r.duration("stale_after", d.stale_after, (SECOND, LONGEST)),
+        };
+        let nothing_to_prove =
+            coordination.impersonate.is_none() || coordination.kubeconfig.is_some();
+        if coordination.prove_node && nothing_to_prove && r.sound(&["impersonate", "kubeconfig"]) {
+            let reason = "proves nothing without an impersonation; remove it, or impersonate = \"\" and kubeconfig";
+            r.fault("prove_node", reason);
         }
+        coordination
     }
 
     fn triggers(&mut self) -> Triggers {
@@ -284,6 +306,26 @@ impl Checking<'_> {
         Gates {
             min_uptime: r.duration("min_uptime", Duration::ZERO, ANY),
         }
+    }
+}
+
+/// A share of the cluster's Nodes, or a number of them; none at all would close every slot for ever.
+fn max_unavailable(raw: &Raw) -> Result<MaxUnavailable, String> {
+    let rule = "a percentage of \"1%\" to \"100%\" or a number of 1 or more";
+    match raw {
+        Raw::Number(number) => u32::try_from(*number)
+            .ok()
+            .filter(|number| *number > 0)
+            .map(MaxUnavailable::Number)
+            .ok_or_else(|| format!("{number} is out of range; write {rule}")),
+        Raw::Text(given) => given
+            .strip_suffix('%')
+            .filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
+            .and_then(|digits| digits.parse().ok())
+            .filter(|percent| (1..=100).contains(percent))
+            .map(MaxUnavailable::Percent)
+            .ok_or_else(|| format!("{given:?} is not allowed; write {rule}")),
+        other => Err(expected(other, rule)),
     }
 }
 

@@ -44,6 +44,10 @@ const WRONG: &[(&str, &str, &[&str])] = &[
     ("coordination", "group_label", &["1", "\"a b\"", "\"/x\""]),
     ("coordination", "impersonate", &["false", "\"a:b\""]),
     ("coordination", "kubeconfig", &["1", "\"x\""]),
+    ("coordination", "prove_node", &["\"yes\""]),
+    ("coordination", "max_unavailable", &["true", "0", "-1", "0.5", "\"5\"", "\"0%\"", "\"101%\"", "\"+5%\"", "\"%\"", "99999999999"]),
+    ("coordination", "min_interval", &["60", "\"-1s\"", "\"9000h\""]),
+    ("coordination", "stale_after", &["30", "\"0s\"", "\"9000h\""]),
     ("triggers", "sentinels", &["\"/run/x\"", "[1]", "[\"run/x\"]", "[\"/x\\u0000\"]"]),
     ("triggers", "node_annotation", &["\"yes\"", "1"]),
     ("triggers", "period", &["5", "\"5\"", "\"0s\"", "\"25h\"", "\"-1m\""]),
@@ -127,6 +131,25 @@ fn i12_an_unknown_key_names_the_nearest() {
 }
 
 #[test]
+fn i12_a_proof_without_an_impersonation_is_refused() {
+    let prove = "[coordination]\nprove_node = true\n";
+    assert!(
+        parse(Path::new(FILE), prove)
+            .unwrap()
+            .config
+            .coordination
+            .prove_node
+    );
+    for other in ["impersonate = \"\"", "kubeconfig = \"/x\""] {
+        let found = problems(&format!("{prove}{other}\n"));
+        assert!(
+            found.len() == 1 && found[0].contains("coordination.prove_node: proves nothing"),
+            "{found:?}"
+        );
+    }
+}
+
+#[test]
 fn i12_keys_of_later_releases_are_refused() {
     for text in [
         "mode = \"active\"",
@@ -138,7 +161,6 @@ fn i12_keys_of_later_releases_are_refused() {
         "[drain]\nescalate = []",
         "[triggers]\nbuiltin = []",
         "[triggers]\nscheduled_shutdown = \"warn\"",
-        "[coordination]\nmax_unavailable = \"10%\"",
     ] {
         let found = problems(text);
         assert!(
@@ -259,6 +281,21 @@ fn setting_only_a_short_timeout_is_valid() {
 }
 
 #[test]
+fn the_budget_is_a_share_or_a_number() {
+    for (value, max) in [
+        ("\"1%\"", MaxUnavailable::Percent(1)),
+        ("\"100%\"", MaxUnavailable::Percent(100)),
+        ("1", MaxUnavailable::Number(1)),
+        ("20", MaxUnavailable::Number(20)),
+    ] {
+        let text = format!("[coordination]\nmax_unavailable = {value}");
+        let effective = parse(Path::new(FILE), &text).unwrap();
+        assert_eq!(effective.config.coordination.max_unavailable, max);
+        assert_eq!(parse_effective(&effective.text).unwrap(), effective.config);
+    }
+}
+
+#[test]
 fn numbers_are_read_in_every_toml_form() {
     for form in ["1_00", "+100", "0x64", "0b110_0100"] {
         let text = format!("[drain]\nparallelism = {form}");
@@ -271,6 +308,8 @@ const FULL: &str = r#"
 [coordination]
 group = "a.b_C"
 impersonate = ""
+max_unavailable = "25%"
+min_interval = "1h"
 [triggers]
 sentinels = []
 [[triggers.check]]

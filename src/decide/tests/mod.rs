@@ -9,6 +9,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::boot::Boot;
+use crate::budget::{self, Census};
 use crate::facts::{Applied, Drained, LastList, Waiters};
 use crate::gates::{Closed, Gate};
 use crate::health::Marks;
@@ -18,6 +19,7 @@ use crate::slot::{Peer, Peers, Take, TakeAnswer, TakeSaid, Waiter};
 use crate::trigger::{Observed, Reason, Request, Settled};
 
 mod killed;
+mod queue;
 mod table;
 
 const ME: &str = "n1";
@@ -39,6 +41,9 @@ fn policy() -> Policy {
         me: ME.to_owned(),
         namespace: "kube-rebootd".to_owned(),
         group: "default".to_owned(),
+        max_unavailable: MaxUnavailable::Percent(10),
+        min_interval: Duration::ZERO,
+        stale_after: Some(Duration::from_secs(1800)),
         retry: Duration::from_secs(300),
         delay: Duration::ZERO,
         timeout: Duration::from_secs(600),
@@ -131,6 +136,9 @@ prop_compose! {
             control_plane: false,
             next,
             freed,
+            last_hold: None,
+            last_seen: None,
+            held: None,
             read,
         }
     }
@@ -184,7 +192,8 @@ fn peers() -> impl Strategy<Value = Option<Peers>> {
         slot: ["default", "other", "unknown"][slot].to_owned(),
         quorum,
     });
-    (asked(), prop::collection::vec(peer, 0..2)).prop_map(|(asked, labelled)| {
+    let list = (asked(), prop::collection::vec(peer, 0..2), queue::census());
+    list.prop_map(|(asked, labelled, census)| {
         let leases = ["default", "other"]
             .map(str::to_owned)
             .into_iter()
@@ -193,6 +202,7 @@ fn peers() -> impl Strategy<Value = Option<Peers>> {
             asked,
             labelled,
             leases,
+            census,
         })
     })
 }
@@ -260,6 +270,7 @@ prop_compose! {
             take: TakeAnswer { unanswered: None, said: flags[7].then_some(TakeSaid::Taken) },
             waiters: flags[4].then(|| Waiters { asked: NOW, list: vec![Waiter { node: "n3".to_owned(), since: wall() }] }),
             waiting: Some(None),
+            looks: BTreeMap::new(),
             marks: Some(Marks::default()),
             drain,
             last_list: list.and_then(|(asked, clean)| Some(LastList { asked: asked?, clean, marks: Marks::default() })),
@@ -323,6 +334,7 @@ proptest! {
         for peer in &peers.labelled {
             prop_assert!(peer.slot == "other" && !(peer.quorum && node.quorum()));
         }
+        prop_assert_eq!(budget::used_up(peers, policy().max_unavailable), None);
         prop_assert!(facts.closed.is_empty() && facts.writable && facts.record.backoff.is_none());
         prop_assert!(facts.record.request.is_some());
     }

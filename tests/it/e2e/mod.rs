@@ -150,8 +150,12 @@ impl Site {
         self.boot(&HostSpec::named(name).config(self.config(config)))
     }
 
+    /// Hosts of other tests die in the same bed: the budget of this group must not care.
     pub(crate) fn config(&self, more: &str) -> String {
-        format!("[coordination]\ngroup = \"{}\"\n{more}", self.group)
+        format!(
+            "[coordination]\ngroup = \"{}\"\nmax_unavailable = \"100%\"\n{more}",
+            self.group
+        )
     }
 
     pub(crate) fn boot(&self, spec: &HostSpec) -> Host {

@@ -11,9 +11,11 @@ use kube_rebootd::names;
 use kube_rebootd::phase::Phase;
 
 mod api;
+mod queue;
 mod world;
 
-use world::{Chance, Fate, World};
+pub(crate) use world::Chance;
+use world::{Fate, World};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
