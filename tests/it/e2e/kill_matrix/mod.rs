@@ -198,7 +198,5 @@ fn i6_the_release_has_no_stop_points() {
     };
     let bed = testbed::Bed::connect().unwrap();
     assert!(!has(&bed.installed("usr/bin/kube-rebootd")));
-    assert!(has(std::path::Path::new(env!(
-        "CARGO_BIN_EXE_kube-rebootd"
-    ))));
+    assert!(has(std::path::Path::new(stop_points::PROGRAM)));
 }
