@@ -21,7 +21,7 @@ pub use layers::{check_file, load};
 pub use preset::Preset;
 
 pub use crate::budget::MaxUnavailable;
-pub use crate::drain::{EmptyDir, Mode as DrainMode, OnTimeout, Unmanaged};
+pub use crate::drain::{EmptyDir, Jobs, Mode as DrainMode, OnTimeout, Unmanaged};
 pub use crate::selector::Selector;
 use label::is_label_value;
 pub(crate) use label::is_subdomain;
@@ -29,6 +29,8 @@ pub(crate) use label::is_subdomain;
 /// All settings. `Config::default()` is what a host without any file runs on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Config {
+    /// Whether it acts.
+    pub mode: Mode,
     /// `[node]`
     pub node: Node,
     /// `[coordination]`
@@ -43,6 +45,15 @@ pub struct Config {
     pub health: Health,
     /// `[gates]`
     pub gates: Gates,
+}
+
+/// `mode`: the one key outside any table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mode {
+    #[default]
+    Active,
+    /// Says what it would do, and takes no slot.
+    Observe,
 }
 
 /// `[node]`: which kubeconfig speaks for this host.
@@ -134,8 +145,12 @@ pub struct Drain {
     pub parallelism: usize,
     /// Pods without a controller.
     pub unmanaged: Unmanaged,
+    /// Pods of Jobs.
+    pub jobs: Jobs,
     /// Pods with emptyDir volumes.
     pub empty_dir: EmptyDir,
+    /// How long volumes may take to be unmounted after the last pod; zero: not waited for.
+    pub volumes_timeout: Duration,
     /// A pod that any of these selects is left alone.
     pub skip: Vec<Selector>,
 }
@@ -246,7 +261,9 @@ impl Default for Drain {
             on_timeout: OnTimeout::Abort,
             parallelism: 25,
             unmanaged: Unmanaged::Leave,
+            jobs: Jobs::Evict,
             empty_dir: EmptyDir::Evict,
+            volumes_timeout: 2 * MINUTE,
             skip: Vec::new(),
         }
     }

@@ -225,6 +225,7 @@ impl Daemon {
             me: self.api.name().to_owned(),
             namespace: self.namespace(),
             group: self.group(),
+            observe: self.config.mode == crate::config::Mode::Observe,
             max_unavailable: self.config.coordination.max_unavailable,
             min_interval: self.config.coordination.min_interval,
             // `manifests --strict`: a node may clear its own name only.

@@ -18,6 +18,7 @@ use crate::slot::Lease;
 mod claim;
 mod drain;
 mod idle;
+mod observe;
 mod queue;
 mod reboot;
 mod release;
@@ -40,6 +41,8 @@ pub struct Policy {
     pub me: String,
     pub namespace: String,
     pub group: String,
+    /// `mode = "observe"`: nothing is begun.
+    pub observe: bool,
     /// `coordination.max_unavailable`
     pub max_unavailable: MaxUnavailable,
     /// `coordination.min_interval`
@@ -67,6 +70,8 @@ pub struct Step {
     pub wake: Option<Duration>,
     /// One sentence for people: what this phase does or waits for.
     pub status: String,
+    /// What an observer would do, for the journal.
+    pub would: Option<String>,
 }
 
 /// The next step. Total: every combination of facts has one.
@@ -149,6 +154,7 @@ impl<'a> At<'a> {
             effect,
             wake: None,
             status: status.into(),
+            would: None,
         }
     }
 
@@ -266,6 +272,9 @@ fn objection(at: &At, hold: &Hold) -> Option<Why> {
         && let Some(why) = node.annotations.get(crate::names::PAUSED)
     {
         return Some(Why::Paused(why.clone()));
+    }
+    if at.policy.observe {
+        return Some(Why::Gate("mode is \"observe\"".to_owned()));
     }
     let gate = at.facts.closed.first()?;
     Some(Why::Gate(gate.why.clone()))

@@ -150,9 +150,16 @@ pub enum Drained {
         evict: Vec<PodRef>,
         words: String,
         spent: Duration,
+        /// Whether the time is up hangs on the API server's having been there: ask it anything.
+        confirm: bool,
         wake: Option<Duration>,
         /// Pods that cannot leave now, and why.
         blocked: Vec<Blocker>,
+    },
+    /// No pod is left, but volumes are still in use.
+    Unmounting {
+        words: String,
+        wake: Option<Duration>,
     },
     /// Nothing is left that must go; since when.
     Done {

@@ -10,8 +10,8 @@ use super::file::{self, ConfigError, Keys, Problem, Raw, Tables};
 use super::label::{is_dns_part, is_label_key, is_subdomain};
 use super::reader::{Reader, expected, is_absolute, quote, text};
 use super::{
-    Config, Coordination, Drain, DrainMode, EmptyDir, Gates, Group, Health, MaxUnavailable, Method,
-    Node, OnTimeout, Reboot, Selector, Triggers, Unmanaged,
+    Config, Coordination, Drain, DrainMode, EmptyDir, Gates, Group, Health, Jobs, MaxUnavailable,
+    Method, Mode, Node, OnTimeout, Reboot, Selector, Triggers, Unmanaged,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -29,11 +29,14 @@ const SECTIONS: &[(&str, &[&str])] = &[
         "stale_after",
     ]),
     ("triggers", &["sentinels", "node_annotation", "period", "settle", "check"]),
-    ("drain", &["mode", "timeout", "stall", "on_timeout", "parallelism", "unmanaged", "empty_dir", "skip"]),
+    ("drain", &["mode", "timeout", "stall", "on_timeout", "parallelism", "unmanaged", "jobs", "empty_dir", "volumes_timeout", "skip"]),
     ("reboot", &["kind", "method", "command", "delay", "timeout", "max_per_day", "retry", "message"]),
     ("health", &["timeout", "allow_degraded", "boot_complete", "ready_for", "pods"]),
     ("gates", &["min_uptime"]),
 ];
+
+/// The keys outside any table.
+pub(super) const ROOT_KEYS: &[&str] = &["mode"];
 
 /// The keys of `[[triggers.check]]`.
 #[rustfmt::skip]
@@ -81,6 +84,7 @@ pub(super) fn check(tables: &Tables, problems: Vec<Problem>) -> Result<Effective
         shown: String::new(),
     };
     let config = Config {
+        mode: checking.mode(),
         node: checking.node(),
         coordination: checking.coordination(),
         triggers: checking.triggers(),
@@ -110,6 +114,13 @@ impl Checking<'_> {
         let keys = self.tables.sections.get(name).unwrap_or(&self.none);
         let (problems, shown) = (&mut self.problems, &mut self.shown);
         Reader::new(name, &format!("[{name}]"), keys, problems, shown)
+    }
+
+    fn mode(&mut self) -> Mode {
+        let keys = self.tables.sections.get(file::ROOT).unwrap_or(&self.none);
+        let mut r = Reader::root(keys, &mut self.problems, &mut self.shown);
+        let words = [("active", Mode::Active), ("observe", Mode::Observe)];
+        r.choice("mode", Mode::default(), &words)
     }
 
     fn node(&mut self) -> Node {
@@ -208,6 +219,7 @@ impl Checking<'_> {
             ("evict", Unmanaged::Evict),
             ("block", Unmanaged::Block),
         ];
+        let jobs = [("evict", Jobs::Evict), ("wait", Jobs::Wait)];
         let empty_dir = [("evict", EmptyDir::Evict), ("block", EmptyDir::Block)];
         let selector = |raw: &Raw| {
             let given = text(raw, "label selectors like \"app=db\"")?;
@@ -237,7 +249,13 @@ impl Checking<'_> {
             on_timeout: r.choice("on_timeout", d.on_timeout, &on_timeout),
             parallelism: usize::try_from(parallelism).unwrap_or(d.parallelism),
             unmanaged: r.choice("unmanaged", d.unmanaged, &unmanaged),
+            jobs: r.choice("jobs", d.jobs, &jobs),
             empty_dir: r.choice("empty_dir", d.empty_dir, &empty_dir),
+            volumes_timeout: r.duration(
+                "volumes_timeout",
+                d.volumes_timeout,
+                (Duration::ZERO, DAY),
+            ),
             skip: skip.into_iter().map(|(_, selector)| selector).collect(),
         }
     }

@@ -241,7 +241,12 @@ impl Daemon {
         let Some(connected) = self.api.connected() else {
             return Ok(());
         };
-        let node = connected.node.get(now.boot).await?;
+        let node = connected.node.get(now.boot).await;
+        if !node.as_ref().is_err_and(ApiError::unanswered) {
+            let answered = self.now().boot;
+            self.memory.heard(answered);
+        }
+        let node = node?;
         self.facts.node = node.map_or(Seen::Absent, |node| Seen::Present(Box::new(node)));
         Ok(())
     }

@@ -170,6 +170,17 @@ impl Connected {
         }
     }
 
+    /// The last sign of life on any watch.
+    pub(super) fn heard(&self) -> Option<Instant> {
+        let leases = self
+            .lease_watch
+            .as_ref()
+            .and_then(|(_, watch)| watch.heard());
+        let node = self.node_watch.as_ref().and_then(Watch::heard);
+        let pods = self.pod_watch.as_ref().and_then(Watch::heard);
+        leases.max(node).max(pods)
+    }
+
     pub(super) fn namespace(&self) -> &str {
         &self.namespace
     }

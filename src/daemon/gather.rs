@@ -152,6 +152,7 @@ impl Daemon {
             self.memory.pods_silent = view.trouble.is_some();
             self.memory.pods = view.items.map(|items| items.into_values().collect());
         }
+        self.memory.watch_heard(connected.heard(), now.boot);
         if refused {
             self.api.refused();
         }

@@ -40,12 +40,7 @@ pub(super) fn decide(at: &At, record: Record) -> Step {
     if let Err(why) = &at.facts.listed {
         return with(record, at.stay(Phase::Queued, format!("queued: {why}")));
     }
-    let group: Vec<&Lease> = at
-        .facts
-        .leases
-        .values()
-        .filter(|lease| lease.group == at.policy.group)
-        .collect();
+    let group: Vec<&Lease> = group(at).collect();
     if group.is_empty() {
         return with(record, no_lease(at));
     }
@@ -113,12 +108,19 @@ fn due(at: &At, record: Record, free: &[(&Lease, Duration)], quorum: bool) -> St
     }
 }
 
+/// The slots there are.
+pub(super) fn group<'a>(at: &At<'a>) -> impl Iterator<Item = &'a Lease> {
+    let group = &at.policy.group;
+    let leases = at.facts.leases.values();
+    leases.filter(move |lease| lease.group == *group)
+}
+
 fn with(record: Record, step: Step) -> Step {
     Step { record, ..step }
 }
 
 /// When the group's last hold is `min_interval` ago, on this node's own clock since it saw it end.
-fn interval(at: &At, group: &[&Lease]) -> Duration {
+pub(super) fn interval(at: &At, group: &[&Lease]) -> Duration {
     let last = group.iter().filter_map(|lease| lease.last_seen).max();
     last.map_or(Duration::ZERO, |last| last + at.policy.min_interval)
 }
@@ -152,7 +154,11 @@ fn behind(at: &At, record: Record, group: &[&Lease]) -> Step {
 }
 
 /// The slots that are free, by whose turn it is; between equals the choice is spread over the nodes.
-fn free<'a>(at: &At, group: &[&'a Lease], opens: Duration) -> Vec<(&'a Lease, Duration)> {
+pub(super) fn free<'a>(
+    at: &At,
+    group: &[&'a Lease],
+    opens: Duration,
+) -> Vec<(&'a Lease, Duration)> {
     let me = at.policy.me.as_str();
     let mut free: Vec<_> = group
         .iter()
@@ -166,7 +172,9 @@ fn free<'a>(at: &At, group: &[&'a Lease], opens: Duration) -> Vec<(&'a Lease, Du
 }
 
 /// The first slot that no other Node's label speaks against, or why there is none.
-fn pick<'a>(verdicts: impl Iterator<Item = (&'a Lease, Verdict)>) -> Result<&'a Lease, String> {
+pub(super) fn pick<'a>(
+    verdicts: impl Iterator<Item = (&'a Lease, Verdict)>,
+) -> Result<&'a Lease, String> {
     let mut why = String::new();
     for (lease, verdict) in verdicts {
         match verdict {
@@ -233,7 +241,7 @@ fn wait(at: &At, mut record: Record, wake: Duration, status: &str) -> Step {
 }
 
 /// Who holds what this node waits for.
-fn busy(at: &At, group: &[&Lease]) -> String {
+pub(super) fn busy(at: &At, group: &[&Lease]) -> String {
     let words: Vec<String> = group
         .iter()
         .map(
@@ -251,24 +259,27 @@ fn busy(at: &At, group: &[&Lease]) -> String {
             },
         )
         .collect();
-    format!("queued: {}", words.join("; "))
+    words.join("; ")
 }
 
 /// A group without a slot: make the one that the manifests let nodes make, or say how.
 fn no_lease(at: &At) -> Step {
-    let Policy {
-        group, namespace, ..
-    } = at.policy;
-    let cure = format!(
-        "no Lease in namespace {namespace} is labelled kube-rebootd/group={group}: \
-         kube-rebootd manifests --group {group} | kubectl apply -f -"
-    );
-    if group == "default" && at.facts.create_refused.is_none() {
+    if at.policy.group == "default" && at.facts.create_refused.is_none() {
         return at.step(
             Phase::Queued,
             Effect::CreateLease,
             "making the Lease default, paused",
         );
     }
-    at.stay(Phase::Queued, format!("queued: {cure}"))
+    at.stay(Phase::Queued, format!("queued: {}", cure(at)))
+}
+
+pub(super) fn cure(at: &At) -> String {
+    let Policy {
+        group, namespace, ..
+    } = at.policy;
+    format!(
+        "no Lease in namespace {namespace} is labelled kube-rebootd/group={group}: \
+         kube-rebootd manifests --group {group} | kubectl apply -f -"
+    )
 }

@@ -19,6 +19,7 @@ use crate::slot::{Peer, Peers, Take, TakeAnswer, TakeSaid, Waiter};
 use crate::trigger::{Observed, Reason, Request, Settled};
 
 mod killed;
+mod options;
 mod queue;
 mod table;
 
@@ -41,6 +42,7 @@ fn policy() -> Policy {
         me: ME.to_owned(),
         namespace: "kube-rebootd".to_owned(),
         group: "default".to_owned(),
+        observe: false,
         max_unavailable: MaxUnavailable::Percent(10),
         min_interval: Duration::ZERO,
         stale_after: Some(Duration::from_secs(1800)),
@@ -163,6 +165,7 @@ prop_compose! {
             ready: true,
             heartbeat: None,
             boot_id: String::new(),
+            volumes_in_use: Vec::new(),
             read,
         };
         if cordoned {
@@ -220,6 +223,7 @@ fn drained() -> impl Strategy<Value = Drained> {
             evict: Vec::new(),
             words: "1 pod left".to_owned(),
             spent: Duration::from_secs(1),
+            confirm: false,
             wake: None,
             blocked: Vec::new(),
         }),
@@ -355,6 +359,30 @@ proptest! {
         let lease = facts.leases.get("default");
         prop_assert_eq!(lease.and_then(|lease| lease.holder.as_deref()), Some(ME), "cordoned without holding");
         prop_assert!(facts.writable && facts.closed.is_empty() || hold.stage == facts.record.hold.as_ref().unwrap().stage);
+    }
+
+    #[test]
+    fn an_observer_begins_nothing(facts in facts()) {
+        let policy = Policy { observe: true, ..policy() };
+        let step = decide(&facts, &policy, now());
+        let taking = facts.record.hold.as_ref().is_some_and(|hold| hold.stage == Stage::Taking);
+        let rebooted = facts.record.hold.as_ref().is_some_and(|hold| hold.boot != facts.boot);
+        let begins = match &step.effect {
+            // The one that was on its way may have landed.
+            Effect::Take(_) => !taking,
+            Effect::Mark(_)
+            | Effect::CreateLease
+            | Effect::Evict(_)
+            | Effect::AskReboot
+            | Effect::Clear { .. } => true,
+            // After a new boot the hold is finished.
+            Effect::Apply { set, .. } => {
+                set.unschedulable && step.record.kept.is_none() && !rebooted
+            }
+            _ => false,
+        };
+        prop_assert!(!begins, "{:?}", step.effect);
+        prop_assert!(step.record.waiting.is_none());
     }
 
     #[test]

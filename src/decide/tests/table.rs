@@ -32,6 +32,7 @@ pub(super) fn about_to_reboot() -> Facts {
         ready: true,
         heartbeat: None,
         boot_id: String::new(),
+        volumes_in_use: Vec::new(),
         read: Some(NOW),
     };
     let lease = Lease {

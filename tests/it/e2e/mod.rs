@@ -18,6 +18,7 @@ mod kills;
 mod log;
 mod loops;
 mod one_host;
+mod options;
 mod outages;
 mod pausing;
 mod phases;

@@ -157,6 +157,14 @@ impl State {
         {
             self.breaks(format!("I11: {from} gives {} to {after}", event.key.2));
         }
+        if let Some(after) = &after {
+            let held = self.objects("leases").into_iter().filter(|lease| {
+                lease["metadata"]["namespace"] == SLOTS && holder(lease) == Some(after)
+            });
+            if held.count() > 1 {
+                self.breaks(format!("I1: {after} holds two slots"));
+            }
+        }
         let Some(before) = before.filter(|_| after.is_none()) else {
             return;
         };

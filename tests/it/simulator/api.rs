@@ -266,6 +266,7 @@ impl World {
             ready: self.hosts[index].kubelet_up && !self.hosts[index].broken,
             heartbeat: None,
             boot_id: String::new(),
+            volumes_in_use: Vec::new(),
             read,
         }))
     }
@@ -328,7 +329,13 @@ impl World {
             };
         }
         if host.pods == 0 {
-            let at = *host.drained.get_or_insert(now.boot);
+            let since = *host.drained.get_or_insert(now.boot);
+            let at = since + host.unmounting;
+            host.mounted = now.boot < at;
+            if host.mounted {
+                let (words, wake) = ("1 volume still in use".to_owned(), Some(at));
+                return Drained::Unmounting { words, wake };
+            }
             return Drained::Done { at };
         }
         let pod = |number: usize| PodRef {
@@ -340,6 +347,7 @@ impl World {
             evict: (0..host.pods.min(2)).map(pod).collect(),
             words: format!("{} pods left", host.pods),
             spent: Duration::ZERO,
+            confirm: false,
             wake: None,
             blocked: Vec::new(),
         }

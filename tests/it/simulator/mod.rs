@@ -11,6 +11,7 @@ use kube_rebootd::names;
 use kube_rebootd::phase::Phase;
 
 mod api;
+mod options;
 mod queue;
 mod world;
 

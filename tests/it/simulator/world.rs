@@ -90,6 +90,9 @@ pub(crate) struct Host {
     pub(super) kubelet_up: bool,
     pub(super) pods: usize,
     pub(super) drained: Option<Duration>,
+    /// After the last pod its volumes are in use for so long; it has none when zero.
+    pub(crate) unmounting: Duration,
+    pub(super) mounted: bool,
     /// A budget that never opens.
     pub(crate) stuck: bool,
     pub(crate) closed: Vec<Closed>,
@@ -179,6 +182,12 @@ impl World {
             world.hosts.push(Host::new(&name));
         }
         world
+    }
+
+    /// `mode` of its configuration, reloaded.
+    pub(crate) fn observe(&mut self, host: usize, observe: bool) {
+        self.hosts[host].policy.observe = observe;
+        self.hosts[host].wake = Duration::ZERO;
     }
 
     pub(crate) fn cordon_by_admin(&mut self, host: usize) {
@@ -607,6 +616,7 @@ impl World {
         let read = facts.leases[&hold.take.lease].read.unwrap();
         assert!(now.since(read) <= Duration::from_secs(5), "I2: an old read");
         assert_eq!(host.pods, 0, "I2: not drained");
+        assert!(!host.mounted, "volumes are mounted\n{}", self.told());
         assert!(facts.closed.is_empty(), "I2: a gate is closed");
         assert!(self.cordoned(index), "I2: not cordoned");
     }
@@ -766,6 +776,7 @@ impl Host {
                 me: name.to_owned(),
                 namespace: "kube-rebootd".to_owned(),
                 group: "default".to_owned(),
+                observe: false,
                 max_unavailable: MaxUnavailable::Percent(10),
                 min_interval: Duration::ZERO,
                 stale_after: Some(Duration::from_secs(1800)),
@@ -784,6 +795,8 @@ impl Host {
             kubelet_up: true,
             pods: 3,
             drained: None,
+            unmounting: Duration::ZERO,
+            mounted: false,
             stuck: false,
             broken: false,
             dead: false,

@@ -99,6 +99,14 @@ impl Log {
         }
     }
 
+    /// The last phase that a host's daemon told of.
+    pub(super) fn phase(&self, host: &str) -> Option<String> {
+        let records = self.records.lock().unwrap();
+        let mut newest = records.iter().rev();
+        let last = newest.find(|record| record.host == host && !record.phase.is_empty());
+        last.map(|record| record.phase.clone())
+    }
+
     /// The records of a host, oldest first.
     pub(super) fn of(&self, host: &str) -> Vec<Record> {
         let records = self.records.lock().unwrap();

@@ -20,6 +20,8 @@ pub(super) const MINUTE: Duration = Duration::from_secs(60);
 pub(super) const HOUR: Duration = Duration::from_secs(3600);
 /// Between two looks at whether something has come true.
 const LOOK: Duration = Duration::from_millis(500);
+/// The shortest phase takes a few requests, each a millisecond.
+const SOON: Duration = Duration::from_millis(1);
 /// Lines of log and trace with a failure.
 const TOLD: usize = 150;
 
@@ -93,7 +95,7 @@ impl World {
 
     /// The last phase the daemon told of.
     pub(super) fn phase(&self, host: usize) -> String {
-        self.phases(host).pop().unwrap_or_default()
+        self.log.phase(&self.hosts[host].name).unwrap_or_default()
     }
 
     pub(super) fn phases(&self, host: usize) -> Vec<String> {
@@ -176,6 +178,17 @@ impl World {
             tokio::time::sleep(LOOK).await;
         }
         self.check(true, "");
+    }
+
+    /// The moment at which the host's daemon comes to `phase`.
+    pub(super) async fn until_phase(&self, host: usize, phase: &str, limit: Duration) {
+        let begin = tokio::time::Instant::now();
+        while self.phase(host) != phase {
+            if begin.elapsed() > limit {
+                self.fail(&format!("n{host} never came to {phase}"));
+            }
+            tokio::time::sleep(SOON).await;
+        }
     }
 
     pub(super) async fn pass(&self, time: Duration) {
