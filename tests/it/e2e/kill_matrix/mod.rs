@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::thread;
 
 use jiff::Timestamp;
-use testbed::{HostSpec, verdict};
+use testbed::verdict;
 
 use self::case::Case;
 use self::station::Station;
@@ -17,6 +17,7 @@ use super::log::Since;
 use super::{Site, stop_points};
 
 mod case;
+mod elsewhere;
 mod station;
 mod table;
 
@@ -42,10 +43,16 @@ const STATIONS: [(Kind, &str); 8] = [
 ];
 
 /// Effects that no cycle of a group that has its Lease comes to, and the test that has them.
-const ELSEWHERE: [(&str, &str); 1] = [(
-    "CreateLease",
-    "i6_killed_after_making_the_first_lease_it_reboots_once",
-)];
+const ELSEWHERE: [(&str, &str); 2] = [
+    (
+        "CreateLease",
+        "i6_killed_after_making_the_first_lease_it_reboots_once",
+    ),
+    (
+        "Clear",
+        "i6_killed_after_clearing_the_slot_of_a_node_that_is_gone_it_reboots_once",
+    ),
+];
 
 #[test]
 fn i6_killed_at_every_write_and_every_effect_it_reboots_once_and_leaves_nothing() {
@@ -182,34 +189,6 @@ fn in_order(stations: &[Station], since: &Since) {
     }
 }
 
-/// The one effect of a group that has no Lease yet, which only the group `default` may make for itself.
-#[test]
-fn i6_killed_after_making_the_first_lease_it_reboots_once() {
-    let shared = Site::new("kmd", 1);
-    let site = Site {
-        bed: shared.bed.clone(),
-        group: "default".to_owned(),
-    };
-    assert!(site.leases().is_empty(), "somebody uses the group default");
-    let spec = HostSpec::named("kmd-1").program(stop_points::PROGRAM);
-    let host = site.boot(&spec.config(site.config("")));
-    site.wait_status(&host, "idle");
-    stop_points::record(&host, Some("did CreateLease*")).unwrap();
-    host.touch("/run/reboot-required").unwrap();
-    let mut pid = None;
-    site.wait("the daemon to stop itself", || {
-        pid = stop_points::stopped(&host);
-        Ok(pid.is_some())
-    });
-    host.sh(&format!("kill -KILL {}", pid.unwrap())).unwrap();
-    host.systemctl(&["start", "kube-rebootd"]).unwrap();
-    site.wait_status(&host, "group paused: ");
-    assert_eq!(site.leases(), ["default"]);
-    site.resume();
-    site.wait_rebooted(&host, 1);
-    site.nothing_left(&host);
-}
-
 #[test]
 fn i6_the_release_has_no_stop_points() {
     let has = |program: &std::path::Path| {
@@ -219,7 +198,5 @@ fn i6_the_release_has_no_stop_points() {
     };
     let bed = testbed::Bed::connect().unwrap();
     assert!(!has(&bed.installed("usr/bin/kube-rebootd")));
-    assert!(has(std::path::Path::new(env!(
-        "CARGO_BIN_EXE_kube-rebootd"
-    ))));
+    assert!(has(std::path::Path::new(stop_points::PROGRAM)));
 }
