@@ -10,8 +10,6 @@ use testbed::{Bed, Request};
 const AGENT: &str = "kube-rebootd/";
 const COORDINATOR: &str = "system:serviceaccount:kube-rebootd:coordinator";
 const NODE_USER: &str = "system:node:";
-/// `ServiceAccounts` of a test that stand for the node of their name (`node.name`).
-const TOKEN_USER: &str = "system:serviceaccount:bed-tokens:";
 const SLOTS: &str = "kube-rebootd";
 const HEARTBEATS: &str = "kube-node-lease";
 
@@ -42,8 +40,7 @@ fn objection(request: &Request) -> Option<String> {
     {
         return Some("refused, and no test wants that".to_owned());
     }
-    let me = request.user.strip_prefix(NODE_USER);
-    let Some(me) = me.or_else(|| request.user.strip_prefix(TOKEN_USER)) else {
+    let Some(me) = request.user.strip_prefix(NODE_USER) else {
         return Some("not the identity of a node".to_owned());
     };
     let allowed = match request.impersonated.as_deref() {
