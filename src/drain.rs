@@ -10,6 +10,7 @@ use crate::pod::{EvictAnswer, Pod};
 
 mod entry;
 pub mod judge;
+mod pace;
 mod policy;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ pub use policy::{EmptyDir, Mode, OnTimeout, Policy, Unmanaged};
 pub use words::describe;
 
 use entry::{Ask, Entry};
+use pace::Pace;
 
 /// A tier left with only budget-blocked pods for this long opens the next: a storage engine's pod may
 /// be released only when its consumers are gone.
@@ -36,8 +38,10 @@ pub struct Drain {
     /// Pods that must leave, by UID.
     left: BTreeMap<String, Entry>,
     held: Vec<PodRef>,
-    /// Controllers a budget answered for, and the pod that asks for all of them.
-    speakers: BTreeMap<String, Option<String>>,
+    /// By controller: when its next pod may be tried, if a budget limits them.
+    paces: BTreeMap<String, Pace>,
+    /// Controllers that a budget limits, and the pod that asks for all of them.
+    speakers: BTreeMap<String, String>,
     /// Controller -> the round its next pod belongs to.
     rounds: BTreeMap<String, u32>,
     synced: bool,
@@ -85,6 +89,7 @@ impl Drain {
             policy,
             left: BTreeMap::new(),
             held: Vec::new(),
+            paces: BTreeMap::new(),
             speakers: BTreeMap::new(),
             rounds: BTreeMap::new(),
             synced: false,
@@ -147,10 +152,8 @@ impl Drain {
             self.left.insert(pod.uid.clone(), entry);
         }
         let left = &self.left;
-        for speaker in self.speakers.values_mut() {
-            let asks = |uid: &String| left.get(uid).is_some_and(Entry::may_be_asked);
-            *speaker = speaker.take().filter(asks);
-        }
+        self.speakers
+            .retain(|_, uid| left.get(uid).is_some_and(Entry::may_be_asked));
     }
 
     /// What came of an eviction; of a pod that has gone meanwhile it is ignored.
@@ -160,17 +163,27 @@ impl Drain {
             return;
         };
         let budget = matches!(answer, EvictAnswer::Budget(_));
+        let accepted = answer == EvictAnswer::Accepted;
         entry.answered(answer, now);
         let Some(controller) = entry.controller.clone() else {
             return;
         };
+        let pace = self.paces.entry(controller.clone()).or_default();
         if budget {
-            let speaker = self.speakers.entry(controller).or_default();
-            speaker.get_or_insert_with(|| uid.to_owned());
-        } else if let Some(speaker) = self.speakers.get_mut(&controller)
-            && speaker.as_deref() == Some(uid)
-        {
-            *speaker = None;
+            // What it asks for is asked at the controller's pace, not at its own.
+            entry.ask = Ask::From(now);
+            let first = self.speakers.entry(controller);
+            // Of those that were asked side by side one speaks, and one refusal counts.
+            if *first.or_insert_with(|| uid.to_owned()) == uid {
+                pace.refused(entry.jitter(), now);
+            }
+            return;
+        }
+        if accepted {
+            pace.accepted(now);
+        }
+        if self.speakers.get(&controller).is_some_and(|it| it == uid) {
+            self.speakers.remove(&controller);
         }
     }
 
@@ -257,8 +270,9 @@ impl Drain {
             .as_ref()
             .and_then(|uid| self.speakers.get(uid));
         entry.may_be_asked()
-            && matches!(speaker, Some(Some(uid)) if *uid != entry.pod.uid
-                && self.left.get(uid).is_some_and(Entry::budget_blocked))
+            && speaker.is_some_and(|uid| {
+                *uid != entry.pod.uid && self.left.get(uid).is_some_and(Entry::budget_blocked)
+            })
     }
 
     /// Marks as many as may be asked now; the wake-up is that of the next retry.
@@ -272,23 +286,26 @@ impl Drain {
                 if entry.critical != tier || !entry.may_be_asked() || entry.round > ROUNDS {
                     continue;
                 }
-                let Ask::From(from) = entry.ask else { continue };
-                let speaker = entry
-                    .controller
-                    .as_ref()
-                    .and_then(|controller| self.speakers.get_mut(controller));
-                if let Some(Some(other)) = &speaker
-                    && other != uid
-                {
+                let Ask::From(mut from) = entry.ask else {
                     continue;
+                };
+                let limited = entry.controller.as_ref().and_then(|controller| {
+                    let pace = self.paces.get(controller).filter(|pace| pace.limited());
+                    Some((controller, pace?.from()))
+                });
+                if let Some((controller, next)) = limited {
+                    if self.speakers.get(controller).is_some_and(|it| it != uid) {
+                        continue;
+                    }
+                    from = from.max(next);
                 }
                 if from > now {
                     wake = earliest(wake, Some(from));
                 } else if room > 0 {
                     room -= 1;
                     entry.ask = Ask::Asked;
-                    if let Some(speaker) = speaker {
-                        *speaker = Some(uid.clone());
+                    if let Some((controller, _)) = limited {
+                        self.speakers.insert(controller.clone(), uid.clone());
                     }
                     evict.push(entry.pod.clone());
                 }
