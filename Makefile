@@ -1,11 +1,11 @@
-# kube-rebootd: `make demo` shows the main job, `make test` runs everything.
+# kube-rebootd: `make demo` shows the main job, `make test` runs everything, `make bench` measures.
 
 CARGO ?= cargo
 DESTDIR ?=
 PREFIX ?= /usr
 BINARY = target/release/kube-rebootd
 
-.PHONY: all build install demo test lint deny bed bed-down prepare clean
+.PHONY: all build install demo bench test lint deny bed bed-down prepare clean
 
 all: build
 
@@ -53,6 +53,13 @@ DEMO ?=
 
 demo: build $(BED)
 	target/debug/demo --binary $(BINARY) $(DEMO)
+
+# What it costs and how quick it is, beside kubectl drain: a table, and target/bench.json. For a quiet machine.
+# BENCH="--row idle --row drain" measures only these; target/debug/bench --help tells more.
+BENCH ?=
+
+bench: build $(BED)
+	target/debug/bench --binary $(BINARY) $(BENCH)
 
 lint:
 	$(CARGO) fmt --all --check

@@ -270,7 +270,7 @@ impl Daemon {
         self.notify.reloading();
         match crate::config::load(&self.root, self.config_file.as_deref()) {
             Ok(loaded) => {
-                if let Err(err) = self.last_valid.write(&loaded.text) {
+                if let Err(err) = self.last_valid.keep(&loaded.text) {
                     warn!("cannot keep the configuration beside the state: {err}");
                 }
                 self.configure(loaded.config).await;

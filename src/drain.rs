@@ -11,6 +11,7 @@ use crate::pod::{EvictAnswer, Pod};
 mod clock;
 mod entry;
 pub mod judge;
+mod pace;
 mod policy;
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,7 @@ pub use words::describe;
 
 use clock::Clock;
 use entry::{Ask, Entry};
+use pace::Pace;
 use tiers::TIER_WAIT;
 use volumes::Volumes;
 
@@ -43,8 +45,10 @@ pub struct Drain {
     /// Pods that must leave, by UID.
     left: BTreeMap<String, Entry>,
     held: Vec<PodRef>,
-    /// Controllers a budget answered for, and the pod that asks for all of them.
-    speakers: BTreeMap<String, Option<String>>,
+    /// By controller: when its next pod may be tried, if a budget limits them.
+    paces: BTreeMap<String, Pace>,
+    /// Controllers that a budget limits, and the pod that asks for all of them.
+    speakers: BTreeMap<String, String>,
     /// Controller -> the round its next pod belongs to.
     rounds: BTreeMap<String, u32>,
     synced: bool,
@@ -102,6 +106,7 @@ impl Drain {
             policy,
             left: BTreeMap::new(),
             held: Vec::new(),
+            paces: BTreeMap::new(),
             speakers: BTreeMap::new(),
             rounds: BTreeMap::new(),
             synced: false,
@@ -194,10 +199,8 @@ impl Drain {
             self.left.insert(pod.uid.clone(), entry);
         }
         let left = &self.left;
-        for speaker in self.speakers.values_mut() {
-            let asks = |uid: &String| left.get(uid).is_some_and(Entry::may_be_asked);
-            *speaker = speaker.take().filter(asks);
-        }
+        self.speakers
+            .retain(|_, uid| left.get(uid).is_some_and(Entry::may_be_asked));
     }
 
     /// What the own Node's `status.volumesInUse` lists; none: the Node is not known.
@@ -220,17 +223,27 @@ impl Drain {
             return;
         };
         let budget = matches!(answer, EvictAnswer::Budget(_));
+        let accepted = answer == EvictAnswer::Accepted;
         entry.answered(answer, now);
         let Some(controller) = entry.controller.clone() else {
             return;
         };
+        let pace = self.paces.entry(controller.clone()).or_default();
         if budget {
-            let speaker = self.speakers.entry(controller).or_default();
-            speaker.get_or_insert_with(|| uid.to_owned());
-        } else if let Some(speaker) = self.speakers.get_mut(&controller)
-            && speaker.as_deref() == Some(uid)
-        {
-            *speaker = None;
+            // What it asks for is asked at the controller's pace, not at its own.
+            entry.ask = Ask::From(now);
+            let first = self.speakers.entry(controller);
+            // Of those that were asked side by side one speaks, and one refusal counts.
+            if *first.or_insert_with(|| uid.to_owned()) == uid {
+                pace.refused(entry.jitter(), now);
+            }
+            return;
+        }
+        if accepted {
+            pace.accepted(now);
+        }
+        if self.speakers.get(&controller).is_some_and(|it| it == uid) {
+            self.speakers.remove(&controller);
         }
     }
 

@@ -19,8 +19,11 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::cluster::answer::{ApiError, CALL, Failure, call, classify};
 use crate::slot::scatter;
 
-/// After so long the server ends a watch and it is opened again (kube refuses 295 s and more).
-const REOPEN: u32 = 290;
+/// After about so long the server ends a watch and it is opened again; every idle node pays for that. It
+/// is the least that the server itself would choose (`--min-request-timeout`, 30 min), and no detection
+/// hangs on it: silence is noticed by [`SILENCE`], and whoever cuts streams sooner (a proxy, a load
+/// balancer) only has the watch opened again from where it was.
+const REOPEN: u32 = 1800;
 /// The server sends a bookmark about every minute (watch cache `bookmarkFrequency`); nothing at all
 /// for longer is a dead connection that TCP has not noticed.
 const SILENCE: Duration = Duration::from_secs(90);
@@ -169,7 +172,7 @@ where
         let params = WatchParams {
             label_selector: self.select.labels.clone(),
             field_selector: self.select.fields.clone(),
-            timeout: Some(REOPEN),
+            timeout: Some(reopen(Instant::now())),
             bookmarks: true,
             ..WatchParams::default()
         };
@@ -249,6 +252,12 @@ fn advance(version: &mut String, object: &impl ResourceExt) {
     if let Some(newer) = object.resource_version() {
         *version = newer;
     }
+}
+
+/// [`REOPEN`], spread like a pause: what was opened as one after an outage is not opened as one again.
+fn reopen(now: Instant) -> u32 {
+    let word = format!("{now:?} {}", std::process::id());
+    REOPEN + REOPEN * u32::try_from(scatter(&[&word]) % SPREAD).unwrap_or(0) / 100
 }
 
 /// Doubling from [`PAUSE`] to [`PAUSE_MAX`], spread by where and when.

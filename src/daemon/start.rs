@@ -89,7 +89,7 @@ fn configured(
 ) -> Result<Config, StartError> {
     let bad = match config::load(root, file) {
         Ok(effective) => {
-            if let Err(err) = last_valid.write(&effective.text) {
+            if let Err(err) = last_valid.keep(&effective.text) {
                 warn!("cannot keep the configuration beside the state: {err}");
             }
             return Ok(effective.config);

@@ -184,13 +184,18 @@ impl Entry {
         self.spread(seconds.min(RETRY_LAST))
     }
 
-    /// At least `seconds` and up to a quarter more, the same for the same pod and try.
+    /// At least `seconds` and up to a quarter more.
     fn spread(&self, seconds: u64) -> Duration {
+        let wait = Duration::from_secs(seconds);
+        wait.saturating_add(wait * self.jitter() / 4000)
+    }
+
+    /// From 0 to 1000, the same for the same pod and try.
+    pub(super) fn jitter(&self) -> u32 {
         let hash = (self.pod.uid.bytes()).fold(u64::from(self.tries), |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
-        let quarter = seconds.saturating_mul(250).max(1);
-        Duration::from_secs(seconds).saturating_add(Duration::from_millis(hash % quarter))
+        u32::try_from(hash % 1001).unwrap_or(0)
     }
 
     pub(super) fn blocker(&self, rounds: u32) -> Option<Blocker> {

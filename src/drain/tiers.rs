@@ -35,8 +35,9 @@ impl Drain {
             .as_ref()
             .and_then(|uid| self.speakers.get(uid));
         entry.may_be_asked()
-            && matches!(speaker, Some(Some(uid)) if *uid != entry.pod.uid
-                && self.left.get(uid).is_some_and(Entry::budget_blocked))
+            && speaker.is_some_and(|uid| {
+                *uid != entry.pod.uid && self.left.get(uid).is_some_and(Entry::budget_blocked)
+            })
     }
 
     /// Marks as many as may be asked now; the wake-up is that of the next retry.
@@ -57,23 +58,26 @@ impl Drain {
                 if entry.critical != tier || !entry.may_be_asked() || entry.round > ROUNDS {
                     continue;
                 }
-                let Ask::From(from) = entry.ask else { continue };
-                let speaker = entry
-                    .controller
-                    .as_ref()
-                    .and_then(|controller| self.speakers.get_mut(controller));
-                if let Some(Some(other)) = &speaker
-                    && other != uid
-                {
+                let Ask::From(mut from) = entry.ask else {
                     continue;
+                };
+                let limited = entry.controller.as_ref().and_then(|controller| {
+                    let pace = self.paces.get(controller).filter(|pace| pace.limited());
+                    Some((controller, pace?.from()))
+                });
+                if let Some((controller, next)) = limited {
+                    if self.speakers.get(controller).is_some_and(|it| it != uid) {
+                        continue;
+                    }
+                    from = from.max(next);
                 }
                 if from > now {
                     wake = earliest(wake, Some(from));
                 } else if room > 0 {
                     room -= 1;
                     entry.ask = Ask::Asked(now);
-                    if let Some(speaker) = speaker {
-                        *speaker = Some(uid.clone());
+                    if let Some((controller, _)) = limited {
+                        self.speakers.insert(controller.clone(), uid.clone());
                     }
                     evict.push(entry.pod.clone());
                 }

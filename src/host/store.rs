@@ -99,6 +99,17 @@ impl Store {
             .map_err(|error| self.named("write", &error))
     }
 
+    /// The same, if it is another text: three flushes of a disk are most of a start.
+    pub fn keep(&self, text: &str) -> io::Result<()> {
+        let size = fs::metadata(&self.path).map(|there| there.len());
+        if size.is_ok_and(|size| size == text.len() as u64)
+            && fs::read(&self.path).is_ok_and(|there| there == text.as_bytes())
+        {
+            return Ok(());
+        }
+        self.write(text)
+    }
+
     fn replace(&self, text: &str) -> io::Result<()> {
         let directory = self.directory()?;
         let temporary = self.beside("tmp");
@@ -165,7 +176,7 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     use super::*;
 
@@ -190,6 +201,21 @@ mod tests {
         let mode = fs::metadata(directory).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, DIRECTORY_MODE);
         assert_eq!(fs::read_dir(directory).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_is_there_already_is_not_written_again() {
+        let (_dir, store) = store();
+        let file = |text: &str| {
+            store.keep(text).unwrap();
+            assert_eq!(fs::read_to_string(store.path()).unwrap(), text);
+            fs::metadata(store.path()).unwrap().ino()
+        };
+        let first = file("one");
+        assert_eq!(file("one"), first);
+        // A temporary file takes its place; the old one must not lend its number.
+        let _old = File::open(store.path()).unwrap();
+        assert_ne!(file("two"), first);
     }
 
     #[test]

@@ -138,9 +138,23 @@ impl Bed {
         self.dir.join(file)
     }
 
+    /// A cgroup of its tree.
+    pub(crate) fn cgroup(&self, name: &str) -> PathBuf {
+        ground::cgroup(&self.name).join(name)
+    }
+
     /// A command that will run in the bed's network and in `cgroup` of its tree.
     pub(crate) fn within(&self, cgroup: &str, program: &Path) -> Command {
-        let procs = ground::cgroup(&self.name).join(cgroup).join("cgroup.procs");
+        self.within_network(&ground::netns(&self.name), cgroup, program)
+    }
+
+    /// The same in the network of stubs.
+    pub(crate) fn within_annex(&self, cgroup: &str, program: &Path) -> Command {
+        self.within_network(&ground::annex_path(&self.name), cgroup, program)
+    }
+
+    fn within_network(&self, network: &Path, cgroup: &str, program: &Path) -> Command {
+        let procs = self.cgroup(cgroup).join("cgroup.procs");
         let mut command = Command::new("sh");
         command
             .arg("-c")
@@ -149,9 +163,22 @@ impl Bed {
             .arg(procs);
         command
             .arg("nsenter")
-            .arg(format!("--net={}", ground::netns(&self.name).display()));
+            .arg(format!("--net={}", network.display()));
         command.arg("--").arg(program);
         command
+    }
+
+    /// Bytes that all stubs of this bed have received and sent, as their network's only link counts them.
+    pub fn stub_bytes(&self) -> Result<u64> {
+        let annex = ground::annex(&self.name);
+        let text = shell::run(
+            "ip",
+            &["-n", &annex, "-j", "-s", "link", "show", "dev", "host0"],
+        )?;
+        let links: serde_json::Value = serde_json::from_str(&text)?;
+        let bytes = |way: &str| links[0]["stats64"][way]["bytes"].as_u64();
+        let both = bytes("rx").zip(bytes("tx")).map(|(rx, tx)| rx + tx);
+        both.context("the link of the stubs has no counters")
     }
 
     /// Starts a process of the control plane, logging to a file of its name.

@@ -94,6 +94,46 @@ pub(crate) fn make(bed: &str) -> Result<()> {
     nft(bed, CUTS)
 }
 
+/// Where [`crate::Stub`]s run: a network of their own at the bed's bridge, as one host with many daemons
+/// would be, so that the bytes they move can be counted.
+pub(crate) fn annex(bed: &str) -> String {
+    format!("kbed-{bed}-stubs")
+}
+
+/// Its only address, out of the range that hosts get.
+const ANNEX: &str = "10.123.255.1/16";
+
+/// Makes it, once.
+pub(crate) fn make_annex(bed: &str) -> Result<()> {
+    let (name, annex) = (format!("kbed-{bed}"), annex(bed));
+    if annex_path(bed).exists() {
+        return Ok(());
+    }
+    shell::run("ip", &["netns", "add", &annex])?;
+    let link = [
+        "link", "add", "vb-stubs", "type", "veth", "peer", "name", "host0", "netns",
+    ];
+    shell::run(
+        "ip",
+        &[&["-n", &name], &link[..], &[annex.as_str()]].concat(),
+    )?;
+    shell::run(
+        "ip",
+        &[
+            "-n", &name, "link", "set", "vb-stubs", "master", "br0", "up",
+        ],
+    )?;
+    let within = |args: &[&str]| shell::run("ip", &[&["-n", annex.as_str()], args].concat());
+    within(&["link", "set", "lo", "up"])?;
+    within(&["addr", "add", ANNEX, "dev", "host0"])?;
+    within(&["link", "set", "host0", "up"]).map(|_| ())
+}
+
+/// As a file.
+pub(crate) fn annex_path(bed: &str) -> PathBuf {
+    PathBuf::from("/run/netns").join(annex(bed))
+}
+
 /// Packets of cut hosts end here in both directions: a link that is down would be up again after the
 /// host's next boot, as nspawn makes a new one.
 const CUTS: &str = "table ip bed {
@@ -142,8 +182,10 @@ fn nft(bed: &str, script: &str) -> Result<()> {
 /// Kills what is left and takes the ground away; nothing there is no error.
 pub(crate) fn remove(bed: &str) -> Result<()> {
     clear(&cgroup(bed))?;
-    if netns(bed).exists() {
-        shell::run("ip", &["netns", "del", &format!("kbed-{bed}")])?;
+    for name in [annex(bed), format!("kbed-{bed}")] {
+        if Path::new("/run/netns").join(&name).exists() {
+            shell::run("ip", &["netns", "del", &name])?;
+        }
     }
     Ok(())
 }

@@ -13,7 +13,9 @@ mod furnish;
 mod ground;
 mod host;
 mod image;
+mod kwok;
 mod shell;
+mod stub;
 pub mod timeline;
 mod tools;
 pub mod verdict;
@@ -22,6 +24,7 @@ pub use audit::Request;
 pub use bed::Bed;
 pub use host::{Host, HostSpec, Output};
 pub use image::SUITE;
+pub use stub::Stub;
 pub use tools::{binaries, prepare};
 
 /// What a host's supervisor runs: see `firmware`.

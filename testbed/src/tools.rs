@@ -164,7 +164,13 @@ pub fn binaries() -> Result<PathBuf> {
 }
 
 /// One binary: from `KUBEBUILDER_ASSETS` when it is there, else built, whole or not at all.
-fn build(place: &Path, module: &Path, name: &str, package: &str, flags: &str) -> Result<()> {
+pub(crate) fn build(
+    place: &Path,
+    module: &Path,
+    name: &str,
+    package: &str,
+    flags: &str,
+) -> Result<()> {
     let target = place.join(name);
     if target.exists() {
         return Ok(());
@@ -174,7 +180,7 @@ fn build(place: &Path, module: &Path, name: &str, package: &str, flags: &str) ->
     if let Some(asset) = assets.filter(|asset| asset.is_file()) {
         fs::copy(&asset, &part)?;
     } else {
-        timed(&format!("building {name} {VERSION}"), || {
+        timed(&format!("building {name}"), || {
             let mut go = Command::new(which("go").context("go is not installed")?);
             go.current_dir(module)
                 .env("CGO_ENABLED", "0")

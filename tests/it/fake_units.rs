@@ -81,6 +81,20 @@ impl Unit {
     };
 }
 
+/// A row of `ListUnitsByPatterns`, spelled out: `make bench` includes this file and has no library.
+type UnitRow = (
+    String,
+    String,
+    String,
+    String,
+    String,
+    String,
+    OwnedObjectPath,
+    u32,
+    String,
+    OwnedObjectPath,
+);
+
 /// A unit's states to come, the present one first.
 type Script = Arc<Mutex<VecDeque<Unit>>>;
 
@@ -208,11 +222,7 @@ impl FakeSystemd {
     }
 
     #[allow(clippy::type_complexity)]
-    fn list_units_by_patterns(
-        &self,
-        _states: Vec<String>,
-        patterns: Vec<String>,
-    ) -> Vec<kube_rebootd::host::systemd::UnitRow> {
+    fn list_units_by_patterns(&self, _states: Vec<String>, patterns: Vec<String>) -> Vec<UnitRow> {
         let none = || OwnedObjectPath::try_from("/").unwrap();
         let prefix = patterns[0].trim_end_matches('*').to_owned();
         let state = self.state.lock().unwrap();
