@@ -67,7 +67,9 @@ enum End {
 impl Host {
     pub(super) fn start(server: &Server, name: &str, config: &str, wall: Timestamp) -> Self {
         // In memory where there is such a place: every write of the state waits for the disk.
-        let place = ["/dev/shm", "/tmp"].into_iter().find(|place| std::path::Path::new(place).is_dir());
+        let place = ["/dev/shm", "/tmp"]
+            .into_iter()
+            .find(|place| std::path::Path::new(place).is_dir());
         let dir = tempfile::tempdir_in(place.unwrap()).unwrap();
         let (orders, ordered) = mpsc::unbounded_channel();
         let clock = Clock::starting_at(Now {
@@ -139,6 +141,11 @@ impl Host {
                 End::Itself(why) => {
                     self.state().ended = Some(why);
                     tokio::time::sleep(Duration::from_secs(10)).await;
+                }
+                End::Ordered(Order::Kill(_)) if self.logind().preparing => {
+                    // The shutdown goes on without the daemon.
+                    tokio::time::sleep(SHUTDOWN).await;
+                    self.boot().await;
                 }
                 End::Ordered(Order::Kill(time)) => tokio::time::sleep(time).await,
                 End::Ordered(Order::PowerLoss) => self.boot().await,
