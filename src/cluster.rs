@@ -5,12 +5,15 @@
 //! I11 lists.
 
 pub mod answer;
+pub mod certificate;
 pub mod client;
 pub mod credentials;
+mod identity;
 pub mod lease;
 pub mod manifests;
 pub mod node;
 pub mod peers;
+pub mod plugin;
 pub mod pods;
 pub mod waiting;
 pub mod watch;

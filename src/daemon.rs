@@ -25,7 +25,10 @@ mod gather;
 mod memory;
 mod release;
 mod report;
+mod stale;
 mod start;
+#[cfg(debug_assertions)]
+mod stop_point;
 mod triggers;
 mod views;
 
@@ -139,7 +142,13 @@ impl Daemon {
         {
             return Some(until.min(step.wake.unwrap_or(until)));
         }
+        #[cfg(debug_assertions)]
+        let point = stop_point::did(&step.effect, &self.facts.record);
         self.act(step.effect, now).await;
+        #[cfg(debug_assertions)]
+        if let Some(point) = point {
+            stop_point::pass(&self.root, &point);
+        }
         None
     }
 
@@ -172,6 +181,8 @@ impl Daemon {
         if hold(&self.facts) != before {
             self.memory.forget_hold(&mut self.facts);
         }
+        #[cfg(debug_assertions)]
+        stop_point::pass(&self.root, &stop_point::wrote(&self.facts.record));
         Some(true)
     }
 
@@ -190,11 +201,13 @@ impl Daemon {
             _ = signals.reload.recv() => Woke::Reload,
             Some(evicted) = self.evicted.recv() => {
                 let now = self.clock.now().boot;
-                self.memory.evicted(evicted, now);
+                self.evicted(evicted, now);
                 // With all that were answered meanwhile: 110 answers are not 110 looks at the world.
                 while let Ok(evicted) = self.evicted.try_recv() {
-                    self.memory.evicted(evicted, now);
+                    self.evicted(evicted, now);
                 }
+                #[cfg(debug_assertions)]
+                stop_point::pass(&self.root, stop_point::EVICTED);
                 Woke::Change
             }
             () = self.triggers.changed() => Woke::Change,
@@ -210,8 +223,14 @@ impl Daemon {
     fn policy(&self) -> Policy {
         Policy {
             me: self.api.name().to_owned(),
-            namespace: self.config.coordination.namespace.clone(),
+            namespace: self.namespace(),
             group: self.group(),
+            observe: self.config.mode == crate::config::Mode::Observe,
+            max_unavailable: self.config.coordination.max_unavailable,
+            min_interval: self.config.coordination.min_interval,
+            // `manifests --strict`: a node may clear its own name only.
+            stale_after: (!self.config.coordination.prove_node)
+                .then_some(self.config.coordination.stale_after),
             retry: self.config.reboot.retry,
             delay: self.config.reboot.delay,
             timeout: self.config.reboot.timeout,
@@ -219,8 +238,19 @@ impl Daemon {
         }
     }
 
-    /// The group: the Node's label when one is configured and set, else the configured name.
+    /// Where the Leases are.
+    fn namespace(&self) -> String {
+        start::namespace(&self.config, &self.facts.record).to_owned()
+    }
+
+    /// The group: while a slot is held, the slot's; else the Node's label when one is configured and set,
+    /// else the configured name.
     fn group(&self) -> String {
+        let held = self.facts.record.hold.as_ref();
+        let slot = held.and_then(|hold| self.facts.leases.get(&hold.take.lease));
+        if let Some(lease) = slot.filter(|lease| !lease.group.is_empty()) {
+            return lease.group.clone();
+        }
         let coordination = &self.config.coordination;
         let labelled = match (&coordination.group_label, &self.facts.node) {
             (Some(label), crate::node::Seen::Present(node)) => node.labels.get(label).cloned(),
@@ -255,7 +285,8 @@ impl Daemon {
         self.triggers
             .configure(&self.root, &self.bus, &config)
             .await;
-        self.api.configure(access(&self.root, &config));
+        let access = start::held_access(&self.root, &config, &self.facts.record);
+        self.api.configure(access);
         self.memory.configure(&config);
         self.config = config;
     }

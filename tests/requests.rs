@@ -10,6 +10,8 @@ use testbed::{Bed, Request};
 const AGENT: &str = "kube-rebootd/";
 const COORDINATOR: &str = "system:serviceaccount:kube-rebootd:coordinator";
 const NODE_USER: &str = "system:node:";
+/// `ServiceAccounts` of a test that stand for the node of their name (`node.name`).
+const TOKEN_USER: &str = "system:serviceaccount:bed-tokens:";
 const SLOTS: &str = "kube-rebootd";
 const HEARTBEATS: &str = "kube-node-lease";
 
@@ -40,7 +42,8 @@ fn objection(request: &Request) -> Option<String> {
     {
         return Some("refused, and no test wants that".to_owned());
     }
-    let Some(me) = request.user.strip_prefix(NODE_USER) else {
+    let me = request.user.strip_prefix(NODE_USER);
+    let Some(me) = me.or_else(|| request.user.strip_prefix(TOKEN_USER)) else {
         return Some("not the identity of a node".to_owned());
     };
     let allowed = match request.impersonated.as_deref() {
@@ -83,13 +86,14 @@ fn by_coordinator(request: &Request, me: &str) -> bool {
         // A missing Lease of the default group is made, paused and without a holder.
         ("create", ("leases", SLOTS)) if request.name == "default" => holder(request).is_none(),
         ("list", ("leases", HEARTBEATS)) => true,
-        // Metadata of labelled Nodes, and whether pods have somewhere to go.
+        // Metadata of labelled Nodes, which Nodes are Ready, whether pods have somewhere to go, and whether
+        // the Node of a holder exists.
         ("get" | "list", ("nodes", "")) => true,
         _ => false,
     }
 }
 
-/// A take writes the own name, a give-up null or nothing.
+/// A take writes the own name, a give-up and the clearing of a stale slot null or nothing.
 fn names_only(request: &Request, me: &str) -> bool {
     let Some(body) = &request.request else {
         // The audit policy logs these bodies; without one nothing is known.

@@ -16,7 +16,9 @@ use crate::config::{self, Config};
 use crate::host::Bus;
 use crate::root::Root;
 
+mod certificate;
 mod cluster;
+mod grant;
 mod host;
 mod rights;
 mod rivals;

@@ -1,8 +1,8 @@
 //! The two faces of one kubeconfig: the node client and the coordinator client (DESIGN.md 3).
 //!
-//! Clients are built on a thread of their own under a timeout: an exec plugin that hangs must not
-//! stop the loop (I7). The node's name is what the API server says about the credential, never
-//! guessed (I11).
+//! Both are built from one credential and replaced together. Files are read on a thread of their
+//! own under a timeout, plugins run in `plugin`: what hangs must not stop the loop (I7). The node's name
+//! is what the API server says about the credential, never guessed (I11).
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -10,23 +10,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use http::HeaderValue;
-use http::header::USER_AGENT;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::api::PostParams;
-use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client, Config};
+use kube::config::AuthInfo;
+use kube::{Api, Client};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::cluster::answer::{ApiError, CALL, call};
-use crate::cluster::credentials::{self, Fingerprint, Searched};
+use crate::cluster::credentials::{Fingerprint, Searched};
+use crate::cluster::identity::Identity;
+use crate::cluster::plugin::PluginError;
 use crate::root::Root;
 
-/// Longest wait for a TCP and TLS connection.
-const CONNECT: Duration = Duration::from_secs(5);
-/// Longest time for building one client; cloud exec plugins take up to some 10 s when throttled.
+/// Longest time for reading the files of one client.
 const BUILD: Duration = Duration::from_secs(30);
+/// So long before a plugin's credential ends a new one is asked for, as kube and client-go do for tokens.
+const RENEW: SignedDuration = SignedDuration::from_secs(60);
 /// How often credentials are looked at without any other sign (DESIGN.md 3).
 pub const REREAD: Duration = Duration::from_secs(600);
 /// On every request, so that an audit log shows who it was.
@@ -66,9 +67,17 @@ pub struct Clients {
     /// The kubeconfig in use, as the host sees it.
     pub path: PathBuf,
     fingerprints: Vec<Fingerprint>,
+    /// Until when a plugin said that its credential is good.
+    valid_until: Option<Timestamp>,
 }
 
 impl Clients {
+    /// How long no new credential of a plugin is needed, by this host's clock; none: it has no end.
+    pub fn good_for(&self, now: Timestamp) -> Option<Duration> {
+        let left = self.valid_until?.duration_since(now) - RENEW;
+        Some(Duration::try_from(left).unwrap_or_default())
+    }
+
     /// A file they were built from has changed: build new ones. Reads local files.
     pub fn outdated(&self) -> bool {
         self.fingerprints.iter().any(Fingerprint::changed)
@@ -87,8 +96,19 @@ pub enum ConnectError {
     NoKubeconfig(Vec<Searched>),
     #[error("kubeconfig {path} cannot be used: {why}", path = path.display())]
     Unusable { path: PathBuf, why: String },
-    /// The credential plugin, or a file system, hangs; one attempt at a time is made.
-    #[error("building a client took more than {} s: does the kubeconfig's exec plugin hang?", BUILD.as_secs())]
+    #[error("kubeconfig {path}: its credential plugin {command} {why}", path = path.display())]
+    Plugin {
+        path: PathBuf,
+        command: String,
+        why: PluginError,
+    },
+    /// It is being worked on beside the loop.
+    #[error(
+        "waiting for the credential of the kubeconfig: is its plugin, or the API server, slow?"
+    )]
+    Pending,
+    /// A file system hangs; one attempt at a time is made.
+    #[error("reading the kubeconfig and its files took more than {} s: does a file system hang?", BUILD.as_secs())]
     Slow,
     #[error(transparent)]
     Api(#[from] ApiError),
@@ -116,7 +136,7 @@ pub enum Origin {
     Given { node: Client, coordinator: Client },
 }
 
-/// Builds clients, one attempt at a time: a hanging plugin costs one thread, not one a retry.
+/// Builds clients, one attempt at a time: a file system that hangs costs one thread, not one a retry.
 #[derive(Clone)]
 pub struct Connector {
     access: Access,
@@ -138,10 +158,15 @@ impl Connector {
         }
     }
 
+    /// Of the Leases.
+    pub fn namespace(&self) -> &str {
+        &self.access.namespace
+    }
+
     /// Comes by both clients and asks the API server for the node's name.
     pub async fn connect(&self) -> Result<Clients, ConnectError> {
         let Origin::Given { node, coordinator } = &self.origin else {
-            return self.read().await;
+            return self.from_kubeconfig().await;
         };
         Ok(Clients {
             node: node.clone(),
@@ -149,59 +174,59 @@ impl Connector {
             name: self.name(node).await?,
             path: PathBuf::new(),
             fingerprints: Vec::new(),
+            valid_until: None,
         })
     }
 
     /// Reads the credentials and builds both clients.
-    async fn read(&self) -> Result<Clients, ConnectError> {
-        let access = self.access.clone();
-        let (node, found) = self
-            .build(move || {
-                let found = credentials::find(&access.root, access.kubeconfig.as_deref())
-                    .map_err(ConnectError::NoKubeconfig)?;
-                let client = client(
-                    &found.kubeconfig,
-                    &found.path,
-                    access.context,
-                    AGENT,
-                    |_| {},
-                )?;
-                Ok((client, found))
-            })
-            .await?;
+    async fn from_kubeconfig(&self) -> Result<Clients, ConnectError> {
+        let access = &self.access;
+        let context = access.context.clone();
+        let mut own = self.read(access.kubeconfig.clone(), context).await?;
+        let mut valid_until = own.settle().await?;
+        let node = self.client(&own, AGENT).await?;
         let name = self.name(&node).await?;
-        let mut fingerprints = vec![found.fingerprint.clone()];
-        let coordinator = if let Some(path) = self.access.coordinator_kubeconfig.clone() {
-            let root = self.access.root.clone();
-            let (client, fingerprint) = self
-                .build(move || {
-                    let own = credentials::find(&root, Some(&path))
-                        .map_err(ConnectError::NoKubeconfig)?;
-                    let client = client(&own.kubeconfig, &own.path, None, AGENT, |_| {})?;
-                    Ok((client, own.fingerprint))
-                })
-                .await?;
-            fingerprints.push(fingerprint);
-            client
-        } else if self.access.impersonate.is_empty() {
+        let path = own.path.clone();
+        let mut fingerprints = vec![own.fingerprint.clone()];
+        let coordinator = if let Some(path) = access.coordinator_kubeconfig.clone() {
+            let mut other = self.read(Some(path), None).await?;
+            let end = other.settle().await?;
+            valid_until = valid_until.into_iter().chain(end).min();
+            fingerprints.push(other.fingerprint.clone());
+            self.client(&other, AGENT).await?
+        } else if access.impersonate.is_empty() {
             node.clone()
         } else {
-            let access = self.access.clone();
-            let (kubeconfig, path, name) = (found.kubeconfig, found.path.clone(), name.clone());
-            self.build(move || {
-                client(&kubeconfig, &path, access.context.clone(), AGENT, |user| {
-                    act_as(user, &access, &name);
-                })
-            })
-            .await?
+            act_as(&mut own.config.auth_info, access, &name);
+            self.client(&own, AGENT).await?
         };
         Ok(Clients {
             node,
             coordinator,
             name,
-            path: found.path,
+            path,
             fingerprints,
+            valid_until,
         })
+    }
+
+    async fn read(
+        &self,
+        explicit: Option<PathBuf>,
+        context: Option<String>,
+    ) -> Result<Identity, ConnectError> {
+        let root = self.access.root.clone();
+        self.build(move || Identity::read(&root, explicit.as_deref(), context))
+            .await
+    }
+
+    async fn client(
+        &self,
+        identity: &Identity,
+        agent: &'static str,
+    ) -> Result<Client, ConnectError> {
+        let identity = identity.clone();
+        self.build(move || identity.client(agent)).await
     }
 
     /// Runs `work`, which may block for as long as it likes, for at most [`BUILD`].
@@ -249,58 +274,6 @@ fn named(user: &str, configured: Option<&str>) -> Result<String, ConnectError> {
     }
 }
 
-/// Runs on a thread that may block and that has entered the runtime.
-fn client(
-    kubeconfig: &Kubeconfig,
-    path: &Path,
-    context: Option<String>,
-    agent: &'static str,
-    identity: impl FnOnce(&mut AuthInfo),
-) -> Result<Client, ConnectError> {
-    let unusable = |why: String| ConnectError::Unusable {
-        path: path.to_owned(),
-        why,
-    };
-    let options = KubeConfigOptions {
-        context,
-        ..KubeConfigOptions::default()
-    };
-    let mut config = Handle::current()
-        .block_on(Config::from_custom_kubeconfig(kubeconfig.clone(), &options))
-        .map_err(|error| unusable(error.to_string()))?;
-    config.connect_timeout = Some(CONNECT);
-    // An overall limit per call is ours; this one would also end idle watches.
-    config.read_timeout = None;
-    // It would hide a budget's 429 for minutes, and send a take again.
-    config.default_retry = false;
-    // from_custom_kubeconfig falls back to HTTPS_PROXY of the environment.
-    config.proxy_url = proxy(kubeconfig, options.context.as_deref())
-        .map(|url| url.parse())
-        .transpose()
-        .map_err(|error| unusable(format!("proxy-url: {error}")))?;
-    config
-        .headers
-        .push((USER_AGENT, HeaderValue::from_static(agent)));
-    identity(&mut config.auth_info);
-    Client::try_from(config).map_err(|error| unusable(error.to_string()))
-}
-
-/// `proxy-url` of the context's cluster.
-fn proxy(kubeconfig: &Kubeconfig, context: Option<&str>) -> Option<String> {
-    let context = context.or(kubeconfig.current_context.as_deref())?;
-    let context = kubeconfig
-        .contexts
-        .iter()
-        .find(|named| named.name == context)?;
-    let cluster = &context.context.as_ref()?.cluster;
-    let cluster = kubeconfig
-        .clusters
-        .iter()
-        .find(|named| &named.name == cluster)?;
-    let url = cluster.cluster.as_ref()?.proxy_url.clone()?;
-    (!url.is_empty()).then_some(url)
-}
-
 fn act_as(user: &mut AuthInfo, access: &Access, name: &str) {
     user.impersonate = Some(format!(
         "system:serviceaccount:{}:{}",
@@ -325,14 +298,9 @@ pub async fn admin(root: &Root, kubeconfig: &Path) -> Result<Client, ConnectErro
         coordinator_kubeconfig: None,
         prove_node: false,
     });
-    let (root, path) = (root.clone(), kubeconfig.to_owned());
-    connector
-        .build(move || {
-            let found =
-                credentials::find(&root, Some(&path)).map_err(ConnectError::NoKubeconfig)?;
-            client(&found.kubeconfig, &found.path, None, PERSONS_AGENT, |_| {})
-        })
-        .await
+    let mut identity = connector.read(Some(kubeconfig.to_owned()), None).await?;
+    identity.settle().await?;
+    connector.client(&identity, PERSONS_AGENT).await
 }
 
 /// Who the API server says this client is.
@@ -371,7 +339,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn i7_a_plugin_that_hangs_costs_one_thread() {
+    async fn i7_a_file_system_that_hangs_costs_one_thread() {
         let connector = Connector::new(Access {
             root: Root::host(),
             kubeconfig: None,

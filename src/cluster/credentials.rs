@@ -54,21 +54,26 @@ pub struct Found {
 
 /// Contents of the kubeconfig and of the certificates, keys and CAs it names.
 ///
-/// Only a hash is kept: keys do not stay in memory for this.
+/// Only a hash is kept: keys do not stay in memory for this. Links are followed anew each time: the
+/// kubelet's certificate is one that moves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fingerprint {
+    root: Root,
+    /// As the host sees them.
     files: BTreeSet<PathBuf>,
     hash: u64,
 }
 
 impl Fingerprint {
-    fn of(files: BTreeSet<PathBuf>) -> Self {
+    fn of(root: &Root, files: BTreeSet<PathBuf>) -> Self {
         let mut hasher = DefaultHasher::new();
         for file in &files {
             file.hash(&mut hasher);
-            fs::read(file).ok().hash(&mut hasher);
+            let bytes = resolve(root, file).and_then(fs::read);
+            bytes.ok().hash(&mut hasher);
         }
         Self {
+            root: root.clone(),
             hash: hasher.finish(),
             files,
         }
@@ -76,7 +81,7 @@ impl Fingerprint {
 
     /// The files as they are now differ: build new clients. Reads local files.
     pub fn changed(&self) -> bool {
-        Self::of(self.files.clone()) != *self
+        Self::of(&self.root, self.files.clone()) != *self
     }
 
     /// The files, to be watched.
@@ -180,7 +185,7 @@ fn read(root: &Root, path: &Path) -> Result<(Kubeconfig, Fingerprint), String> {
     if kubeconfig.auth_infos.is_empty() {
         return Err("it names no user".to_owned());
     }
-    let mut files = BTreeSet::from([file]);
+    let mut files = BTreeSet::from([path.to_owned()]);
     let directory = path.parent().unwrap_or(Path::new("/"));
     let mut place = |field: &mut Option<String>, watched: bool| -> Result<(), String> {
         let Some(value) = field.as_deref().filter(|value| !value.is_empty()) else {
@@ -191,7 +196,7 @@ fn read(root: &Root, path: &Path) -> Result<(Kubeconfig, Fingerprint), String> {
             .map_err(|error| format!("{}: {error}", host_path.display()))?;
         *field = Some(place.display().to_string());
         if watched {
-            files.insert(place);
+            files.insert(host_path);
         }
         Ok(())
     };
@@ -217,7 +222,7 @@ fn read(root: &Root, path: &Path) -> Result<(Kubeconfig, Fingerprint), String> {
             place(&mut exec.command, false)?;
         }
     }
-    Ok((kubeconfig, Fingerprint::of(files)))
+    Ok((kubeconfig, Fingerprint::of(root, files)))
 }
 
 /// Where a host path is. On the host the kernel follows links, each time anew (the kubelet's
@@ -342,6 +347,12 @@ mod tests {
         assert_eq!(certificate, Some(expected.display().to_string()));
         assert!(!found.fingerprint.changed());
         put(&root, "/var/lib/kubelet/pki/1.pem", "renewed");
+        assert!(found.fingerprint.changed());
+        // As the kubelet renews: another link, renamed over the old one.
+        let found = find(&root, None).expect("found");
+        let other = root.path("/var/lib/kubelet/pki/next.pem");
+        symlink("/var/lib/kubelet/pki/2.pem", &other).expect("a link");
+        fs::rename(&other, &link).expect("renamed");
         assert!(found.fingerprint.changed());
     }
 

@@ -14,7 +14,7 @@ use crate::facts::{Applied, Effect, LastList, Point, Refusal, Waiters};
 use crate::health::Marks;
 use crate::host::{check, logind};
 use crate::node::Seen;
-use crate::node_set::{Leftovers, NodeSet};
+use crate::node_set::{self, Leftovers, NodeSet};
 use crate::now::Now;
 use crate::pod::EvictAnswer;
 use crate::slot::{GiveUp, Lease, Take};
@@ -27,6 +27,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 const GONE: Duration = Duration::from_secs(2);
 /// After a conflict: the object is read again anyway; the lifecycle controller needs a moment.
 const CONFLICT: Duration = Duration::from_millis(200);
+/// After an apply that was changed on its way: somebody must mend a webhook first.
+const DROPPED: Duration = Duration::from_secs(5);
 /// How long `reboot.command` may take to ask for the reboot: the loop waits for it, and the watchdog of
 /// the unit waits for the loop (3 min).
 const COMMAND: Duration = Duration::from_secs(90);
@@ -108,8 +110,7 @@ impl Daemon {
 
     /// Clients whose files are current; false: there are none, and the pause says when to try again.
     pub(super) async fn connect(&mut self) -> bool {
-        let namespace = self.config.coordination.namespace.clone();
-        match self.api.connect(&namespace).await {
+        match self.api.connect().await {
             Ok(_) => true,
             Err(err) => {
                 let words = self.api.troubled(&err);
@@ -128,6 +129,7 @@ impl Daemon {
             Effect::ReadWaiting => self.read_waiting().await,
             Effect::ListPeers => self.list_peers(now).await,
             Effect::ListWaiters => self.list_waiters(now).await,
+            Effect::ReadHolder(held) => self.read_holder(held, now).await,
             Effect::ListPods => self.list_pods(now).await,
             Effect::CreateLease => self.create_lease(now).await,
             Effect::Take(take) => self.take(&take, now).await,
@@ -136,6 +138,7 @@ impl Daemon {
             Effect::Mark(record) => self.mark(Some(record)).await,
             Effect::Unmark => self.mark(None).await,
             Effect::GiveUp(give_up) => self.give_up(&give_up, now).await,
+            Effect::Clear { holder, give_up } => self.clear(&holder, &give_up, now).await,
             Effect::Evict(pods) => self.evict(pods),
             Effect::Wait
             | Effect::Begin
@@ -194,8 +197,7 @@ impl Daemon {
         let beat = connected.heartbeat.get().await;
         match (leases, node, beat) {
             (Ok(leases), Ok(node), Ok(beat)) => {
-                let by_name = |lease: Lease| (lease.name.clone(), lease);
-                self.facts.leases = leases.into_iter().map(by_name).collect();
+                self.facts.leases = self.followed(leases);
                 self.facts.listed = Ok(());
                 self.facts.node = node.map_or(Seen::Absent, |node| Seen::Present(Box::new(node)));
                 self.facts.waiting = Some(beat.and_then(|beat| beat.waiting));
@@ -239,7 +241,12 @@ impl Daemon {
         let Some(connected) = self.api.connected() else {
             return Ok(());
         };
-        let node = connected.node.get(now.boot).await?;
+        let node = connected.node.get(now.boot).await;
+        if !node.as_ref().is_err_and(ApiError::unanswered) {
+            let answered = self.now().boot;
+            self.memory.answered(now.boot, answered);
+        }
+        let node = node?;
         self.facts.node = node.map_or(Seen::Absent, |node| Seen::Present(Box::new(node)));
         Ok(())
     }
@@ -345,10 +352,19 @@ impl Daemon {
         };
         match connected.node.apply(set, now.boot).await {
             Ok(node) => {
+                let answered = self.now().boot;
+                if let Some(dropped) = node_set::dropped(&node, set) {
+                    // It would be tried again at once, and dropped again.
+                    let why = format!(
+                        "Node {}: what was set did not stay ({dropped}); does an admission webhook change Nodes?",
+                        node.name
+                    );
+                    self.pause.longer(answered, DROPPED, why);
+                }
                 self.facts.node = Seen::Present(Box::new(node));
                 self.facts.applied = Some(Applied {
                     point,
-                    at: self.now().boot,
+                    at: answered,
                 });
                 Ok(())
             }
@@ -386,7 +402,7 @@ impl Daemon {
         done
     }
 
-    async fn give_up(&mut self, give_up: &GiveUp, now: Now) -> Result<(), ApiError> {
+    pub(super) async fn give_up(&mut self, give_up: &GiveUp, now: Now) -> Result<(), ApiError> {
         let Some(connected) = self.api.connected() else {
             return Ok(());
         };
@@ -429,6 +445,19 @@ impl Daemon {
             });
         }
         Ok(())
+    }
+
+    /// An eviction was answered; nothing else may be asked while a drain waits, so a refused credential
+    /// is noticed here.
+    pub(super) fn evicted(&mut self, evicted: Evicted, now: Duration) {
+        if let EvictAnswer::Unauthorized(message) = &evicted.answer {
+            self.failed(&ApiError::Denied {
+                what: "evict".to_owned(),
+                message: message.clone(),
+                code: 401,
+            });
+        }
+        self.memory.evicted(evicted, now);
     }
 
     /// logind, or the configured command.

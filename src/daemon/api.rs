@@ -1,6 +1,11 @@
-//! The connection to the cluster: clients that are rebuilt when their files change, and the watches
-//! that run on them (I7).
+//! The connection to the cluster: clients that are rebuilt when their credential changes, ends or is
+//! refused, and the watches that run on them (I7).
 
+use std::path::Path;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
@@ -10,16 +15,33 @@ use crate::cluster::node::{self, OwnNode};
 use crate::cluster::pods::{self, OwnPods};
 use crate::cluster::waiting::Heartbeat;
 use crate::cluster::watch::{Select, Watch};
+use crate::host::sentinel;
 use crate::node::Node;
 use crate::pod::Pod;
+use crate::root::Root;
 use crate::slot::Lease;
+
+/// After a failed renewal of a credential that is not refused yet.
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// How long the loop waits for new clients before it looks around again: a plugin may take far longer.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Between looks at whether they are there by now.
+const GLANCE: Duration = Duration::from_millis(50);
 
 /// What the loop asks the cluster through.
 pub(super) struct Api {
+    root: Root,
     origin: Origin,
     connector: Connector,
     connected: Option<Connected>,
-    /// A 401 came: the credentials may have been replaced.
+    /// New clients in the making, beside the loop.
+    building: Option<JoinHandle<Result<Clients, ConnectError>>>,
+    /// Tells when a file that the clients were built from may have changed; the poll is the truth.
+    files: Option<sentinel::Watch>,
+    /// Something happened to one of those files.
+    touched: bool,
+    /// A 401 came: whatever the files say, these clients are of no use.
     stale: bool,
     /// Kept over a reconnect, so that the node's name never becomes unknown again.
     name: String,
@@ -37,15 +59,22 @@ pub(super) struct Connected {
     pub(super) node_watch: Option<Watch<Node>>,
     pub(super) pod_watch: Option<Watch<Pod>>,
     namespace: String,
-    since: Instant,
+    /// When its files were last looked at.
+    looked: Instant,
+    /// A renewal failed: not before this.
+    again: Option<Instant>,
 }
 
 impl Api {
     pub(super) fn new(access: Access, origin: Origin) -> Self {
         Self {
+            root: access.root.clone(),
             connector: Connector::from(access, origin.clone()),
             origin,
             connected: None,
+            building: None,
+            files: None,
+            touched: false,
             stale: false,
             name: String::new(),
             trouble: String::new(),
@@ -57,8 +86,16 @@ impl Api {
         &self.name
     }
 
+    /// The namespace of the Leases, as the clients see it.
+    pub(super) fn namespace(&self) -> &str {
+        self.connector.namespace()
+    }
+
     pub(super) fn configure(&mut self, access: Access) {
         self.connector = Connector::from(access, self.origin.clone());
+        if let Some(outdated) = self.building.take() {
+            outdated.abort();
+        }
         self.connected = None;
     }
 
@@ -71,52 +108,105 @@ impl Api {
         self.connected.as_mut()
     }
 
-    /// There are no clients, or it is time to look at the files they were built from.
+    /// There are no clients, or it is time to look at what they were built from.
     pub(super) fn due(&self) -> bool {
-        self.connected
-            .as_ref()
-            .is_none_or(|connected| self.stale || connected.since.elapsed() >= REREAD)
-    }
-
-    /// Connects, or again when the files the clients were built from have changed.
-    pub(super) async fn connect(
-        &mut self,
-        namespace: &str,
-    ) -> Result<&mut Connected, ConnectError> {
-        let look = self.stale
+        self.building.is_some()
             || self
                 .connected
                 .as_ref()
-                .is_some_and(|connected| connected.since.elapsed() >= REREAD);
-        if look
-            && self
-                .connected
-                .as_ref()
-                .is_some_and(|connected| connected.clients.outdated())
-        {
-            self.connected = None;
-        }
-        let mut connected = match self.connected.take() {
-            Some(connected) => connected,
-            None => self.build(namespace).await?,
+                .is_none_or(|connected| self.stale || self.look(connected) || connected.ending())
+    }
+
+    fn look(&self, connected: &Connected) -> bool {
+        connected.patient() && (self.touched || connected.looked.elapsed() >= REREAD)
+    }
+
+    /// A file of the credential was written since it was last read.
+    pub(super) fn touched(&self) -> bool {
+        self.touched
+    }
+
+    /// Connects, or again, in one piece: when a file of the clients has changed, their credential ends
+    /// soon, or it was refused. What is not refused serves until there is a successor.
+    pub(super) async fn connect(&mut self) -> Result<&mut Connected, ConnectError> {
+        let looks = self
+            .connected
+            .as_ref()
+            .is_some_and(|connected| self.look(connected));
+        let connected = match self.connected.take() {
+            Some(old) if !self.stale => self.renewed(old, looks).await,
+            Some(_) | None => self.build().await?,
         };
-        if look {
-            connected.since = Instant::now();
-        }
         self.stale = false;
-        self.trouble.clear();
         Ok(self.connected.insert(connected))
     }
 
-    async fn build(&mut self, namespace: &str) -> Result<Connected, ConnectError> {
-        let clients = self.connector.connect().await?;
+    async fn renewed(&mut self, mut old: Connected, looks: bool) -> Connected {
+        if looks {
+            self.touched = false;
+            old.looked = Instant::now();
+        }
+        let wanted = self.building.is_some() || old.ending();
+        if !wanted && !(looks && old.clients.outdated()) {
+            return old;
+        }
+        match self.build().await {
+            Ok(new) => new,
+            Err(ConnectError::Pending) => old,
+            Err(err) => {
+                self.troubled(&err);
+                // The change is still to be followed.
+                self.touched = true;
+                old.again = Some(Instant::now() + AGAIN);
+                old
+            }
+        }
+    }
+
+    async fn build(&mut self) -> Result<Connected, ConnectError> {
+        let building = match &mut self.building {
+            Some(building) => building,
+            None => {
+                self.touched = false;
+                let connector = self.connector.clone();
+                let connect = async move { Box::pin(connector.connect()).await };
+                self.building.insert(tokio::spawn(connect))
+            }
+        };
+        let Ok(built) = tokio::time::timeout(PATIENCE, building).await else {
+            return Err(ConnectError::Pending);
+        };
+        self.building = None;
+        let clients = match built.unwrap_or(Err(ConnectError::Pending)) {
+            Ok(clients) => clients,
+            Err(err) => {
+                if let ConnectError::NoKubeconfig(searched) = &err
+                    && self.files.is_none()
+                {
+                    self.watch_files(searched.iter().map(|one| one.path.as_path()));
+                }
+                return Err(err);
+            }
+        };
         info!(
             "connected as node {} with {}",
             clients.name,
             clients.path.display()
         );
         self.name.clone_from(&clients.name);
-        Ok(Connected::new(clients, namespace))
+        self.trouble.clear();
+        self.watch_files(clients.files());
+        // What changed between reading and watching.
+        self.touched = clients.outdated();
+        Ok(Connected::new(clients, self.connector.namespace()))
+    }
+
+    fn watch_files<'a>(&mut self, files: impl Iterator<Item = &'a Path>) {
+        let files: Vec<String> = files
+            .filter_map(|file| file.to_str().map(str::to_owned))
+            .collect();
+        // Given clients have none.
+        self.files = (!files.is_empty()).then(|| sentinel::Watch::new(&self.root, &files));
     }
 
     /// A failed connection, said once per change.
@@ -132,14 +222,52 @@ impl Api {
     /// Resolves when a watch has news. Cancel-safe.
     pub(super) async fn changed(&mut self) {
         let Some(connected) = &mut self.connected else {
-            return std::future::pending().await;
+            touched(self.files.as_mut()).await;
+            self.touched = true;
+            return;
         };
+        // Apart from what the watches below borrow.
+        let ends = ends(
+            connected.clients.good_for(Timestamp::now()),
+            connected.again,
+        );
         tokio::select! {
+            () = touched(self.files.as_mut()) => self.touched = true,
+            () = ends => {}
+            () = built(self.building.as_ref()) => {}
             () = news(connected.lease_watch.as_mut().map(|(_, watch)| watch)) => {}
             () = news(connected.node_watch.as_mut()) => {}
             () = news(connected.pod_watch.as_mut()) => {}
         }
     }
+}
+
+async fn touched(files: Option<&mut sentinel::Watch>) {
+    match files {
+        Some(files) => files.changed().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Resolves when the new clients are there.
+async fn built<T>(building: Option<&JoinHandle<T>>) {
+    let Some(building) = building else {
+        return std::future::pending().await;
+    };
+    while !building.is_finished() {
+        tokio::time::sleep(GLANCE).await;
+    }
+}
+
+/// Resolves when a new credential is to be asked for.
+async fn ends(left: Option<Duration>, again: Option<Instant>) {
+    let Some(left) = left else {
+        return std::future::pending().await;
+    };
+    let patience = again.map(|again| again.saturating_duration_since(Instant::now()));
+    // While the API server is paused nothing follows from this: not at full speed.
+    let left = left.max(patience.unwrap_or_default());
+    tokio::time::sleep(left.max(Duration::from_secs(1))).await;
 }
 
 async fn news<T>(watch: Option<&mut Watch<T>>)
@@ -164,8 +292,29 @@ impl Connected {
             node_watch: None,
             pod_watch: None,
             namespace: namespace.to_owned(),
-            since: Instant::now(),
+            looked: Instant::now(),
+            again: None,
         }
+    }
+
+    /// A renewal may be tried.
+    fn patient(&self) -> bool {
+        self.again.is_none_or(|again| Instant::now() >= again)
+    }
+
+    fn ending(&self) -> bool {
+        self.patient() && self.clients.good_for(Timestamp::now()) == Some(Duration::ZERO)
+    }
+
+    /// The last sign of life on any watch.
+    pub(super) fn heard(&self) -> Option<Instant> {
+        let leases = self
+            .lease_watch
+            .as_ref()
+            .and_then(|(_, watch)| watch.heard());
+        let node = self.node_watch.as_ref().and_then(Watch::heard);
+        let pods = self.pod_watch.as_ref().and_then(Watch::heard);
+        leases.max(node).max(pods)
     }
 
     pub(super) fn namespace(&self) -> &str {

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::memory::HostNow;
-use super::{Daemon, HOST_POLL, views};
+use super::{Daemon, HOST_POLL, start, views};
 use crate::cluster::peers;
+use crate::decide::proved_in;
 use crate::drain;
 use crate::facts::{Drained, Facts};
 use crate::gates::{self, Blocking, GateFacts, GatePolicy, Inhibitor, Pause};
@@ -41,10 +42,20 @@ pub(super) fn poll(facts: &Facts) -> Duration {
     }
 }
 
-/// In Verifying: a new boot with a hold on record.
+/// In Verifying: a new boot with a hold on record. Power that went while the slot was given up makes one
+/// more boot to prove.
 pub(super) fn verifying(facts: &Facts) -> bool {
     facts.record.hold.as_ref().is_some_and(|hold| {
-        hold.boot != facts.boot && !matches!(hold.stage, Stage::Taking | Stage::Releasing)
+        hold.boot != facts.boot
+            && match hold.stage {
+                Stage::Taking => false,
+                Stage::Releasing => !proved_in(facts),
+                Stage::Claiming
+                | Stage::Draining
+                | Stage::Rebooting
+                | Stage::Uncordoned
+                | Stage::Undoing(_) => true,
+            }
     })
 }
 
@@ -55,6 +66,10 @@ impl Daemon {
         let findings = self.triggers.findings().await;
         self.stay_connected(now).await;
         self.watched(now);
+        // What became of evictions counts before any later sign of life.
+        while let Ok(evicted) = self.evicted.try_recv() {
+            self.memory.evicted(evicted, now.boot);
+        }
         self.observe(&findings, now);
         if self.host_due(now) {
             self.read_host().await;
@@ -108,9 +123,17 @@ impl Daemon {
     }
 
     /// Watches need current clients though no effect asks for any: a phase that waits may be long, and
-    /// a reload takes the clients away.
+    /// a reload takes the clients away. New credentials are worth a try at once.
     async fn stay_connected(&mut self, now: Now) {
-        if self.facts.started && self.api.due() && self.pause.until(now.boot).is_none() {
+        // A hold ended that was taken in another namespace than is configured now.
+        if self.api.namespace() != self.namespace() {
+            let access = start::held_access(&self.root, &self.config, &self.facts.record);
+            self.api.configure(access);
+            self.facts.leases.clear();
+            self.facts.listed = Err("asking the API server".to_owned());
+        }
+        let may = self.pause.until(now.boot).is_none() || self.api.touched();
+        if self.facts.started && self.api.due() && may {
             self.connect().await;
         }
     }
@@ -126,14 +149,16 @@ impl Daemon {
             return;
         }
         connected.watch(&group, holding);
-        let refused = views::leases(&mut self.facts, connected, &group, now.boot);
-        views::own_node(&mut self.facts, connected);
+        let mut refused = views::leases(&mut self.facts, connected, &group, now.boot);
+        refused |= views::own_node(&mut self.facts, connected);
         self.memory.pods = None;
         if let Some(watch) = &mut connected.pod_watch {
             let view = watch.view();
             self.memory.pods_silent = view.trouble.is_some();
+            refused |= view.trouble.is_some_and(|trouble| trouble.unauthorized());
             self.memory.pods = view.items.map(|items| items.into_values().collect());
         }
+        self.memory.watch_heard(connected.heard(), now.boot);
         if refused {
             self.api.refused();
         }
@@ -154,8 +179,12 @@ impl Daemon {
             && let Some(connected) = self.api.connected()
         {
             self.memory.pulse_read = Some(now.boot);
-            if let Ok(Some(beat)) = connected.heartbeat.get().await {
-                self.memory.pulse.renewed(beat.renewed);
+            match connected.heartbeat.get().await {
+                Ok(Some(beat)) => self.memory.pulse.renewed(beat.renewed),
+                // Nothing else may be asked here for long: the credential is renewed by this.
+                Err(err) if err.unauthorized() => self.failed(&err),
+                // No sign of life.
+                Ok(None) | Err(_) => {}
             }
             if let Some(host) = &mut self.memory.host {
                 host.dirty = true;

@@ -1,7 +1,10 @@
 //! Verifying: a new boot with a record of a hold (I3, I4, I6, I7). Entering it writes nothing: it is
 //! derived from the boot and the record.
 
-use super::{At, Step, advance, apply};
+use std::time::Duration;
+
+use super::{At, Holding, Step, advance, apply};
+use crate::boot::Boot;
 use crate::facts::Effect;
 use crate::names;
 use crate::node::{Node, Seen};
@@ -32,6 +35,9 @@ pub(super) fn decide(at: &At, hold: &Hold) -> Step {
         };
     }
     if hold.stage != Stage::Uncordoned {
+        if let Some(step) = mark_anew(at, hold, node) {
+            return step;
+        }
         return match &at.facts.host_health {
             Err(missing) => late(at, &missing.join("; ")),
             Ok(()) => uncordon(at, hold, node),
@@ -95,10 +101,15 @@ fn late(at: &At, missing: &str) -> Step {
     at.stay(Phase::Verifying, status)
 }
 
-/// The Node was registered anew, or its UID is not known: the hold goes on with this one.
+/// The Node was registered anew, or its UID is not known: the hold goes on with this one. Whatever
+/// cordon it carries now was not on the one we labelled.
 fn adopt(at: &At, hold: &Hold, node: &Node) -> Step {
     let adopted = Hold {
         node_uid: Some(node.uid.clone()),
+        foreign_cordon: match &hold.node_uid {
+            Some(_) => node_set::foreign_cordon(node),
+            None => hold.foreign_cordon,
+        },
         ..hold.clone()
     };
     let record = advance(at, &adopted, hold.stage.clone());
@@ -109,6 +120,37 @@ fn adopt(at: &At, hold: &Hold, node: &Node) -> Step {
             Effect::Wait,
             "verifying: found the own Node",
         )
+    }
+}
+
+/// A Node registered anew shows neither slot nor cordon: pods would come before the host is proved, and
+/// others would not see that it is down (I1). Only while the slot is ours: an admin's unlock took both
+/// away on purpose. What was being undone when the power went was taken away on purpose, too, and its set
+/// has no label: applied, it would be missing again.
+fn mark_anew(at: &At, hold: &Hold, node: &Node) -> Option<Step> {
+    let orphan = hold.boot == Boot::unknown();
+    let undone = matches!(hold.stage, Stage::Undoing(_));
+    if orphan || undone || node_set::knows(node, hold) {
+        return None;
+    }
+    let step = |effect| {
+        at.step(
+            Phase::Verifying,
+            effect,
+            "verifying: marking the own Node anew",
+        )
+    };
+    match at.holding(hold) {
+        Holding::Lost => None,
+        Holding::Ask => Some(step(Effect::ReadLease(hold.take.lease.clone()))),
+        Holding::Yes if node.read.is_none() => Some(step(Effect::ReadNode)),
+        Holding::Yes => Some(apply(
+            at,
+            Phase::Verifying,
+            at.facts.record.clone(),
+            node,
+            "verifying: marking the own Node anew",
+        )),
     }
 }
 
@@ -156,10 +198,12 @@ fn reapply(at: &At, node: &Node) -> Step {
 fn settle(at: &At, hold: &Hold) -> Step {
     let mut record = advance(at, hold, Stage::Releasing);
     let request = record.request.take();
-    record
-        .history
-        .insert(0, Past::of(request.as_ref(), at.now.wall));
-    record.history.truncate(HISTORY_MAX);
+    if !found_in_this_boot(at, hold) {
+        record
+            .history
+            .insert(0, Past::of(request.as_ref(), at.now.wall));
+        record.history.truncate(HISTORY_MAX);
+    }
     record.settled = Some(Settled::of(request.as_ref(), &at.facts.boot, at.now.boot));
     record.backoff = None;
     record.waiting = None;
@@ -168,4 +212,12 @@ fn settle(at: &At, hold: &Hold) -> Step {
         record,
         ..at.step(Phase::Releasing, Effect::Wait, status)
     }
+}
+
+/// A slot that was found without a record and was taken since this boot began: the record is lost, but
+/// nothing was rebooted. Told by the wall clock, which is good enough for the history and for nothing else.
+fn found_in_this_boot(at: &At, hold: &Hold) -> bool {
+    let uptime = at.now.since(Duration::from_micros(at.facts.boot.userspace));
+    let began = at.now.wall.checked_sub(uptime);
+    hold.boot == Boot::unknown() && began.is_ok_and(|began| began < hold.take.acquire_time)
 }

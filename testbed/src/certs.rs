@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
 use rcgen::{
@@ -13,14 +14,25 @@ use rcgen::{
 /// Address of the API server inside a bed's network namespace.
 pub(crate) const SERVER: &str = "10.123.0.1";
 
+/// Of certificates that end.
+const LIFE: Duration = Duration::from_secs(3600);
+
+/// When a certificate ends, from now.
+#[derive(Debug, Clone, Copy)]
+pub enum End {
+    In(Duration),
+    Ago(Duration),
+}
+
 /// The CA of one bed, in its directory.
-pub(crate) struct Authority {
+#[derive(Debug)]
+pub struct Authority {
     dir: PathBuf,
 }
 
 impl Authority {
     /// Makes the CA, the server's certificate and the key for service account tokens.
-    pub(crate) fn make(dir: &Path) -> Result<Self> {
+    pub fn make(dir: &Path) -> Result<Self> {
         fs::create_dir_all(dir)?;
         let key = KeyPair::generate()?;
         let cert = root()?.self_signed(&key)?;
@@ -32,14 +44,20 @@ impl Authority {
         let authority = Self {
             dir: dir.to_owned(),
         };
+        authority.server(None)?;
+        Ok(authority)
+    }
+
+    /// A certificate for the server, in place of the one before; it reads its files again by itself.
+    /// `end`: none is never.
+    pub fn server(&self, end: Option<End>) -> Result<()> {
         let names = vec![
             SERVER.to_owned(),
             "127.0.0.1".to_owned(),
             "localhost".to_owned(),
         ];
-        let server = CertificateParams::new(names)?;
-        authority.sign("server", server, "kube-apiserver", "")?;
-        Ok(authority)
+        let params = lasting(CertificateParams::new(names)?, end);
+        self.sign("server", params, "kube-apiserver", "")
     }
 
     pub(crate) fn at(dir: &Path) -> Self {
@@ -48,13 +66,25 @@ impl Authority {
         }
     }
 
-    pub(crate) fn path(&self, file: &str) -> PathBuf {
+    pub fn path(&self, file: &str) -> PathBuf {
         self.dir.join(file)
     }
 
     /// A client certificate for `user` in `group` (empty: none), as NAME.crt and NAME.key.
-    pub(crate) fn client(&self, name: &str, user: &str, group: &str) -> Result<()> {
-        self.sign(name, CertificateParams::new(Vec::new())?, user, group)
+    pub fn client(&self, name: &str, user: &str, group: &str) -> Result<()> {
+        self.client_until(name, user, group, None)
+    }
+
+    /// The same, that ends.
+    pub fn client_until(
+        &self,
+        name: &str,
+        user: &str,
+        group: &str,
+        end: Option<End>,
+    ) -> Result<()> {
+        let params = lasting(CertificateParams::new(Vec::new())?, end);
+        self.sign(name, params, user, group)
     }
 
     fn sign(
@@ -97,6 +127,18 @@ impl Authority {
              users: [{{name: \"{user}\", user: {{client-certificate: {cert}, client-key: {key}}}}}]\n"
         )
     }
+}
+
+fn lasting(mut params: CertificateParams, end: Option<End>) -> CertificateParams {
+    let now = SystemTime::now();
+    let moment = match end {
+        None => return params,
+        Some(End::In(left)) => now + left,
+        Some(End::Ago(gone)) => now - gone,
+    };
+    params.not_before = (moment - LIFE).into();
+    params.not_after = moment.into();
+    params
 }
 
 /// What the CA's own certificate says.

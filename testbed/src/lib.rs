@@ -6,7 +6,7 @@
 mod audit;
 mod bed;
 pub mod budgets;
-mod certs;
+pub mod certs;
 mod control_plane;
 mod firmware;
 mod furnish;

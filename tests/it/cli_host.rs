@@ -2,7 +2,8 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::Output;
+use std::process::{Output, Stdio};
+use std::time::Duration;
 
 use kube_rebootd::boot::Boot;
 use kube_rebootd::root::Root;
@@ -60,6 +61,36 @@ impl CliHost {
         self.write("/etc/kubernetes/kubelet.conf", &text);
     }
 
+    /// Starts the daemon on this host; what it says is in [`Self::log`].
+    pub(crate) fn daemon(&self) -> tokio::process::Child {
+        let log = fs::File::options()
+            .create(true)
+            .append(true)
+            .open(self.root().path("/log"))
+            .expect("a log");
+        binary()
+            .arg("--root")
+            .arg(self.dir.path())
+            .env("DBUS_SYSTEM_BUS_ADDRESS", self.bus.address())
+            .arg("run")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .expect("it runs")
+    }
+
+    /// What every daemon of this host said.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.root().path("/log")).unwrap_or_default()
+    }
+
+    /// The daemon's record as it is on disk.
+    pub(crate) fn state(&self) -> String {
+        let file = self.root().path("/var/lib/kube-rebootd/state.json");
+        fs::read_to_string(file).unwrap_or_default()
+    }
+
     /// Runs the binary on this host, in the network namespace of the calling thread.
     pub(crate) async fn run(&self, words: &[&str]) -> Said {
         let mut command = binary();
@@ -70,6 +101,15 @@ impl CliHost {
             .args(words);
         said(command.output().await.expect("it runs"))
     }
+}
+
+/// SIGTERM, and the end that follows from it.
+pub(crate) async fn terminate(mut daemon: tokio::process::Child) {
+    let pid = daemon.id().and_then(|pid| i32::try_from(pid).ok());
+    let pid = nix::unistd::Pid::from_raw(pid.expect("a pid"));
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).expect("signalled");
+    let ended = tokio::time::timeout(Duration::from_secs(10), daemon.wait()).await;
+    assert!(ended.expect("it ends soon").expect("a status").success());
 }
 
 /// The binary without anything of the caller's environment that could lead it to a cluster.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::coordination::v1::Lease;
@@ -18,10 +19,11 @@ use kube::{Api, Client};
 use kube_rebootd::cluster::client::{Access, Clients, Connector, admin};
 use kube_rebootd::root::Root;
 use serde_json::json;
+use testbed::certs::Authority;
 
 /// Identities in the token file.
 const NODES: usize = 200;
-const PORT: u16 = 6443;
+pub(crate) const PORT: u16 = 6443;
 /// Of the state directories; the process id follows.
 const PREFIX: &str = "rebootd-plane-";
 /// Longest wait for anything that should happen soon.
@@ -31,6 +33,10 @@ pub(crate) struct Plane {
     dir: PathBuf,
     netns: PathBuf,
     next: AtomicUsize,
+    /// Signs the server's certificate, and those of clients that prove themselves by one.
+    pub(crate) authority: Authority,
+    /// Ends the servers when it is dropped.
+    _life: mpsc::Sender<()>,
 }
 
 /// A node with its own credential.
@@ -38,6 +44,13 @@ pub(crate) struct Host {
     pub(crate) name: String,
     pub(crate) clients: Clients,
     pub(crate) admin: Client,
+}
+
+impl Drop for Plane {
+    /// Of a test's own: the static one is swept by a later run.
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.dir);
+    }
 }
 
 static PLANE: OnceLock<Plane> = OnceLock::new();
@@ -51,8 +64,14 @@ fn bin(name: &str) -> PathBuf {
 /// The plane, with the calling thread in its network namespace.
 pub(crate) fn enter() -> &'static Plane {
     let plane = PLANE.get_or_init(Plane::start);
-    let namespace = File::open(&plane.netns).expect("the namespace");
-    nix::sched::setns(namespace, nix::sched::CloneFlags::CLONE_NEWNET).expect("setns (root)");
+    plane.enter();
+    plane
+}
+
+/// A plane of the test's own, for manifests that would bind others.
+pub(crate) fn own() -> Plane {
+    let plane = Plane::start();
+    plane.enter();
     plane
 }
 
@@ -76,24 +95,26 @@ impl Plane {
             .args(["genrsa", "-out"])
             .arg(&key)
             .arg("2048"));
-        let (send, receive) = std::sync::mpsc::channel();
+        let authority = Authority::make(&dir.join("pki")).expect("certificates");
+        let (send, receive) = mpsc::channel();
+        let (life, end) = mpsc::channel();
         let home = dir.clone();
-        // The children die with the thread that started them (PDEATHSIG): it parks for ever.
+        // The children die with the thread that started them (PDEATHSIG): it waits for the end.
         std::thread::spawn(move || {
             nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).expect("unshare (root)");
             run(Command::new("ip").args(["link", "set", "lo", "up"]));
             let etcd = spawn(&home, "etcd", &etcd_flags(&home));
             spawn(&home, "kube-apiserver", &server_flags(&home));
             send.send(etcd).expect("sent");
-            loop {
-                std::thread::park();
-            }
+            let _ = end.recv();
         });
         let etcd = receive.recv().expect("started");
         let plane = Self {
             netns: PathBuf::from(format!("/proc/{etcd}/ns/net")),
             next: AtomicUsize::new(1),
             dir,
+            authority,
+            _life: life,
         };
         plane.write_kubeconfig("admin");
         let (server, netns) = (plane.dir.join("admin"), plane.netns.clone());
@@ -102,6 +123,27 @@ impl Plane {
             .join()
             .expect("kube-apiserver is ready");
         plane
+    }
+
+    fn enter(&self) {
+        let namespace = File::open(&self.netns).expect("the namespace");
+        nix::sched::setns(namespace, nix::sched::CloneFlags::CLONE_NEWNET).expect("setns (root)");
+    }
+
+    /// Runs kubectl as the admin, from the namespace of the calling thread.
+    pub(crate) fn kubectl(&self, words: &[&str], input: &str) -> String {
+        let file = self.dir.join("input.yaml");
+        fs::write(&file, input).expect("input");
+        let mut command = Command::new(bin("kubectl"));
+        command.arg("--kubeconfig").arg(self.dir.join("admin"));
+        let output = command
+            .args(words)
+            .stdin(File::open(&file).expect("input"))
+            .output()
+            .expect("kubectl runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "kubectl {words:?}: {said}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
     pub(crate) fn write_kubeconfig(&self, token: &str) -> PathBuf {
@@ -232,7 +274,9 @@ fn server_flags(dir: &Path) -> Vec<String> {
     let at = |name: &str| dir.join(name).display().to_string();
     vec![
         "--etcd-servers=http://127.0.0.1:2379".to_owned(),
-        format!("--cert-dir={}", at("certs")),
+        format!("--tls-cert-file={}", at("pki/server.crt")),
+        format!("--tls-private-key-file={}", at("pki/server.key")),
+        format!("--client-ca-file={}", at("pki/ca.crt")),
         "--bind-address=127.0.0.1".to_owned(),
         "--advertise-address=127.0.0.1".to_owned(),
         format!("--secure-port={PORT}"),

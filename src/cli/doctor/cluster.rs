@@ -7,6 +7,7 @@ use jiff::fmt::rfc2822::DateTimeParser;
 use kube::Client;
 use kube::client::Body;
 
+use super::certificate::{CREDENTIAL, credential};
 use super::{Check, aside, rights, slow};
 use crate::cluster::answer::{ApiError, CALL};
 use crate::cluster::client::{Clients, ConnectError, Connector, whoami};
@@ -32,28 +33,42 @@ pub(super) async fn checks(root: &Root, config: Option<&Config>) -> Vec<Check> {
         skipped.insert(0, Check::skipped(KUBECONFIG, "a valid configuration"));
         return skipped;
     };
-    let found = kubeconfig(root, config).await;
+    let (found, credential) = kubeconfig(root, config).await;
     if found.failed() {
         return [vec![found], all_skipped("a kubeconfig")].concat();
     }
-    match Connector::new(access(root, config)).connect().await {
-        Ok(clients) => [vec![found], Box::pin(connected(&clients, config)).await].concat(),
-        Err(err) => not_connected(found, &err),
-    }
+    let found = vec![found, credential];
+    let more = match Connector::new(access(root, config)).connect().await {
+        Ok(clients) => Box::pin(connected(&clients, config)).await,
+        Err(err) => return not_connected(found, &err),
+    };
+    [found, more].concat()
 }
 
 /// Everything behind the kubeconfig.
 fn all_skipped(needs: &'static str) -> Vec<Check> {
-    let here = [SERVER, IDENTITY, CLOCK, NODE];
+    let here = [CREDENTIAL, SERVER, IDENTITY, CLOCK, NODE];
     let names = here.into_iter().chain(rights::NAMES);
     names.map(|name| Check::skipped(name, needs)).collect()
 }
 
-async fn kubeconfig(root: &Root, config: &Config) -> Check {
+async fn kubeconfig(root: &Root, config: &Config) -> (Check, Check) {
     let (root, explicit) = (root.clone(), config.node.kubeconfig.clone());
     let configured = explicit.is_some();
-    match aside(move || credentials::find(&root, explicit.as_deref())).await {
-        Some(Ok(found)) => Check::ok(KUBECONFIG, found.path.display().to_string()),
+    let look = move || {
+        credentials::find(&root, explicit.as_deref()).map(|found| {
+            let credential = credential(&root, &found, Timestamp::now());
+            (found.path, credential)
+        })
+    };
+    let skipped = Check::skipped(CREDENTIAL, "a kubeconfig");
+    let found = match aside(look).await {
+        Some(Ok((path, credential))) => {
+            return (
+                Check::ok(KUBECONFIG, path.display().to_string()),
+                credential,
+            );
+        }
         Some(Err(searched)) => {
             let searched: Vec<String> = searched.iter().map(ToString::to_string).collect();
             let cure = if configured {
@@ -68,11 +83,12 @@ async fn kubeconfig(root: &Root, config: &Config) -> Check {
             )
         }
         None => slow(KUBECONFIG),
-    }
+    };
+    (found, skipped)
 }
 
 /// There are no clients: which check that fails, and what is left to skip.
-fn not_connected(found: Check, err: &ConnectError) -> Vec<Check> {
+fn not_connected(found: Vec<Check>, err: &ConnectError) -> Vec<Check> {
     let what = err.to_string();
     let unreachable = |cure: &str| Check::fail(SERVER, what.clone(), cure);
     let (server, identity) = match err {
@@ -86,11 +102,11 @@ fn not_connected(found: Check, err: &ConnectError) -> Vec<Check> {
                 "renew it: join the node again, or restart the kubelet",
             );
         }
-        ConnectError::Slow => {
-            return failed_file(
-                what,
-                "run the credential plugin of the kubeconfig by hand and mend it",
-            );
+        ConnectError::Plugin { .. } => {
+            return failed_file(what, "run it by hand as root, and mend it");
+        }
+        ConnectError::Slow | ConnectError::Pending => {
+            return failed_file(what, "look for a mount that hangs: findmnt");
         }
         ConnectError::Api(ApiError::Denied { .. }) => (
             Check::ok(SERVER, "answers"),
@@ -99,6 +115,12 @@ fn not_connected(found: Check, err: &ConnectError) -> Vec<Check> {
                 what,
                 "renew the credential: restart the kubelet, or join the node again",
             ),
+        ),
+        ConnectError::Api(_) if what.contains("invalid peer certificate") => (
+            unreachable(
+                "the API server's certificate is refused here: as an admin renew it (kubeadm certs check-expiration), see that the kubeconfig's CA is that of the server, and that this host's clock is right (timedatectl)",
+            ),
+            Check::skipped(IDENTITY, SERVER),
         ),
         ConnectError::Api(_) => (
             unreachable(
@@ -118,7 +140,11 @@ fn not_connected(found: Check, err: &ConnectError) -> Vec<Check> {
     let needs = if server.failed() { SERVER } else { IDENTITY };
     let rest = [CLOCK, NODE].into_iter().chain(rights::NAMES);
     let rest = rest.map(|name| Check::skipped(name, needs));
-    [found, server, identity].into_iter().chain(rest).collect()
+    found
+        .into_iter()
+        .chain([server, identity])
+        .chain(rest)
+        .collect()
 }
 
 fn failed_file(what: String, cure: &str) -> Vec<Check> {

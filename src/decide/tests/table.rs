@@ -3,7 +3,7 @@
 use super::*;
 
 /// A holder that is drained and has looked at everything: the next step asks logind.
-fn about_to_reboot() -> Facts {
+pub(super) fn about_to_reboot() -> Facts {
     let hold = Hold {
         take: take(),
         step: 4,
@@ -32,6 +32,7 @@ fn about_to_reboot() -> Facts {
         ready: true,
         heartbeat: None,
         boot_id: String::new(),
+        volumes_in_use: Vec::new(),
         read: Some(NOW),
     };
     let lease = Lease {
@@ -46,6 +47,9 @@ fn about_to_reboot() -> Facts {
         control_plane: false,
         next: Vec::new(),
         freed: None,
+        last_hold: None,
+        last_seen: None,
+        held: None,
         read: Some(NOW),
     };
     Facts {
@@ -73,6 +77,7 @@ fn about_to_reboot() -> Facts {
         peers: None,
         take: TakeAnswer::default(),
         waiters: None,
+        looks: BTreeMap::new(),
         waiting: Some(None),
         marks: Some(Marks::default()),
         drain: Drained::Done { at: NOW },
@@ -90,7 +95,7 @@ fn about_to_reboot() -> Facts {
 }
 
 /// No hold, a request, a free slot and nothing against it: the next step takes.
-fn about_to_take() -> Facts {
+pub(super) fn about_to_take() -> Facts {
     let mut facts = about_to_reboot();
     facts.record.hold = None;
     facts.applied = None;
@@ -107,22 +112,26 @@ fn about_to_take() -> Facts {
         asked: NOW,
         labelled: Vec::new(),
         leases,
+        census: Ok(Census {
+            nodes: 20,
+            down: vec!["n9".to_owned()],
+        }),
     });
     facts
 }
 
-fn own(facts: &mut Facts) -> &mut Node {
+pub(super) fn own(facts: &mut Facts) -> &mut Node {
     match &mut facts.node {
         Seen::Present(node) => node,
         Seen::Absent | Seen::Unknown => panic!("no node"),
     }
 }
 
-fn slot(facts: &mut Facts) -> &mut Lease {
+pub(super) fn slot(facts: &mut Facts) -> &mut Lease {
     facts.leases.get_mut("default").unwrap()
 }
 
-fn peer(facts: &mut Facts, slot: &str, quorum: bool) {
+pub(super) fn peer(facts: &mut Facts, slot: &str, quorum: bool) {
     let peer = Peer {
         node: "n2".to_owned(),
         slot: slot.to_owned(),
@@ -133,9 +142,9 @@ fn peer(facts: &mut Facts, slot: &str, quorum: bool) {
 
 /// Longer than any read may be old.
 const OLD: Duration = Duration::from_secs(6);
-const STALE: Duration = Duration::from_secs(9_994);
+pub(super) const STALE: Duration = Duration::from_secs(9_994);
 
-type Change = (&'static str, fn(&mut Facts));
+pub(super) type Change = (&'static str, fn(&mut Facts));
 
 #[test]
 fn i2_every_single_thing_that_keeps_logind_from_being_asked() {
@@ -143,7 +152,8 @@ fn i2_every_single_thing_that_keeps_logind_from_being_asked() {
         decide(&about_to_reboot(), &policy(), now()).effect,
         Effect::AskReboot
     );
-    let changes: [Change; 15] = [
+    let changes: [Change; 16] = [
+        ("an old read of the Node", |f| own(f).read = Some(STALE)),
         ("an old read of the Lease", |f| {
             slot(f).read = Some(STALE);
         }),
@@ -175,13 +185,65 @@ fn i2_every_single_thing_that_keeps_logind_from_being_asked() {
     });
 }
 
+/// Found by review: between two asks the Node may have been uncordoned, and a watch may be silent.
+#[test]
+fn i2_the_node_is_read_again_before_logind_is_asked_again() {
+    let mut facts = about_to_reboot();
+    let hold = facts.record.hold.as_mut().unwrap();
+    (hold.asks, hold.asked) = (1, NOW.checked_sub(Duration::from_secs(20)));
+    facts.ask = Some(crate::facts::Refusal {
+        at: NOW.checked_sub(Duration::from_secs(15)).unwrap(),
+        why: "busy".to_owned(),
+    });
+    own(&mut facts).read = Some(STALE);
+    let step = decide(&facts, &policy(), now());
+    assert_eq!(step.effect, Effect::ReadNode, "{}", step.status);
+    own(&mut facts).read = Some(NOW);
+    assert_eq!(decide(&facts, &policy(), now()).effect, Effect::AskReboot);
+}
+
+/// Found by review: a cordon set between the take and the label was recorded only with our own cordon, so
+/// that an end in between uncordoned it.
+#[test]
+fn i3_the_label_records_whose_cordon_is_there() {
+    let mut facts = about_to_reboot();
+    facts.record.hold.as_mut().unwrap().stage = Stage::Claiming;
+    let node = own(&mut facts);
+    node.labels.clear();
+    node.annotations.clear();
+    node.cordon_owners = vec!["kubectl-cordon".to_owned()];
+    let step = decide(&facts, &policy(), now());
+    assert!(
+        matches!(&step.effect, Effect::Apply { set, .. } if set.labels.contains_key(names::SLOT)),
+        "{:?}",
+        step.effect
+    );
+    assert!(step.record.hold.unwrap().foreign_cordon);
+}
+
+/// Of two free slots the one that is due is claimed by another Node: the other's turn is not ours yet.
+#[test]
+fn a_slot_is_not_taken_early_because_another_cannot_be_had() {
+    let mut facts = about_to_take();
+    let mut later = slot(&mut facts).clone();
+    "later".clone_into(&mut later.name);
+    (later.freed, later.next) = (Some(NOW), vec!["n3".to_owned()]);
+    facts.leases.insert(later.name.clone(), later);
+    let known = &mut facts.peers.as_mut().unwrap().leases;
+    known.insert("later".to_owned());
+    peer(&mut facts, "default", false);
+    facts.waiting = None;
+    let step = decide(&facts, &policy(), now());
+    assert!(matches!(step.effect, Effect::Mark(_)), "{:?}", step.effect);
+}
+
 #[test]
 fn i1_i8_i13_every_single_thing_that_forbids_a_take() {
     assert!(matches!(
         decide(&about_to_take(), &policy(), now()).effect,
         Effect::Take(_)
     ));
-    let changes: [Change; 17] = [
+    let changes: [Change; 20] = [
         ("a holder", |f| slot(f).holder = Some("n2".to_owned())),
         ("a paused slot", |f| slot(f).paused = Some("why".to_owned())),
         ("a newer protocol", |f| slot(f).protocol = 2),
@@ -208,6 +270,18 @@ fn i1_i8_i13_every_single_thing_that_forbids_a_take() {
             peer(f, "other", true);
         }),
         ("a closed gate", |f| f.closed.push(shut())),
+        ("too many that are down", |f| {
+            let census = f.peers.as_mut().unwrap().census.as_mut().unwrap();
+            census.down.push("n8".to_owned());
+        }),
+        ("Nodes that were not counted", |f| {
+            f.peers.as_mut().unwrap().census = Err("denied".to_owned());
+        }),
+        ("a count that is old and says no", |f| {
+            let peers = f.peers.as_mut().unwrap();
+            peers.asked = STALE;
+            peers.census = Err("denied".to_owned());
+        }),
         ("an old look at the host", |f| f.host_read = Some(STALE)),
         ("a back-off", |f| {
             f.record.backoff = Some(Backoff {
@@ -242,7 +316,7 @@ fn the_named_waiters_act_in_their_order_and_the_rest_later() {
         let mut facts = about_to_take();
         slot(&mut facts).freed = freed;
         slot(&mut facts).next = next.iter().map(|name| (*name).to_owned()).collect();
-        slot(&mut facts).turn(ME)
+        slot(&mut facts).turn(ME, Duration::ZERO)
     };
     assert_eq!(from(&["n1", "n2"], Some(NOW)), NOW);
     assert_eq!(from(&["n2", "n1"], Some(NOW)), NOW + Duration::from_secs(1));
@@ -292,7 +366,7 @@ fn the_back_off_doubles_to_six_hours() {
     }
 }
 
-fn shut() -> Closed {
+pub(super) fn shut() -> Closed {
     Closed {
         gate: Gate::Inhibitors,
         why: "shut".to_owned(),
@@ -301,7 +375,7 @@ fn shut() -> Closed {
 }
 
 /// Each change alone keeps the step from happening, and none of them panics.
-fn forbids(good: fn() -> Facts, changes: &[Change], step: fn(&Effect) -> bool) {
+pub(super) fn forbids(good: fn() -> Facts, changes: &[Change], step: fn(&Effect) -> bool) {
     for (what, change) in changes {
         let mut facts = good();
         change(&mut facts);

@@ -42,6 +42,8 @@ pub(crate) struct Request {
     pub(super) apply: bool,
     /// Only metadata is wanted.
     pub(super) metadata_only: bool,
+    /// Only what `kubectl get` prints is wanted.
+    pub(super) table: bool,
     pub(super) body: Value,
 }
 
@@ -108,6 +110,7 @@ impl Request {
             apply: header("content-type").is_some_and(|kind| kind.contains("apply-patch")),
             metadata_only: header("accept")
                 .is_some_and(|kind| kind.contains("PartialObjectMetadata")),
+            table: header("accept").is_some_and(|kind| kind.contains("as=Table")),
             body,
         })
     }

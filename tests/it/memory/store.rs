@@ -110,6 +110,12 @@ impl Store {
                 metadata["continue"] = json!(format!("{}/{}", key.1, key.2));
             }
         }
+        if request.table && request.resource == "nodes" {
+            let rows: Vec<Value> = rest.iter().map(|(_, body)| row(body)).collect();
+            let columns = json!([{"name": "Name"}, {"name": "Status"}]);
+            return Answer::ok(json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1",
+                "metadata": metadata, "columnDefinitions": columns, "rows": rows}));
+        }
         let items: Vec<Value> = rest.iter().map(|(_, body)| shown(request, body)).collect();
         let (kind, api) = kind(&request.resource);
         let (kind, api) = if request.metadata_only {
@@ -295,4 +301,19 @@ pub(super) fn shown(request: &Request, body: &Value) -> Value {
     } else {
         body.clone()
     }
+}
+
+/// Name and status of a Node, as Kubernetes' printNode says them.
+fn row(node: &Value) -> Value {
+    let conditions = node["status"]["conditions"].as_array();
+    let ready = conditions.and_then(|all| all.iter().find(|one| one["type"] == "Ready"));
+    let mut status = match ready.and_then(|ready| ready["status"].as_str()) {
+        Some("True") => "Ready".to_owned(),
+        Some(_) => "NotReady".to_owned(),
+        None => "Unknown".to_owned(),
+    };
+    if node["spec"]["unschedulable"] == true {
+        status += ",SchedulingDisabled";
+    }
+    json!({"cells": [node["metadata"]["name"], status]})
 }

@@ -11,6 +11,8 @@ use kube_rebootd::names;
 use kube_rebootd::phase::Phase;
 
 mod api;
+mod options;
+mod queue;
 mod world;
 
 pub(crate) use world::Chance;
@@ -337,6 +339,36 @@ fn a_replaced_node_starts_over_before_and_goes_on_after_the_reboot() {
         world.at_rest();
         assert_eq!(world.boots(0), 1, "{phase}: {}", world.told());
     }
+}
+
+/// Found by review: a Node that was registered anew while the host booted had no cordon and no label
+/// until the host was proved healthy.
+#[test]
+fn i1_a_node_registered_anew_while_verifying_shows_slot_and_cordon_again() {
+    let mut world = World::new(1, 1, 0);
+    world.touch(0);
+    let mut replaced = false;
+    world.run(HOUR, |world, host| {
+        if !replaced && world.phase(host) == Some(Phase::Verifying) {
+            replaced = true;
+            world.replace_node(host);
+        }
+        Fate::Done
+    });
+    world.at_rest();
+    assert_eq!(world.boots(0), 1, "{}", world.told());
+    let verifying: Vec<&String> = world
+        .trace
+        .iter()
+        .filter(|line| line.starts_with("n0 Verifying Apply"))
+        .collect();
+    assert!(
+        verifying.len() == 2
+            && verifying[0].contains("unschedulable: true")
+            && verifying[1].contains("unschedulable: false"),
+        "{}",
+        world.told()
+    );
 }
 
 #[test]

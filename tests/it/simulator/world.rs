@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kube_rebootd::boot::Boot;
+use kube_rebootd::budget::MaxUnavailable;
+use kube_rebootd::cluster::lease::follow;
 use kube_rebootd::decide::{Policy, Step, decide};
 use kube_rebootd::facts::{Effect, Facts};
 use kube_rebootd::gates::Closed;
@@ -76,7 +78,7 @@ pub(super) struct ModelNode {
 #[derive(Debug, Clone)]
 pub(crate) struct Host {
     pub(super) name: String,
-    policy: Policy,
+    pub(crate) policy: Policy,
     pub(super) boots: u64,
     booted: Duration,
     disk: Option<String>,
@@ -88,9 +90,16 @@ pub(crate) struct Host {
     pub(super) kubelet_up: bool,
     pub(super) pods: usize,
     pub(super) drained: Option<Duration>,
+    /// After the last pod its volumes are in use for so long; it has none when zero.
+    pub(crate) unmounting: Duration,
+    pub(super) mounted: bool,
     /// A budget that never opens.
     pub(crate) stuck: bool,
     pub(crate) closed: Vec<Closed>,
+    /// Its kubelet does not come back.
+    pub(crate) broken: bool,
+    /// Off for good: nothing runs on it.
+    dead: bool,
     /// logind answers yes and does nothing.
     pub(crate) deaf: bool,
     pub(super) waiting: Option<Waiting>,
@@ -120,6 +129,10 @@ pub(crate) struct World {
     late: Vec<(Duration, usize, Effect)>,
     pub(crate) effects: u64,
     pub(crate) api_down: bool,
+    /// Nobody may count the Nodes.
+    pub(crate) uncounted: bool,
+    /// Slots that were cleared for a holder that is gone.
+    pub(crate) cleared: usize,
     pub(crate) trace: Vec<String>,
 }
 
@@ -137,6 +150,8 @@ impl World {
             late: Vec::new(),
             effects: 0,
             api_down: false,
+            uncounted: false,
+            cleared: 0,
             trace: Vec::new(),
         };
         for slot in 0..slots {
@@ -167,6 +182,12 @@ impl World {
             world.hosts.push(Host::new(&name));
         }
         world
+    }
+
+    /// `mode` of its configuration, reloaded.
+    pub(crate) fn observe(&mut self, host: usize, observe: bool) {
+        self.hosts[host].policy.observe = observe;
+        self.hosts[host].wake = Duration::ZERO;
     }
 
     pub(crate) fn cordon_by_admin(&mut self, host: usize) {
@@ -217,6 +238,93 @@ impl World {
         node.annotations.clear();
         self.hosts[host].cordoned_before = false;
         self.hosts[host].wake = Duration::ZERO;
+    }
+
+    /// The Node is deleted; with its host, or under it.
+    pub(crate) fn delete_node(&mut self, host: usize) {
+        let name = self.hosts[host].name.clone();
+        self.nodes.remove(&name);
+        self.hosts[host].wake = Duration::ZERO;
+    }
+
+    /// A Node of this name, with nothing on it.
+    pub(crate) fn make_node(&mut self, name: &str) {
+        self.version += 1;
+        let node = ModelNode {
+            uid: format!("uid-{name}-{}", self.version),
+            version: self.version,
+            cordon: BTreeSet::new(),
+            labels: BTreeMap::new(),
+            ours: BTreeSet::new(),
+            annotations: BTreeMap::new(),
+        };
+        self.nodes.insert(name.to_owned(), node);
+    }
+
+    pub(crate) fn label(&mut self, node: &str, key: &str, value: &str) {
+        let node = self.nodes.get_mut(node).unwrap();
+        node.labels.insert(key.to_owned(), value.to_owned());
+        node.version += 1;
+    }
+
+    /// The pause of a slot.
+    pub(crate) fn annotate_lease(&mut self, lease: &str, paused: Option<&str>) {
+        let version = self.bump();
+        let lease = self.leases.get_mut(lease).unwrap();
+        lease.paused = paused.map(str::to_owned);
+        lease.resource_version = version;
+        self.wake_all();
+    }
+
+    pub(crate) fn hold_by_admin(&mut self, lease: &str, holder: &str) {
+        let version = self.bump();
+        let lease = self.leases.get_mut(lease).unwrap();
+        lease.holder = Some(holder.to_owned());
+        lease.resource_version = version;
+        self.wake_all();
+    }
+
+    fn wake_all(&mut self) {
+        for host in &mut self.hosts {
+            host.wake = Duration::ZERO;
+        }
+    }
+
+    /// The host's next step is this effect.
+    pub(crate) fn asks(&self, host: usize, effect: &str) -> bool {
+        let mut world = self.clone();
+        world.clock += Duration::from_millis(5);
+        let facts = world.gather(host);
+        let step = decide(&facts, &world.hosts[host].policy, world.now(host));
+        format!("{:?}", step.effect).starts_with(effect)
+    }
+
+    /// The host never runs again; its Node is another matter.
+    pub(crate) fn die(&mut self, host: usize) {
+        self.hosts[host].dead = true;
+        self.hosts[host].broken = true;
+        self.hosts[host].facts = None;
+        self.hosts[host].waiting = None;
+        self.hosts[host].shutting_down = false;
+    }
+
+    pub(crate) fn waiting_since(&self, host: usize) -> Option<Timestamp> {
+        let waiting = self.hosts[host].waiting.as_ref();
+        waiting.map(|waiting| waiting.since)
+    }
+
+    /// Its kubelet reports; soon after a boot, whether anybody looks or not.
+    pub(super) fn up(&self, host: &Host) -> bool {
+        let booted = self.clock.saturating_sub(host.booted) > Duration::from_secs(2);
+        !host.broken && (host.kubelet_up || booted)
+    }
+
+    pub(crate) fn lease(&self, name: &str) -> &Lease {
+        &self.leases[name]
+    }
+
+    pub(crate) fn clock(&self) -> Duration {
+        self.clock
     }
 
     pub(crate) fn lose_disk(&mut self, host: usize) {
@@ -450,16 +558,8 @@ impl World {
                 if known.is_some_and(|known| known.resource_version == lease.resource_version) {
                     continue;
                 }
-                let was_held = known.is_some_and(|known| known.holder.is_some());
-                let freed = (was_held && lease.holder.is_none()).then_some(now.boot);
-                facts.leases.insert(
-                    name,
-                    Lease {
-                        freed,
-                        read: None,
-                        ..lease
-                    },
-                );
+                let lease = follow(known, lease, now.boot);
+                facts.leases.insert(name, lease);
             }
         }
         facts.shutting_down = host.shutting_down;
@@ -516,6 +616,7 @@ impl World {
         let read = facts.leases[&hold.take.lease].read.unwrap();
         assert!(now.since(read) <= Duration::from_secs(5), "I2: an old read");
         assert_eq!(host.pods, 0, "I2: not drained");
+        assert!(!host.mounted, "volumes are mounted\n{}", self.told());
         assert!(facts.closed.is_empty(), "I2: a gate is closed");
         assert!(self.cordoned(index), "I2: not cordoned");
     }
@@ -523,7 +624,9 @@ impl World {
     /// I4, at the moment a Lease is given up.
     pub(super) fn clean_at_give_up(&self, index: usize) {
         let host = &self.hosts[index];
-        let node = &self.nodes[&host.name];
+        let Some(node) = self.nodes.get(&host.name) else {
+            return;
+        };
         assert!(
             !node.labels.contains_key(names::SLOT),
             "I4: label after the Lease\n{}",
@@ -583,15 +686,20 @@ impl World {
             turns += 1;
             assert!(turns < 20_000, "no rest\n{}", self.told());
             let due = (0..self.hosts.len()).filter(|host| {
-                self.hosts[*host].wake <= self.clock || self.hosts[*host].shutting_down
+                let host = &self.hosts[*host];
+                !host.dead && (host.wake <= self.clock || host.shutting_down)
             });
             let due: Vec<usize> = due.collect();
             if due.is_empty() {
-                let next = self.hosts.iter().map(|host| host.wake).min().unwrap();
-                self.clock = next.min(deadline);
+                let alive = self.hosts.iter().filter(|host| !host.dead);
+                let next = alive.map(|host| host.wake).min();
+                self.clock = next.map_or(deadline, |next| next.min(deadline));
                 continue;
             }
             for host in due {
+                if self.hosts[host].dead {
+                    continue;
+                }
                 let fate = fates(self, host);
                 if self.turn(host, fate) {
                     // What one does, the others' watches show.
@@ -606,6 +714,9 @@ impl World {
     /// I3 and I6: what must be true when all is over.
     pub(crate) fn at_rest(&self) {
         for (index, host) in self.hosts.iter().enumerate() {
+            if host.dead {
+                continue;
+            }
             let node = &self.nodes[&host.name];
             assert!(
                 !node.labels.contains_key(names::SLOT),
@@ -640,7 +751,12 @@ impl World {
             );
             assert_eq!(host.waiting, None, "waiting record left on {}", host.name);
         }
+        // Nobody clears what nobody waits for.
+        let dead = |name: &str| (self.hosts.iter()).any(|host| host.dead && host.name == name);
         for lease in self.leases.values() {
+            if lease.holder.as_deref().is_some_and(dead) {
+                continue;
+            }
             assert_eq!(
                 lease.holder,
                 None,
@@ -660,6 +776,10 @@ impl Host {
                 me: name.to_owned(),
                 namespace: "kube-rebootd".to_owned(),
                 group: "default".to_owned(),
+                observe: false,
+                max_unavailable: MaxUnavailable::Percent(10),
+                min_interval: Duration::ZERO,
+                stale_after: Some(Duration::from_secs(1800)),
                 retry: Duration::from_secs(300),
                 delay: Duration::ZERO,
                 timeout: Duration::from_secs(600),
@@ -675,7 +795,11 @@ impl Host {
             kubelet_up: true,
             pods: 3,
             drained: None,
+            unmounting: Duration::ZERO,
+            mounted: false,
             stuck: false,
+            broken: false,
+            dead: false,
             deaf: false,
             closed: Vec::new(),
             waiting: None,
@@ -701,6 +825,9 @@ fn free_lease(name: &str) -> Lease {
         control_plane: false,
         next: Vec::new(),
         freed: None,
+        last_hold: None,
+        last_seen: None,
+        held: None,
         read: None,
     }
 }

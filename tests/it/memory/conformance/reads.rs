@@ -65,6 +65,19 @@ async fn reads_answer_as_a_real_server() {
                     .await;
             }
         }
+        let cordon = json!({"spec": {"unschedulable": true}});
+        let own = format!("{NODE}/{one}");
+        side.ask("cordoned", Who::Admin, How::Merge("x"), &own, &cordon)
+            .await;
+        let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+        let status = format!("{NODE}/{two}/status");
+        side.ask("ready", Who::Node(1), How::Merge("x"), &status, &ready)
+            .await;
+        let table = format!("{NODE}?labelSelector=kube-rebootd%2Fconf");
+        for who in [Who::Node(0), Who::Slots(0)] {
+            let what = format!("table as {who:?}");
+            side.ask(&what, who, How::Table, &table, &none).await;
+        }
         let review = json!({"metadata": {}});
         side.ask(
             "who as coordinator",

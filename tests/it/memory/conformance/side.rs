@@ -24,6 +24,8 @@ pub(super) enum Who {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum How<'a> {
     Get,
+    /// What `kubectl get` prints.
+    Table,
     Post,
     Put,
     Delete,
@@ -126,6 +128,7 @@ impl Side {
     ) -> Value {
         let (method, kind, query) = match how {
             How::Get => ("GET", "", String::new()),
+            How::Table => ("GET", "", "includeObject=None".to_owned()),
             How::Post => ("POST", "application/json", String::new()),
             How::Put => ("PUT", "application/json", String::new()),
             How::Delete => ("DELETE", "", String::new()),
@@ -163,6 +166,9 @@ impl Side {
         let mut request = http::Request::builder().method(method).uri(uri);
         if !kind.is_empty() {
             request = request.header("content-type", kind);
+        }
+        if matches!(how, How::Table) {
+            request = request.header("accept", "application/json;as=Table;g=meta.k8s.io;v=v1");
         }
         let request = request.body(Body::from(bytes)).unwrap();
         let answer = self.client(who).send(request).await.expect("an answer");
@@ -209,6 +215,15 @@ impl Side {
             let names: Vec<&Value> = items.iter().map(|item| &item["metadata"]["name"]).collect();
             let partial = items.iter().all(|item| item.get("spec").is_none());
             return format!("{} {names:?} metadata only: {partial}", said["kind"]);
+        }
+        if let Some(columns) = said["columnDefinitions"].as_array() {
+            let place = |name| columns.iter().position(|column| column["name"] == name);
+            let (name, status) = (place("Name").unwrap(), place("Status").unwrap());
+            let rows = said["rows"].as_array().into_iter().flatten();
+            let rows: Vec<String> = rows
+                .map(|row| format!("{} {}", row["cells"][name], row["cells"][status]))
+                .collect();
+            return format!("table {rows:?}").replace('\\', "");
         }
         let key = format!("{} {}", said["kind"], metadata["name"]);
         let version = metadata["resourceVersion"]

@@ -1,0 +1,113 @@
+//! From a kubeconfig to a client: what of it is used, and how (DESIGN.md 3, I7).
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use http::HeaderValue;
+use http::header::USER_AGENT;
+use jiff::Timestamp;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use tokio::runtime::Handle;
+
+use crate::cluster::client::ConnectError;
+use crate::cluster::credentials::{self, Fingerprint};
+use crate::cluster::plugin;
+use crate::root::Root;
+
+/// Longest wait for a TCP and TLS connection.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// A kubeconfig's user and cluster, before there is a client.
+#[derive(Clone)]
+pub(super) struct Identity {
+    pub(super) path: PathBuf,
+    pub(super) fingerprint: Fingerprint,
+    pub(super) config: Config,
+}
+
+impl Identity {
+    /// Runs on a thread that may block and that has entered the runtime.
+    pub(super) fn read(
+        root: &Root,
+        explicit: Option<&Path>,
+        context: Option<String>,
+    ) -> Result<Self, ConnectError> {
+        let found = credentials::find(root, explicit).map_err(ConnectError::NoKubeconfig)?;
+        let config = config(&found.kubeconfig, &found.path, context)?;
+        Ok(Self {
+            path: found.path,
+            fingerprint: found.fingerprint,
+            config,
+        })
+    }
+
+    /// Asks the plugin, if there is one; until when what it gave is good.
+    pub(super) async fn settle(&mut self) -> Result<Option<Timestamp>, ConnectError> {
+        let user = &mut self.config.auth_info;
+        let exec = user.exec.as_ref();
+        let command = exec.and_then(|exec| exec.command.clone());
+        plugin::settle(user)
+            .await
+            .map_err(|why| ConnectError::Plugin {
+                path: self.path.clone(),
+                command: command.unwrap_or_default(),
+                why,
+            })
+    }
+
+    /// Reads certificate, key and CA; runs where [`Identity::read`] does.
+    pub(super) fn client(mut self, agent: &'static str) -> Result<Client, ConnectError> {
+        let header = (USER_AGENT, HeaderValue::from_static(agent));
+        self.config.headers.push(header);
+        Client::try_from(self.config).map_err(|error| ConnectError::Unusable {
+            path: self.path,
+            why: error.to_string(),
+        })
+    }
+}
+
+fn config(
+    kubeconfig: &Kubeconfig,
+    path: &Path,
+    context: Option<String>,
+) -> Result<Config, ConnectError> {
+    let unusable = |why: String| ConnectError::Unusable {
+        path: path.to_owned(),
+        why,
+    };
+    let options = KubeConfigOptions {
+        context,
+        ..KubeConfigOptions::default()
+    };
+    let mut config = Handle::current()
+        .block_on(Config::from_custom_kubeconfig(kubeconfig.clone(), &options))
+        .map_err(|error| unusable(error.to_string()))?;
+    config.connect_timeout = Some(CONNECT);
+    // An overall limit per call is ours; this one would also end idle watches.
+    config.read_timeout = None;
+    // It would hide a budget's 429 for minutes, and send a take again.
+    config.default_retry = false;
+    // from_custom_kubeconfig falls back to HTTPS_PROXY of the environment.
+    config.proxy_url = proxy(kubeconfig, options.context.as_deref())
+        .map(|url| url.parse())
+        .transpose()
+        .map_err(|error| unusable(format!("proxy-url: {error}")))?;
+    Ok(config)
+}
+
+/// `proxy-url` of the context's cluster.
+fn proxy(kubeconfig: &Kubeconfig, context: Option<&str>) -> Option<String> {
+    let context = context.or(kubeconfig.current_context.as_deref())?;
+    let context = kubeconfig
+        .contexts
+        .iter()
+        .find(|named| named.name == context)?;
+    let cluster = &context.context.as_ref()?.cluster;
+    let cluster = kubeconfig
+        .clusters
+        .iter()
+        .find(|named| &named.name == cluster)?;
+    let url = cluster.cluster.as_ref()?.proxy_url.clone()?;
+    (!url.is_empty()).then_some(url)
+}

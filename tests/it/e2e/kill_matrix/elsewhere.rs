@@ -1,0 +1,49 @@
+//! Killed after the effects that no cycle of a group with a Lease of its own comes to (I6).
+
+use testbed::{Host, HostSpec};
+
+use crate::e2e::{Site, stop_points};
+
+/// A host of the debug build that wants a reboot, killed at the point and started again.
+fn killed_at(site: &Site, point: &str, config: &str) -> Host {
+    let name = format!("{}-1", site.group);
+    let spec = HostSpec::named(name).program(stop_points::PROGRAM);
+    let host = site.boot(&spec.config(site.config(config)));
+    site.wait_status(&host, "idle");
+    stop_points::record(&host, Some(point)).unwrap();
+    host.touch("/run/reboot-required").unwrap();
+    let mut pid = None;
+    site.wait("the daemon to stop itself", || {
+        pid = stop_points::stopped(&host);
+        Ok(pid.is_some())
+    });
+    host.sh(&format!("kill -KILL {}", pid.unwrap())).unwrap();
+    host.systemctl(&["start", "kube-rebootd"]).unwrap();
+    host
+}
+
+/// Only the group `default` may make its Lease itself.
+#[test]
+fn i6_killed_after_making_the_first_lease_it_reboots_once() {
+    let shared = Site::new("kmd", 1);
+    let site = Site {
+        bed: shared.bed.clone(),
+        group: "default".to_owned(),
+    };
+    assert!(site.leases().is_empty(), "somebody uses the group default");
+    let host = killed_at(&site, "did CreateLease*", "");
+    site.wait_status(&host, "group paused: ");
+    assert_eq!(site.leases(), ["default"]);
+    site.resume();
+    site.wait_rebooted(&host, 1);
+    site.nothing_left(&host);
+}
+
+#[test]
+fn i6_killed_after_clearing_the_slot_of_a_node_that_is_gone_it_reboots_once() {
+    let site = Site::new("kmc", 1);
+    site.hold_by_admin("kmc", "never-was");
+    let host = killed_at(&site, "did Clear*", "stale_after = \"2s\"\n");
+    site.wait_rebooted(&host, 1);
+    site.nothing_left(&host);
+}
