@@ -22,6 +22,8 @@ mod rules;
 mod select;
 mod store;
 mod stream;
+mod tree;
+mod write;
 
 pub(crate) use answer::Answer;
 pub(crate) use fault::{Broken, Fate, Fault};
@@ -165,7 +167,7 @@ impl Server {
         request: &Request,
     ) -> Result<http::Response<Stream>, std::io::Error> {
         if request.verb == Verb::Watch {
-            return Ok(self.watch(user, request, fault::Broken::default()));
+            return Ok(self.watch(user, request, Broken::default()));
         }
         let (answer, wrote) = {
             let mut state = self.state();
@@ -184,12 +186,7 @@ impl Server {
         respond(answer)
     }
 
-    fn watch(
-        &self,
-        user: &User,
-        request: &Request,
-        broken: fault::Broken,
-    ) -> http::Response<Stream> {
+    fn watch(&self, user: &User, request: &Request, broken: Broken) -> http::Response<Stream> {
         let refused = rules::authorize(user, request);
         if let Some(answer) = refused {
             return response(answer.code, Stream::whole(&answer.body));

@@ -28,10 +28,6 @@ impl Verb {
             Self::Delete => "delete",
         }
     }
-
-    pub(crate) fn writes(self) -> bool {
-        !matches!(self, Self::Get | Self::List | Self::Watch)
-    }
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -12,10 +12,6 @@ pub(crate) enum User {
     Admin,
     Node(String),
     Coordinator,
-    /// A credential that nobody knows.
-    Nobody,
-    /// May impersonate nobody and do nothing.
-    Other(String),
 }
 
 pub(super) const COORDINATOR: &str = "system:serviceaccount:kube-rebootd:coordinator";
@@ -28,8 +24,6 @@ impl User {
             Self::Admin => "admin".to_owned(),
             Self::Node(node) => format!("system:node:{node}"),
             Self::Coordinator => COORDINATOR.to_owned(),
-            Self::Nobody => "nobody".to_owned(),
-            Self::Other(name) => name.clone(),
         }
     }
 }
@@ -38,8 +32,6 @@ impl User {
 pub(super) fn authorize(user: &User, request: &Request) -> Option<Answer> {
     let allowed = match user {
         User::Admin => true,
-        User::Nobody => return Some(Answer::status(401, "Unauthorized", "Unauthorized")),
-        User::Other(_) => request.resource == "selfsubjectreviews",
         User::Node(node) => node_may(node, request),
         User::Coordinator => coordinator_may(request),
     };

@@ -142,6 +142,11 @@ impl Host {
                     self.state().ended = Some(why);
                     tokio::time::sleep(Duration::from_secs(10)).await;
                 }
+                End::Ordered(Order::Kill(_)) if self.logind().preparing => {
+                    // The shutdown goes on without the daemon.
+                    tokio::time::sleep(SHUTDOWN).await;
+                    self.boot().await;
+                }
                 End::Ordered(Order::Kill(time)) => tokio::time::sleep(time).await,
                 End::Ordered(Order::PowerLoss) => self.boot().await,
                 End::Down => self.boot().await,

@@ -72,7 +72,7 @@ async fn kured_c_without_a_kubelet_cordon_and_slot_stay() {
         .until("rebooted", HOUR, |world| world.boots(0) == 1)
         .await;
     world.want(1);
-    world.pass(6 * HOUR).await;
+    world.pass(HOUR).await;
     world.check(world.cordoned(0), "cordoned");
     world.check(world.holder("default").as_deref() == Some("n0"), "held");
     world.check(world.boots(1) == 0, "the rollout has stopped");
