@@ -143,7 +143,7 @@ fn behind(at: &At, record: Record, group: &[&Lease]) -> Step {
         Ok(Some(next)) => again.min(*next),
         Ok(None) | Err(_) => again,
     };
-    let step = wait(at, record, wake, &busy(at, group));
+    let step = wait(at, record, wake, &format!("queued: {}", busy(at, group)));
     match looked {
         Err(effect) if step.effect == Effect::Wait => Step {
             effect: *effect,

@@ -40,8 +40,7 @@ fn i7_the_network_of_a_host_cut_in_every_phase() {
 }
 
 fn cut_in(phase: Phase, group: &str) {
-    // Still draining when the network is there again, or gone while it is cut.
-    let on = Journey::new(group, 10);
+    let on = Journey::new(group);
     on.begin();
     for reached in PHASES {
         on.reach(reached);
@@ -76,7 +75,7 @@ fn cut_in(phase: Phase, group: &str) {
         };
         assert_eq!(holder, kept, "{phase:?}");
         on.site.bed.mend_network(on.host.name()).unwrap();
-        if phase == Phase::Verifying {
+        if matches!(phase, Phase::Draining | Phase::Verifying) {
             on.leave(phase);
         }
     }
@@ -135,11 +134,10 @@ fn go_to(on: &Journey, phase: Phase) {
 fn go_on(on: Journey, phase: Phase) {
     let later = PHASES.into_iter().skip_while(|later| *later != phase);
     for later in later {
-        // A drain may be over before anybody looks.
-        if later != phase && later != Phase::Draining {
+        if later != phase {
             on.site.wait_status(&on.host, &on.words(later));
         }
-        if later != phase || later == Phase::Queued {
+        if later != phase || matches!(later, Phase::Queued | Phase::Draining) {
             on.leave(later);
         }
     }
@@ -159,6 +157,8 @@ fn stopped_at(on: &Journey, point: &str) -> String {
     on.begin();
     on.reach(Phase::Queued);
     stop_points::record(&on.host, Some(point)).unwrap();
+    // Whichever comes first: neither the pod nor the slot is in its way.
+    on.leave(Phase::Draining);
     on.leave(Phase::Queued);
     on.site.wait("the daemon to stop itself", || {
         Ok(stop_points::stopped(&on.host).is_some())
@@ -175,17 +175,15 @@ fn i7_the_api_server_killed_with_a_host_in_every_phase() {
     let (inside, between) = thread::scope(|scope| {
         let inside = PHASES.map(|phase| {
             scope.spawn(move || {
-                // Still drains when the last of the others has arrived.
-                let seconds = if phase == Phase::Draining { 60 } else { 5 };
                 let group = format!("out-{phase:?}").to_lowercase()[..7].to_owned();
-                let on = Journey::on(site(group), seconds);
+                let on = Journey::on(site(group));
                 go_to(&on, phase);
                 (on, phase)
             })
         });
         let between = BETWEEN.map(|(name, point)| {
             scope.spawn(move || {
-                let on = Journey::with(site(format!("out-{name}")), 5, |spec| {
+                let on = Journey::with(site(format!("out-{name}")), |spec| {
                     spec.program(stop_points::PROGRAM)
                 });
                 let pid = stopped_at(&on, point);

@@ -19,7 +19,7 @@ const CONFIG: &str = "[drain]\nmode = \"always\"\nunmanaged = \"evict\"\n\
 pub(super) enum Phase {
     /// For the slot.
     Queued,
-    /// For a pod that ends slowly.
+    /// For a pod that its budget keeps.
     Draining,
     /// For a process that delays the shutdown logind agreed to.
     Rebooting,
@@ -43,29 +43,25 @@ pub(super) struct Journey {
 }
 
 impl Journey {
-    /// Idle, with a pod that takes `seconds` to end.
-    pub(super) fn new(group: &str, seconds: u32) -> Self {
-        Self::on(Site::new(group, 1), seconds)
+    /// Idle, with a pod.
+    pub(super) fn new(group: &str) -> Self {
+        Self::on(Site::new(group, 1))
     }
 
-    pub(super) fn on(site: Site, seconds: u32) -> Self {
-        Self::with(site, seconds, |spec| spec)
+    pub(super) fn on(site: Site) -> Self {
+        Self::with(site, |spec| spec)
     }
 
     /// The same with a host that is special.
-    pub(super) fn with(
-        site: Site,
-        seconds: u32,
-        special: impl FnOnce(HostSpec) -> HostSpec,
-    ) -> Self {
+    pub(super) fn with(site: Site, special: impl FnOnce(HostSpec) -> HostSpec) -> Self {
         let group = &site.group;
         let lease = site.leases()[0].clone();
         let spec = HostSpec::named(format!("{group}-1"))
             .file("/etc/systemd/logind.conf.d/test.conf", INHIBIT)
             .config(site.config(CONFIG));
         let host = site.boot(&special(spec));
-        let pod = format!("{group}-slow");
-        pods::slow(&site, &host, &pod, seconds);
+        let pod = format!("{group}-held");
+        pods::held(&site, &host, &pod);
         Self {
             site,
             host,
@@ -107,11 +103,11 @@ impl Journey {
         assert_eq!(self.site.holder(&self.lease), holder, "{phase:?}");
     }
 
-    /// Ends what the phase waits for; draining ends with the pod.
+    /// Ends what the phase waits for.
     pub(super) fn leave(&self, phase: Phase) {
         match phase {
             Phase::Queued => self.site.hold_by_admin(&self.lease, ""),
-            Phase::Draining => {}
+            Phase::Draining => pods::let_go(&self.site, &self.pod),
             Phase::Rebooting => {
                 self.host.systemctl(&["stop", "late"]).unwrap();
             }
@@ -127,6 +123,7 @@ impl Journey {
     pub(super) fn end(self) {
         self.site.wait_rebooted(&self.host, 1);
         self.site.nothing_left(&self.host);
+        pods::let_go(&self.site, &self.pod);
         pods::gone(&self.site, &self.pod);
     }
 

@@ -6,12 +6,16 @@ use super::{CYCLE, Site};
 
 /// A pod on `host` that takes `seconds` to end once it is evicted; it runs when this returns.
 pub(super) fn slow(site: &Site, host: &Host, name: &str, seconds: u32) {
+    slow_labelled(site, host, name, seconds, "{}");
+}
+
+fn slow_labelled(site: &Site, host: &Host, name: &str, seconds: u32, labels: &str) {
     let node = host.name();
     site.bed
         .apply(&format!(
             r"apiVersion: v1
 kind: Pod
-metadata: {{name: {name}, namespace: default}}
+metadata: {{name: {name}, namespace: default, labels: {labels}}}
 spec:
   nodeName: {node}
   automountServiceAccountToken: false
@@ -31,6 +35,27 @@ spec:
             Ok(site.bed.kubectl(&["get", "pod", name, "-o", path])? == "Running")
         })
         .unwrap();
+}
+
+/// A pod on `host` that no eviction moves until `let_go`: a drain waits for it as long as a test wants.
+pub(super) fn held(site: &Site, host: &Host, name: &str) {
+    slow_labelled(site, host, name, 1, &format!("{{held: {name}}}"));
+    site.bed
+        .apply(&format!(
+            r"apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {{name: {name}, namespace: default}}
+spec:
+  minAvailable: 1
+  selector: {{matchLabels: {{held: {name}}}}}
+"
+        ))
+        .unwrap();
+}
+
+/// Its budget goes: the next eviction moves it.
+pub(super) fn let_go(site: &Site, name: &str) {
+    site.kubectl(&["delete", "pdb", name, "--ignore-not-found"]);
 }
 
 /// Removes what is left of it, as nobody else needs it.

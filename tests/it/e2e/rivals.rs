@@ -16,19 +16,20 @@ fn i1_a_slot_freed_by_an_admin_in_mid_drain_is_queued_for_again() {
     let site = Site::new("freed", 1);
     let lease = &site.leases()[0];
     let host = site.host("freed-1", SLOW);
-    pods::slow(&site, &host, "freed-slow", 10);
+    pods::held(&site, &host, "freed-held");
     let since = Since::now();
     host.touch("/run/reboot-required").unwrap();
     site.wait_status(&host, "draining: ");
     site.hold_by_admin(lease, "");
     site.wait_journal(&host, &["undoing: the slot was taken away"]);
+    pods::let_go(&site, "freed-held");
     site.wait_rebooted(&host, 1);
     site.nothing_left(&host);
     let phases = Site::phases(&host).unwrap();
     let count = |wanted: &str| phases.iter().filter(|phase| *phase == wanted).count();
     assert_eq!((count("Undoing"), count("Rebooting")), (1, 1), "{phases:?}");
     in_order(&site, &since.of(&site, &[host]), 2);
-    pods::gone(&site, "freed-slow");
+    pods::gone(&site, "freed-held");
 }
 
 /// With a node's own credential, as whoever took over that node would.
@@ -54,7 +55,7 @@ fn steal(site: &Site, thief: &str, patch: &str) -> anyhow::Result<String> {
 fn i1_a_slot_stolen_by_another_node_never_brings_two_down() {
     let site = Site::new("stolen", 1);
     let (first, thief) = (site.host("stolen-1", SLOW), site.host("stolen-2", SLOW));
-    pods::slow(&site, &first, "stolen-slow", 15);
+    pods::held(&site, &first, "stolen-held");
     site.wait_status(&thief, "idle");
     let since = Since::now();
     first.touch("/run/reboot-required").unwrap();
@@ -67,11 +68,12 @@ fn i1_a_slot_stolen_by_another_node_never_brings_two_down() {
     assert!(refused.contains("denied"), "{refused}");
     steal(&site, "stolen-2", EMPTY).unwrap();
     site.wait_journal(&first, &["undoing: the slot was taken away"]);
+    pods::let_go(&site, "stolen-held");
     for host in [&first, &thief] {
         site.wait_rebooted(host, 1);
         site.nothing_left(host);
     }
-    pods::gone(&site, "stolen-slow");
+    pods::gone(&site, "stolen-held");
     let hosts = [first, thief];
     let requests = since.of(&site, &hosts);
     assert_eq!(verdict::most_cordoned_at_once(&requests), 1);
@@ -130,7 +132,7 @@ fn replace(site: &Site, host: &Host) {
 
 #[test]
 fn i6_a_node_registered_anew_in_every_phase_reboots_once_and_leaves_nothing() {
-    let on = Journey::new("anew", 10);
+    let on = Journey::new("anew");
     on.begin();
     on.reach(Phase::Queued);
     replace(&on.site, &on.host);
@@ -142,6 +144,7 @@ fn i6_a_node_registered_anew_in_every_phase_reboots_once_and_leaves_nothing() {
     replace(&on.site, &on.host);
     on.site
         .wait_journal(&on.host, &["undoing: the Node was deleted or replaced"]);
+    on.leave(Phase::Draining);
 
     on.reach(Phase::Rebooting);
     replace(&on.site, &on.host);

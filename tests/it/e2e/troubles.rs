@@ -6,8 +6,6 @@ use testbed::Host;
 use super::phases::{Journey, PHASES, Phase};
 use super::{Site, pods};
 
-/// The pod outlasts what happens while the host drains.
-const SLOW: u32 = 12;
 const DRAIN: &str = "[drain]\nmode = \"always\"\nunmanaged = \"evict\"\n[reboot]\nretry = \"1s\"\n";
 
 /// The process that runs; it must be the same before and after.
@@ -18,7 +16,7 @@ fn pid(host: &Host) -> String {
 
 /// Restarted in every phase, without the daemon's process ending.
 fn restarted_in_every_phase(group: &str, unit: &str) {
-    Journey::new(group, SLOW).in_every_phase(|on, _| {
+    Journey::new(group).in_every_phase(|on, _| {
         let before = pid(&on.host);
         on.host.systemctl(&["restart", unit]).unwrap();
         assert_eq!(pid(&on.host), before, "the daemon ended");
@@ -38,7 +36,7 @@ fn i6_journald_restarted_in_every_phase() {
 /// logind does not come back to a bus that was restarted (seen with 257), until it is restarted too.
 #[test]
 fn i8_dbus_restarted_closes_the_gate_until_logind_answers() {
-    let on = Journey::new("dbus", SLOW);
+    let on = Journey::new("dbus");
     on.begin();
     for phase in PHASES {
         on.reach(phase);
@@ -86,8 +84,8 @@ fn unwritable(group: &str, break_it: &str, mend_it: &str) {
     let site = Site::new(group, 1);
     let lease = &site.leases()[0];
     let host = site.host(&format!("{group}-1"), DRAIN);
-    let pod = format!("{group}-slow");
-    pods::slow(&site, &host, &pod, 15);
+    let pod = format!("{group}-held");
+    pods::held(&site, &host, &pod);
     site.wait_status(&host, "idle");
     let breaks = || {
         host.sh(break_it).unwrap();
@@ -108,6 +106,7 @@ fn unwritable(group: &str, break_it: &str, mend_it: &str) {
     assert!(!site.cordoned(&host));
     assert_eq!(host.boots().unwrap(), 1);
     mends();
+    pods::let_go(&site, &pod);
     site.wait_rebooted(&host, 1);
     site.nothing_left(&host);
     pods::gone(&site, &pod);
