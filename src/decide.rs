@@ -2,7 +2,7 @@
 //!
 //! No IO, no clock, no await. A step names what must be durable first, then one effect; after it the
 //! world is looked at again. There are no transitions to get wrong: after a crash the same facts
-//! lead to the same step. `tests/it/simulator.rs` kills between any two of them.
+//! lead to the same step. `tests/it/simulator` kills between any two of them.
 
 use std::time::Duration;
 

@@ -11,7 +11,8 @@ use kube_rebootd::node_set::{Leftovers, NodeSet};
 use kube_rebootd::now::Now;
 use kube_rebootd::slot::{GiveUp, Lease, Peer, Peers, Take, TakeSaid, Waiter};
 
-use super::world::{Said, World};
+use super::turn::Said;
+use super::world::World;
 
 impl World {
     /// Does the effect; an error is a definite refusal.

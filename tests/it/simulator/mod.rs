@@ -11,9 +11,16 @@ use kube_rebootd::names;
 use kube_rebootd::phase::Phase;
 
 mod api;
+mod chance;
+mod checks;
+mod host;
+mod turn;
+mod view;
 mod world;
 
-use world::{Chance, Fate, World};
+use chance::Chance;
+use turn::Fate;
+use world::World;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
