@@ -64,6 +64,30 @@ pub(super) enum Move {
     HostileLabel,
 }
 
+impl Move {
+    /// Whom it happens to, by its place in the state: hosts that are alike change places.
+    pub(super) fn host(self) -> Option<u8> {
+        match self {
+            Self::Turn(host, _)
+            | Self::Unanswered(host, _)
+            | Self::Refused(host)
+            | Self::Land(host)
+            | Self::Vanish(host)
+            | Self::ShowLease(host, _)
+            | Self::ShowNode(host)
+            | Self::Stale(host)
+            | Self::Old(host)
+            | Self::Crash(host)
+            | Self::Boot(host)
+            | Self::LoseDisk(host)
+            | Self::Unlabel(host)
+            | Self::Unlock(host)
+            | Self::HostileName(_, host, _) => Some(host),
+            Self::Clear(_) | Self::HostileTake(_) | Self::HostileLabel => None,
+        }
+    }
+}
+
 /// Decisions of the code by what they rest on: the code is asked once for each.
 #[derive(Default)]
 pub(super) struct Decisions(HashMap<Local, Outcome>);

@@ -27,7 +27,7 @@ fn mark(state: &State) -> u64 {
 
 impl Model {
     /// The one form of a state; where hosts are alike, their order is none.
-    fn form(&self, state: State) -> (State, u64) {
+    fn form(&self, state: State) -> (State, u64, [usize; HOSTS]) {
         let orders: &[[usize; HOSTS]] = match (self.hosts, self.quorum || self.slots > 1) {
             (2, false) => &[[0, 1, 2], [1, 0, 2]],
             (3, false) => &[
@@ -43,14 +43,14 @@ impl Model {
         let state = state.canonical();
         let forms = orders.iter().map(|order| {
             let other = state.permuted(*order);
-            (other, mark(&other))
+            (other, mark(&other), *order)
         });
         forms.min_by_key(|form| form.1).unwrap()
     }
 
     pub(super) fn explore(&self, most: usize) -> Explored {
         let mut known = Decisions::default();
-        let (start, first) = self.form(self.start());
+        let (start, first, _) = self.form(self.start());
         let mut seen = HashSet::from([first]);
         let mut came: Vec<(u32, Move)> = vec![(0, Move::HostileLabel)];
         let mut level = vec![(start, 0_u32)];
@@ -61,7 +61,7 @@ impl Model {
             for (state, place) in &level {
                 self.next(state, &mut known, &mut found);
                 for (what, to) in found.drain(..) {
-                    let (to, mark) = self.form(to);
+                    let (to, mark, _) = self.form(to);
                     if !seen.insert(mark) {
                         continue;
                     }
@@ -118,7 +118,7 @@ impl Model {
             place = came[usize::try_from(place).unwrap()].0;
         }
         let mut known = Decisions::default();
-        let (mut state, _) = self.form(self.start());
+        let (mut state, _, mut names) = self.form(self.start());
         let mut told = Vec::new();
         for place in places.into_iter().rev() {
             let what = came[usize::try_from(place).unwrap()].1;
@@ -131,9 +131,12 @@ impl Model {
                 }
                 _ => Act::Nothing,
             };
-            told.push(format!("{what:?} {act:?}"));
-            state = self.form(to).0;
+            let who = what.host().map_or(String::new(), |host| format!("n{} ", names[usize::from(host)]));
+            told.push(format!("{who}{what:?} {act:?}"));
+            let order;
+            (state, _, order) = self.form(to);
+            names = order.map(|old| names[old]);
         }
-        format!("{}\n{state:#?}", told.join("\n"))
+        told.join("\n")
     }
 }
