@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::cluster::manifests::Grant;
+
 pub mod access;
 pub mod config;
 pub mod doctor;
@@ -97,6 +99,13 @@ pub enum Verb {
         /// How many nodes of the group may be down at once.
         #[arg(long, default_value_t = 1)]
         slots: u32,
+        /// These nodes prove who they are (`coordination.prove_node = true` there), and write only
+        /// their own name into a slot.
+        #[arg(long, value_name = "NODE", num_args = 1.., conflicts_with = "constrained")]
+        strict: Option<Vec<String>>,
+        /// Nodes act as the coordinator for the daemon's requests only; servers from 1.36.
+        #[arg(long)]
+        constrained: bool,
     },
     /// Look at or check the configuration.
     #[command(subcommand)]
@@ -150,7 +159,19 @@ pub fn main(cli: Cli) -> ExitCode {
         Verb::Unlock { node, cluster } => {
             access::unlock(&root, cli.host.config.as_deref(), &cluster, &node)
         }
-        Verb::Manifests { group, slots } => manifests::main(&group, slots),
+        Verb::Manifests {
+            group,
+            slots,
+            strict,
+            constrained,
+        } => {
+            let grant = match strict {
+                Some(nodes) => Grant::Strict(nodes),
+                None if constrained => Grant::Constrained,
+                None => Grant::Plain,
+            };
+            manifests::main(&group, slots, &grant)
+        }
         Verb::Config(ConfigVerb::Show) => config::show(&root, cli.host.config.as_deref()),
         Verb::Config(ConfigVerb::Check { files }) => {
             config::check(&root, cli.host.config.as_deref(), &files)

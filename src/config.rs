@@ -67,6 +67,8 @@ pub struct Coordination {
     pub impersonate: Option<String>,
     /// Absolute path of an identity of its own, instead of the impersonation.
     pub kubeconfig: Option<PathBuf>,
+    /// The impersonation says which node it is (`manifests --strict`).
+    pub prove_node: bool,
 }
 
 /// A group's name: a Kubernetes label value of 1 to 63 characters.
@@ -207,6 +209,7 @@ impl Default for Coordination {
             group_label: None,
             impersonate: Some("coordinator".into()),
             kubeconfig: None,
+            prove_node: false,
         }
     }
 }

@@ -210,7 +210,7 @@ impl Daemon {
     fn policy(&self) -> Policy {
         Policy {
             me: self.api.name().to_owned(),
-            namespace: self.config.coordination.namespace.clone(),
+            namespace: self.namespace(),
             group: self.group(),
             retry: self.config.reboot.retry,
             delay: self.config.reboot.delay,
@@ -219,8 +219,19 @@ impl Daemon {
         }
     }
 
-    /// The group: the Node's label when one is configured and set, else the configured name.
+    /// Where the Leases are.
+    fn namespace(&self) -> String {
+        start::namespace(&self.config, &self.facts.record).to_owned()
+    }
+
+    /// The group: while a slot is held, the slot's; else the Node's label when one is configured and set,
+    /// else the configured name.
     fn group(&self) -> String {
+        let held = self.facts.record.hold.as_ref();
+        let slot = held.and_then(|hold| self.facts.leases.get(&hold.take.lease));
+        if let Some(lease) = slot.filter(|lease| !lease.group.is_empty()) {
+            return lease.group.clone();
+        }
         let coordination = &self.config.coordination;
         let labelled = match (&coordination.group_label, &self.facts.node) {
             (Some(label), crate::node::Seen::Present(node)) => node.labels.get(label).cloned(),
@@ -255,7 +266,8 @@ impl Daemon {
         self.triggers
             .configure(&self.root, &self.bus, &config)
             .await;
-        self.api.configure(access(&self.root, &config));
+        let access = start::held_access(&self.root, &config, &self.facts.record);
+        self.api.configure(access);
         self.memory.configure(&config);
         self.config = config;
     }

@@ -85,6 +85,30 @@ pub fn carries(node: &Node, hold: &Hold) -> bool {
             .is_some_and(|there| there.same(hold) && there.step == hold.step)
 }
 
+/// What the answer to an apply of `set` lacks of it: a webhook changed the Node on its way. None: nothing.
+pub fn dropped(node: &Node, set: &NodeSet) -> Option<String> {
+    let lacks = |there: &Keys, wanted: &Keys| -> Vec<String> {
+        let missing = wanted
+            .iter()
+            .filter(|(key, value)| there.get(*key) != Some(*value));
+        missing.map(|(key, _)| key.clone()).collect()
+    };
+    let mut dropped = lacks(&node.labels, &set.labels);
+    dropped.extend(lacks(&node.annotations, &set.annotations));
+    if set.unschedulable && !node.unschedulable {
+        dropped.push("spec.unschedulable".to_owned());
+    }
+    (!dropped.is_empty()).then(|| dropped.join(", "))
+}
+
+/// The Node shows this hold, at whatever step.
+pub fn knows(node: &Node, hold: &Hold) -> bool {
+    node.labels.get(names::SLOT) == Some(&hold.take.lease)
+        && recorded(node)
+            .and_then(|record| record.hold)
+            .is_some_and(|there| there.same(hold))
+}
+
 /// Something of a hold is on the Node: label, record or a cordon of ours.
 pub fn marked(node: &Node) -> bool {
     node.labels.contains_key(names::SLOT)
@@ -136,4 +160,41 @@ pub fn leftovers(node: &Node, set: &NodeSet, cordoned: bool) -> Option<Leftovers
         annotations: state.into_iter().collect(),
         cordon,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_webhook_dropped_is_named() {
+        let key = |key: &str, value: &str| Keys::from([(key.to_owned(), value.to_owned())]);
+        let set = NodeSet {
+            unschedulable: true,
+            labels: key(names::SLOT, "default"),
+            annotations: key(names::STATE, "{}"),
+            ..NodeSet::default()
+        };
+        let mut node = Node {
+            name: "n1".to_owned(),
+            uid: String::new(),
+            resource_version: String::new(),
+            unschedulable: true,
+            cordon_owners: Vec::new(),
+            labels: set.labels.clone(),
+            annotations: set.annotations.clone(),
+            ready: true,
+            heartbeat: None,
+            boot_id: String::new(),
+            read: None,
+        };
+        assert_eq!(dropped(&node, &set), None);
+        node.labels = key(names::SLOT, "another");
+        node.unschedulable = false;
+        let named = dropped(&node, &set).unwrap();
+        assert_eq!(named, format!("{}, spec.unschedulable", names::SLOT));
+        // What others set is theirs; a cordon of theirs is not asked for.
+        node.labels = Keys::new();
+        assert_eq!(dropped(&node, &NodeSet::default()), None);
+    }
 }

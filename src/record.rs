@@ -326,6 +326,7 @@ mod tests {
 
     fn held(stage: Stage, asks: u32) -> Record {
         let take = Take {
+            namespace: "kube-rebootd".to_owned(),
             lease: "default".to_owned(),
             uid: "u".to_owned(),
             resource_version: "1".to_owned(),

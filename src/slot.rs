@@ -45,6 +45,8 @@ pub struct Lease {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Take {
+    /// Where the Lease is: the configured namespace may change while it is held.
+    pub namespace: String,
     pub lease: String,
     pub uid: String,
     pub resource_version: String,

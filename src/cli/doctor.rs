@@ -17,6 +17,7 @@ use crate::host::Bus;
 use crate::root::Root;
 
 mod cluster;
+mod grant;
 mod host;
 mod rights;
 mod rivals;

@@ -122,6 +122,11 @@ impl Connector {
         }
     }
 
+    /// Of the Leases.
+    pub fn namespace(&self) -> &str {
+        &self.access.namespace
+    }
+
     /// Reads the credentials, builds both clients and asks the API server for the node's name.
     pub async fn connect(&self) -> Result<Clients, ConnectError> {
         let access = self.access.clone();

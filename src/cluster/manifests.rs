@@ -1,18 +1,27 @@
 //! The manifests of `kubernetes/`, as shipped or for another group and number of slots (I1, I11).
 //!
-//! The files are the only source. Apart from the slots nothing in them depends on the group.
+//! The files are the only source. Apart from the slots nothing in them depends on the group, and
+//! apart from the strict bindings nothing on a node.
 
 use std::fmt::Write;
 
 use crate::slot::NAME_MAX;
 
-const SHARED: [&str; 4] = [
-    include_str!("../../kubernetes/00-namespace.yaml"),
+const NAMESPACE: &str = include_str!("../../kubernetes/00-namespace.yaml");
+/// Lets nodes act as the coordinator: one of the two.
+const PLAIN: &str = include_str!("../../kubernetes/05-impersonation.yaml");
+const CONSTRAINED: &str = include_str!("../../kubernetes/options/constrained.yaml");
+const SHARED: [&str; 3] = [
     include_str!("../../kubernetes/10-access.yaml"),
     include_str!("../../kubernetes/20-flow.yaml"),
     include_str!("../../kubernetes/30-policy.yaml"),
 ];
 const SLOTS: &str = include_str!("../../kubernetes/40-slots.yaml");
+const STRICT: &str = include_str!("../../kubernetes/options/strict.yaml");
+/// Of each node; `NODE` stands for its name.
+const STRICT_NODE: &str = include_str!("../../kubernetes/options/strict-node.yaml");
+/// Longest name of a Node (a DNS subdomain, RFC 1123).
+const NODE_MAX: usize = 253;
 /// More nodes of one group down at once is a typing error.
 pub const SLOTS_MAX: u32 = 1000;
 
@@ -26,6 +35,24 @@ pub enum ManifestsError {
     Group(String),
     #[error("{0} slots: use 1 to {SLOTS_MAX}")]
     Slots(u32),
+    #[error(
+        "{0:?} is no name of a Node; write the names that kubectl get nodes shows, with spaces between"
+    )]
+    Node(String),
+}
+
+/// How nodes come to act as the coordinator.
+///
+/// One or the other: a server's constrained impersonation of a `ServiceAccount` takes a name and no
+/// extra value (apiserver `impersonation/mode.go` `onlyUsernameSet`), and the extra value is the proof.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Grant {
+    /// Every node, for all that the coordinator may do.
+    Plain,
+    /// Every node, for the requests that the daemon makes; servers from 1.36.
+    Constrained,
+    /// Every node for reading; for writing these, each for its own name (`coordination.prove_node`).
+    Strict(Vec<String>),
 }
 
 /// Room for `-1000`.
@@ -34,13 +61,27 @@ const SUFFIX_MAX: usize = 5;
 /// Everything an installation applies: what is shared, then `slots` Leases named `group`, `group-2`
 /// and so on, so that a later, larger number keeps those that are there.
 pub fn manifests(group: &str, slots: u32) -> Result<String, ManifestsError> {
+    granting(group, slots, &Grant::Plain)
+}
+
+/// As [`manifests`], with another grant.
+pub fn granting(group: &str, slots: u32, grant: &Grant) -> Result<String, ManifestsError> {
     if !valid(group) {
         return Err(ManifestsError::Group(group.to_owned()));
     }
     if slots == 0 || slots > SLOTS_MAX {
         return Err(ManifestsError::Slots(slots));
     }
-    let mut text = SHARED.join("---\n");
+    let act_as = match grant {
+        Grant::Plain | Grant::Strict(_) => PLAIN,
+        Grant::Constrained => CONSTRAINED,
+    };
+    let mut files = vec![NAMESPACE, act_as];
+    files.extend(SHARED);
+    let mut text = files.join("---\n");
+    if let Grant::Strict(nodes) = grant {
+        strict(nodes, &mut text)?;
+    }
     for number in 1..=slots {
         let name = if number == 1 {
             group.to_owned()
@@ -55,6 +96,30 @@ pub fn manifests(group: &str, slots: u32) -> Result<String, ManifestsError> {
         let _ = write!(text, "---\n{slot}");
     }
     Ok(text)
+}
+
+/// The policy, and a binding for each node. Writing to a String does not fail.
+fn strict(nodes: &[String], text: &mut String) -> Result<(), ManifestsError> {
+    let _ = write!(text, "---\n{STRICT}");
+    for node in nodes {
+        if !names_a_node(node) {
+            return Err(ManifestsError::Node(node.clone()));
+        }
+        let _ = write!(text, "---\n{}", STRICT_NODE.replace("NODE", node));
+    }
+    Ok(())
+}
+
+/// A DNS subdomain (RFC 1123), as the API server demands of a Node.
+fn names_a_node(name: &str) -> bool {
+    let word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let part = |part: &str| {
+        let bytes = part.as_bytes();
+        bytes.first().copied().is_some_and(word)
+            && bytes.last().copied().is_some_and(word)
+            && bytes.iter().all(|byte| word(*byte) || *byte == b'-')
+    };
+    name.len() <= NODE_MAX && name.split('.').all(part)
 }
 
 /// A DNS label (RFC 1123) with room for the number: it is a Lease's name and a label value.
@@ -73,8 +138,41 @@ mod tests {
 
     #[test]
     fn the_default_is_the_shipped_files() {
-        let shipped = format!("{}---\n{SLOTS}", SHARED.join("---\n"));
+        let shared = SHARED.join("---\n");
+        let shipped = format!("{NAMESPACE}---\n{PLAIN}---\n{shared}---\n{SLOTS}");
         assert_eq!(manifests("default", 1), Ok(shipped));
+    }
+
+    #[test]
+    fn i11_a_constrained_grant_has_no_plain_verb() {
+        let plain = "verbs: [impersonate]";
+        let text = granting("default", 1, &Grant::Constrained).expect("manifests");
+        assert!(!text.contains(plain) && text.contains("impersonate:serviceaccount"));
+        assert!(manifests("default", 1).expect("manifests").contains(plain));
+    }
+
+    #[test]
+    fn i11_each_strict_node_may_claim_its_own_name_only() {
+        let nodes = ["n1".to_owned(), "42".to_owned(), "a.example".to_owned()];
+        let text = granting("default", 1, &Grant::Strict(nodes.to_vec())).expect("manifests");
+        for node in &nodes {
+            assert!(
+                text.contains(&format!("resourceNames: [\"{node}\"]\n")),
+                "{text}"
+            );
+            assert!(
+                text.contains(&format!("name: system:node:{node}\n")),
+                "{text}"
+            );
+        }
+        assert_eq!(text.matches("userextras/node").count(), nodes.len());
+        assert_eq!(text.matches("name: kube-rebootd-strict\n").count(), 2);
+        assert!(!text.contains("NODE"));
+        for name in ["", "N1", "-a", "a..b", "a b", "a\"]\nx: y"] {
+            let wrong = Grant::Strict(vec![name.to_owned()]);
+            let said = granting("default", 1, &wrong);
+            assert_eq!(said, Err(ManifestsError::Node(name.to_owned())));
+        }
     }
 
     #[test]

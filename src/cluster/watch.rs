@@ -157,8 +157,9 @@ where
                 Ok(()) if opened.elapsed() > PAUSE => {}
                 // A server, or a proxy, that ends every watch at once is not asked in a tight loop.
                 Ok(()) => sleep(PAUSE).await,
-                Err(error @ ApiError::Expired { .. }) => return error,
-                Err(error) => self.rest(error, failures).await,
+                // Listed anew after every error: a server that came back from a backup counts from a
+                // lower resourceVersion, and would be silent about all up to ours.
+                Err(error) => return error,
             }
         }
     }

@@ -24,7 +24,7 @@ const ANY: (Duration, Duration) = (Duration::ZERO, LONGEST);
 #[rustfmt::skip]
 const SECTIONS: &[(&str, &[&str])] = &[
     ("node", &["kubeconfig", "context", "name"]),
-    ("coordination", &["namespace", "group", "group_label", "impersonate", "kubeconfig"]),
+    ("coordination", &["namespace", "group", "group_label", "impersonate", "kubeconfig", "prove_node"]),
     ("triggers", &["sentinels", "node_annotation", "period", "settle", "check"]),
     ("drain", &["mode", "timeout", "stall", "on_timeout", "parallelism", "unmanaged", "empty_dir", "skip"]),
     ("reboot", &["kind", "method", "command", "delay", "timeout", "max_per_day", "retry", "message"]),
@@ -127,7 +127,7 @@ impl Checking<'_> {
             let given = text(raw, label)?;
             Group::new(given).ok_or_else(|| format!("{given:?} is not allowed; write {label}"))
         };
-        Coordination {
+        let coordination = Coordination {
             namespace: r.word("namespace", d.namespace, is_dns_label, name),
             group: r.take("group", d.group, group, |g| quote(g.as_str())),
             group_label: r.maybe("group_label", d.group_label, is_label_key, "a label key"),
@@ -138,7 +138,15 @@ impl Checking<'_> {
                 "the name of a ServiceAccount or \"\"",
             ),
             kubeconfig: r.path("kubeconfig"),
+            prove_node: r.flag("prove_node", d.prove_node),
+        };
+        let nothing_to_prove =
+            coordination.impersonate.is_none() || coordination.kubeconfig.is_some();
+        if coordination.prove_node && nothing_to_prove && r.sound(&["impersonate", "kubeconfig"]) {
+            let reason = "proves nothing without an impersonation; remove it, or impersonate = \"\" and kubeconfig";
+            r.fault("prove_node", reason);
         }
+        coordination
     }
 
     fn triggers(&mut self) -> Triggers {

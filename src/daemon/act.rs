@@ -14,7 +14,7 @@ use crate::facts::{Applied, Effect, LastList, Point, Refusal, Waiters};
 use crate::health::Marks;
 use crate::host::{check, logind};
 use crate::node::Seen;
-use crate::node_set::{Leftovers, NodeSet};
+use crate::node_set::{self, Leftovers, NodeSet};
 use crate::now::Now;
 use crate::pod::EvictAnswer;
 use crate::slot::{GiveUp, Lease, Take};
@@ -27,6 +27,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 const GONE: Duration = Duration::from_secs(2);
 /// After a conflict: the object is read again anyway; the lifecycle controller needs a moment.
 const CONFLICT: Duration = Duration::from_millis(200);
+/// After an apply that was changed on its way: somebody must mend a webhook first.
+const DROPPED: Duration = Duration::from_secs(5);
 /// How long `reboot.command` may take to ask for the reboot: the loop waits for it, and the watchdog of
 /// the unit waits for the loop (3 min).
 const COMMAND: Duration = Duration::from_secs(90);
@@ -108,8 +110,7 @@ impl Daemon {
 
     /// Clients whose files are current; false: there are none, and the pause says when to try again.
     pub(super) async fn connect(&mut self) -> bool {
-        let namespace = self.config.coordination.namespace.clone();
-        match self.api.connect(&namespace).await {
+        match self.api.connect().await {
             Ok(_) => true,
             Err(err) => {
                 let words = self.api.troubled(&err);
@@ -345,10 +346,19 @@ impl Daemon {
         };
         match connected.node.apply(set, now.boot).await {
             Ok(node) => {
+                let answered = self.now().boot;
+                if let Some(dropped) = node_set::dropped(&node, set) {
+                    // It would be tried again at once, and dropped again.
+                    let why = format!(
+                        "Node {}: what was set did not stay ({dropped}); does an admission webhook change Nodes?",
+                        node.name
+                    );
+                    self.pause.longer(answered, DROPPED, why);
+                }
                 self.facts.node = Seen::Present(Box::new(node));
                 self.facts.applied = Some(Applied {
                     point,
-                    at: self.now().boot,
+                    at: answered,
                 });
                 Ok(())
             }

@@ -56,6 +56,11 @@ impl Api {
         &self.name
     }
 
+    /// The namespace of the Leases, as the clients see it.
+    pub(super) fn namespace(&self) -> &str {
+        self.connector.namespace()
+    }
+
     pub(super) fn configure(&mut self, access: Access) {
         self.connector = Connector::new(access);
         self.connected = None;
@@ -78,10 +83,7 @@ impl Api {
     }
 
     /// Connects, or again when the files the clients were built from have changed.
-    pub(super) async fn connect(
-        &mut self,
-        namespace: &str,
-    ) -> Result<&mut Connected, ConnectError> {
+    pub(super) async fn connect(&mut self) -> Result<&mut Connected, ConnectError> {
         let look = self.stale
             || self
                 .connected
@@ -97,7 +99,7 @@ impl Api {
         }
         let mut connected = match self.connected.take() {
             Some(connected) => connected,
-            None => self.build(namespace).await?,
+            None => self.build().await?,
         };
         if look {
             connected.since = Instant::now();
@@ -107,7 +109,7 @@ impl Api {
         Ok(self.connected.insert(connected))
     }
 
-    async fn build(&mut self, namespace: &str) -> Result<Connected, ConnectError> {
+    async fn build(&mut self) -> Result<Connected, ConnectError> {
         let clients = self.connector.connect().await?;
         info!(
             "connected as node {} with {}",
@@ -115,7 +117,7 @@ impl Api {
             clients.path.display()
         );
         self.name.clone_from(&clients.name);
-        Ok(Connected::new(clients, namespace))
+        Ok(Connected::new(clients, self.connector.namespace()))
     }
 
     /// A failed connection, said once per change.

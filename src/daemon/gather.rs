@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::memory::HostNow;
-use super::{Daemon, HOST_POLL, views};
+use super::{Daemon, HOST_POLL, start, views};
 use crate::cluster::peers;
 use crate::drain;
 use crate::facts::{Drained, Facts};
@@ -110,6 +110,13 @@ impl Daemon {
     /// Watches need current clients though no effect asks for any: a phase that waits may be long, and
     /// a reload takes the clients away.
     async fn stay_connected(&mut self, now: Now) {
+        // A hold ended that was taken in another namespace than is configured now.
+        if self.api.namespace() != self.namespace() {
+            let access = start::held_access(&self.root, &self.config, &self.facts.record);
+            self.api.configure(access);
+            self.facts.leases.clear();
+            self.facts.listed = Err("asking the API server".to_owned());
+        }
         if self.facts.started && self.api.due() && self.pause.until(now.boot).is_none() {
             self.connect().await;
         }

@@ -82,7 +82,7 @@ impl Daemon {
         let node = Some(self.api.name()).filter(|name| !name.is_empty());
         Left {
             trouble,
-            namespace: self.config.coordination.namespace.clone(),
+            namespace: self.namespace(),
             node: node.map(str::to_owned),
             lease,
         }

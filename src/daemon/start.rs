@@ -52,12 +52,13 @@ pub async fn start(
         );
     });
     let (evictions, evicted) = mpsc::unbounded_channel();
+    let api = Api::new(held_access(&root, &config, &record));
     let facts = Facts {
         writable: writable.is_ok(),
         ..Facts::of_a_start(boot, record)
     };
     Ok(Daemon {
-        api: Api::new(access(&root, &config)),
+        api,
         triggers: Triggers::new(&root, &bus, &config),
         memory: Memory::new(bus.clone(), &config),
         report: Report::default(),
@@ -149,6 +150,20 @@ pub fn access(root: &Root, config: &Config) -> Access {
         namespace: config.coordination.namespace.clone(),
         impersonate: config.coordination.impersonate.clone().unwrap_or_default(),
         coordinator_kubeconfig: config.coordination.kubeconfig.clone(),
-        prove_node: false,
+        prove_node: config.coordination.prove_node,
     }
+}
+
+/// The same, with the namespace of the hold while there is one.
+pub(super) fn held_access(root: &Root, config: &Config, record: &Record) -> Access {
+    Access {
+        namespace: namespace(config, record).to_owned(),
+        ..access(root, config)
+    }
+}
+
+/// Where the Leases are: a slot stays where it was taken, whatever is configured meanwhile (I4).
+pub(super) fn namespace<'a>(config: &'a Config, record: &'a Record) -> &'a str {
+    let held = record.hold.as_ref().map(|hold| &hold.take.namespace);
+    held.unwrap_or(&config.coordination.namespace)
 }

@@ -23,6 +23,9 @@ pub(super) fn leases(
         facts.listed = Err(trouble.to_string());
     } else if view.items.is_some() {
         facts.listed = Ok(());
+    } else {
+        // Of another group, or through new clients: what is there is not known yet.
+        facts.listed = Err("asking the API server for the Leases".to_owned());
     }
     let refused = view.trouble.is_some_and(|trouble| trouble.unauthorized());
     let Some(items) = view.items else {
@@ -32,11 +35,17 @@ pub(super) fn leases(
     facts
         .leases
         .retain(|name, lease| lease.group != group || there.contains(&name.as_str()));
+    let held = facts.record.hold.as_ref();
+    let held = held.map(|hold| hold.take.lease.clone());
     for lease in items.into_values() {
         let known = facts.leases.get(&lease.name);
         if known.is_some_and(|known| {
             known.uid == lease.uid && !newer(&lease.resource_version, &known.resource_version)
         }) {
+            continue;
+        }
+        // After a write that failed only a consistent read tells: this view may be older.
+        if known.is_none() && held.as_ref() == Some(&lease.name) && facts.started {
             continue;
         }
         facts.absent.remove(&lease.name);
@@ -58,6 +67,8 @@ pub(super) fn own_node(facts: &mut Facts, connected: &mut Connected) {
         (Some(node), Seen::Present(known))
             if known.uid == node.uid && !newer(&node.resource_version, &known.resource_version) => {
         }
+        // After a write that failed only a consistent read tells: this view may be older.
+        (Some(_), Seen::Unknown) if facts.record.hold.is_some() => {}
         (Some(node), _) => facts.node = Seen::Present(Box::new(node)),
         // A watch alone is not believed when it says gone: read again.
         (None, Seen::Present(known)) if known.read.is_none() => facts.node = Seen::Unknown,

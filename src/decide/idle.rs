@@ -49,7 +49,7 @@ fn stray(at: &At) -> Option<Step> {
         }
         let hold = Hold {
             boot: at.facts.boot.clone(),
-            ..start::found(lease)
+            ..start::found(at, lease)
         };
         return Some(undo(at, &hold, Why::NoHold));
     }

@@ -73,14 +73,18 @@ pub(super) fn decide(at: &At, record: Record) -> Step {
         );
         return with(record, step);
     }
+    // Whose turn comes later is not taken early because the one that is due cannot be had.
+    let later = free.iter().find(|(_, turn)| *turn > at.now.boot);
     let verdicts = free
         .iter()
+        .take_while(|(_, turn)| *turn <= at.now.boot)
         .map(|(lease, _)| (*lease, peers.verdict(&lease.name, &at.policy.me, quorum)));
     match pick(verdicts) {
         Ok(lease) => take(at, record, lease, quorum),
         Err(why) => {
             // Asked again when this list is as old as the pause, not at once.
             let wake = peers.asked.max(at.now.boot.saturating_sub(BLOCKED_AGAIN)) + BLOCKED_AGAIN;
+            let wake = later.map_or(wake, |(_, turn)| wake.min(*turn));
             let wake = wake.max(at.now.boot + Duration::from_secs(1));
             wait(at, record, wake, &format!("queued: {why}"))
         }
@@ -123,6 +127,7 @@ fn pick<'a>(verdicts: impl Iterator<Item = (&'a Lease, Verdict)>) -> Result<&'a 
 /// The take, in the record before it is sent: a start repeats exactly this one.
 fn take(at: &At, mut record: Record, lease: &Lease, quorum: bool) -> Step {
     let take = Take {
+        namespace: at.policy.namespace.clone(),
         lease: lease.name.clone(),
         uid: lease.uid.clone(),
         resource_version: lease.resource_version.clone(),

@@ -95,14 +95,15 @@ fn orphan(at: &At) -> Option<Hold> {
     Some(Hold {
         stage: Stage::Claiming,
         boot: Boot::unknown(),
-        ..found(lease)
+        ..found(at, lease)
     })
 }
 
 /// A hold as the Lease alone tells it.
-pub(super) fn found(lease: &Lease) -> Hold {
+pub(super) fn found(at: &At, lease: &Lease) -> Hold {
     Hold {
         take: Take {
+            namespace: at.policy.namespace.clone(),
             lease: lease.name.clone(),
             uid: lease.uid.clone(),
             resource_version: lease.resource_version.clone(),

@@ -1,7 +1,8 @@
 //! Verifying: a new boot with a record of a hold (I3, I4, I6, I7). Entering it writes nothing: it is
 //! derived from the boot and the record.
 
-use super::{At, Step, advance, apply};
+use super::{At, Holding, Step, advance, apply};
+use crate::boot::Boot;
 use crate::facts::Effect;
 use crate::names;
 use crate::node::{Node, Seen};
@@ -32,6 +33,9 @@ pub(super) fn decide(at: &At, hold: &Hold) -> Step {
         };
     }
     if hold.stage != Stage::Uncordoned {
+        if let Some(step) = mark_anew(at, hold, node) {
+            return step;
+        }
         return match &at.facts.host_health {
             Err(missing) => late(at, &missing.join("; ")),
             Ok(()) => uncordon(at, hold, node),
@@ -95,10 +99,15 @@ fn late(at: &At, missing: &str) -> Step {
     at.stay(Phase::Verifying, status)
 }
 
-/// The Node was registered anew, or its UID is not known: the hold goes on with this one.
+/// The Node was registered anew, or its UID is not known: the hold goes on with this one. Whatever
+/// cordon it carries now was not on the one we labelled.
 fn adopt(at: &At, hold: &Hold, node: &Node) -> Step {
     let adopted = Hold {
         node_uid: Some(node.uid.clone()),
+        foreign_cordon: match &hold.node_uid {
+            Some(_) => node_set::foreign_cordon(node),
+            None => hold.foreign_cordon,
+        },
         ..hold.clone()
     };
     let record = advance(at, &adopted, hold.stage.clone());
@@ -109,6 +118,35 @@ fn adopt(at: &At, hold: &Hold, node: &Node) -> Step {
             Effect::Wait,
             "verifying: found the own Node",
         )
+    }
+}
+
+/// A Node registered anew shows neither slot nor cordon: pods would come before the host is proved, and
+/// others would not see that it is down (I1). Only while the slot is ours: an admin's unlock took both
+/// away on purpose.
+fn mark_anew(at: &At, hold: &Hold, node: &Node) -> Option<Step> {
+    let orphan = hold.boot == Boot::unknown();
+    if orphan || node_set::knows(node, hold) {
+        return None;
+    }
+    let step = |effect| {
+        at.step(
+            Phase::Verifying,
+            effect,
+            "verifying: marking the own Node anew",
+        )
+    };
+    match at.holding(hold) {
+        Holding::Lost => None,
+        Holding::Ask => Some(step(Effect::ReadLease(hold.take.lease.clone()))),
+        Holding::Yes if node.read.is_none() => Some(step(Effect::ReadNode)),
+        Holding::Yes => Some(apply(
+            at,
+            Phase::Verifying,
+            at.facts.record.clone(),
+            node,
+            "verifying: marking the own Node anew",
+        )),
     }
 }
 

@@ -20,7 +20,7 @@ fn configure(host: &CliHost, group: &str, impersonate: &str) {
 }
 
 /// The lines of the check `name`: verdict and cure.
-fn lines<'a>(said: &'a Said, name: &str) -> (&'a str, &'a str) {
+pub(crate) fn lines<'a>(said: &'a Said, name: &str) -> (&'a str, &'a str) {
     let mut lines = said.out.lines();
     let found = lines.by_ref().find(|line| {
         let rest = line.get(6..).unwrap_or_default();
@@ -61,6 +61,7 @@ async fn a_healthy_host_passes() {
         "own Node",
         "own heartbeat",
         "pods",
+        "grant",
         "other Nodes",
         "waiters",
         "slots",

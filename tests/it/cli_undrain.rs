@@ -33,6 +33,7 @@ async fn held(slot: &'static str, stage: Stage, boot: Option<Boot>) -> Held {
     let free = leases.get(slot, Duration::ZERO).await;
     let free = free.expect("read").expect("there");
     let take = Take {
+        namespace: "kube-rebootd".to_owned(),
         lease: free.name,
         uid: free.uid,
         resource_version: free.resource_version,
@@ -143,6 +144,17 @@ async fn i6_a_hold_without_its_state_file_is_found_and_given_back() {
     let held = held("undrain-lost", Stage::Draining, None).await;
     let file = held.cli.root().path("/var/lib/kube-rebootd/state.json");
     std::fs::remove_file(file).expect("removed");
+    let said = held.cli.run(&["undrain", "--release"]).await;
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    held.all_back().await;
+}
+
+/// Found by review: the hold was looked for where the configuration points now, and its Lease leaked.
+#[tokio::test]
+async fn i4_a_slot_is_given_back_where_it_was_taken_whatever_is_configured_now() {
+    let held = held("undrain-moved", Stage::Draining, None).await;
+    let moved = "[coordination]\nnamespace = \"elsewhere\"\ngroup = \"another\"\n";
+    held.cli.write("/etc/kube-rebootd/config.toml", moved);
     let said = held.cli.run(&["undrain", "--release"]).await;
     assert_eq!(said.code, Some(0), "{}", said.err);
     held.all_back().await;

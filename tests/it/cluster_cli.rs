@@ -25,6 +25,7 @@ async fn unlock_clears_label_record_and_lease_and_a_node_may_not() {
         .expect("read")
         .expect("there");
     let take = Take {
+        namespace: "kube-rebootd".to_owned(),
         lease: free.name,
         uid: free.uid,
         resource_version: free.resource_version,

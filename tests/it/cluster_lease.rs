@@ -34,6 +34,7 @@ async fn get(host: &Host, name: &str) -> Lease {
 async fn take_of(host: &Host, name: &str) -> Take {
     let lease = get(host, name).await;
     Take {
+        namespace: "kube-rebootd".to_owned(),
         lease: lease.name,
         uid: lease.uid,
         resource_version: lease.resource_version,

@@ -17,5 +17,6 @@ mod fake_bus;
 mod fake_units;
 mod host_check;
 mod host_logind;
+mod hostile;
 mod plane;
 mod simulator;

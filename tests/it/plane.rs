@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::coordination::v1::Lease;
@@ -31,6 +32,8 @@ pub(crate) struct Plane {
     dir: PathBuf,
     netns: PathBuf,
     next: AtomicUsize,
+    /// Ends the servers when it is dropped.
+    _life: mpsc::Sender<()>,
 }
 
 /// A node with its own credential.
@@ -38,6 +41,13 @@ pub(crate) struct Host {
     pub(crate) name: String,
     pub(crate) clients: Clients,
     pub(crate) admin: Client,
+}
+
+impl Drop for Plane {
+    /// Of a test's own: the static one is swept by a later run.
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.dir);
+    }
 }
 
 static PLANE: OnceLock<Plane> = OnceLock::new();
@@ -51,8 +61,14 @@ fn bin(name: &str) -> PathBuf {
 /// The plane, with the calling thread in its network namespace.
 pub(crate) fn enter() -> &'static Plane {
     let plane = PLANE.get_or_init(Plane::start);
-    let namespace = File::open(&plane.netns).expect("the namespace");
-    nix::sched::setns(namespace, nix::sched::CloneFlags::CLONE_NEWNET).expect("setns (root)");
+    plane.enter();
+    plane
+}
+
+/// A plane of the test's own, for manifests that would bind others.
+pub(crate) fn own() -> Plane {
+    let plane = Plane::start();
+    plane.enter();
     plane
 }
 
@@ -76,24 +92,24 @@ impl Plane {
             .args(["genrsa", "-out"])
             .arg(&key)
             .arg("2048"));
-        let (send, receive) = std::sync::mpsc::channel();
+        let (send, receive) = mpsc::channel();
+        let (life, end) = mpsc::channel();
         let home = dir.clone();
-        // The children die with the thread that started them (PDEATHSIG): it parks for ever.
+        // The children die with the thread that started them (PDEATHSIG): it waits for the end.
         std::thread::spawn(move || {
             nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).expect("unshare (root)");
             run(Command::new("ip").args(["link", "set", "lo", "up"]));
             let etcd = spawn(&home, "etcd", &etcd_flags(&home));
             spawn(&home, "kube-apiserver", &server_flags(&home));
             send.send(etcd).expect("sent");
-            loop {
-                std::thread::park();
-            }
+            let _ = end.recv();
         });
         let etcd = receive.recv().expect("started");
         let plane = Self {
             netns: PathBuf::from(format!("/proc/{etcd}/ns/net")),
             next: AtomicUsize::new(1),
             dir,
+            _life: life,
         };
         plane.write_kubeconfig("admin");
         let (server, netns) = (plane.dir.join("admin"), plane.netns.clone());
@@ -102,6 +118,27 @@ impl Plane {
             .join()
             .expect("kube-apiserver is ready");
         plane
+    }
+
+    fn enter(&self) {
+        let namespace = File::open(&self.netns).expect("the namespace");
+        nix::sched::setns(namespace, nix::sched::CloneFlags::CLONE_NEWNET).expect("setns (root)");
+    }
+
+    /// Runs kubectl as the admin, from the namespace of the calling thread.
+    pub(crate) fn kubectl(&self, words: &[&str], input: &str) -> String {
+        let file = self.dir.join("input.yaml");
+        fs::write(&file, input).expect("input");
+        let mut command = Command::new(bin("kubectl"));
+        command.arg("--kubeconfig").arg(self.dir.join("admin"));
+        let output = command
+            .args(words)
+            .stdin(File::open(&file).expect("input"))
+            .output()
+            .expect("kubectl runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "kubectl {words:?}: {said}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
     pub(crate) fn write_kubeconfig(&self, token: &str) -> PathBuf {

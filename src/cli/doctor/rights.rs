@@ -1,15 +1,13 @@
 //! What this node may do in the cluster, tried with `dryRun=All`, and the group it would use (I1, I11).
 
-use k8s_openapi::api::authorization::v1::{
-    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
-};
 use k8s_openapi::api::coordination::v1::Lease as LeaseObject;
 use k8s_openapi::api::core::v1::{Node as NodeObject, Pod};
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
 use super::Check;
+use super::grant::{ESCAPE, GRANT, NOBODY, escape, grant};
 use crate::cluster::answer::{ApiError, CALL, call};
 use crate::cluster::client::Clients;
 use crate::cluster::lease::Leases;
@@ -27,10 +25,9 @@ const NODES: &str = "other Nodes";
 const WAITERS: &str = "waiters";
 const SLOTS: &str = "slots";
 const TAKE: &str = "slot write";
-const ESCAPE: &str = "impersonation";
 /// In the order of the table.
-pub(super) const NAMES: [&str; 8] = [
-    OWN_NODE, HEARTBEAT, PODS, NODES, WAITERS, SLOTS, TAKE, ESCAPE,
+pub(super) const NAMES: [&str; 9] = [
+    OWN_NODE, HEARTBEAT, PODS, GRANT, NODES, WAITERS, SLOTS, TAKE, ESCAPE,
 ];
 /// Field manager of the dry runs: leaves the daemon's own fields alone even in their answers.
 const MANAGER: &str = "kube-rebootd-doctor";
@@ -40,10 +37,11 @@ const PODS_MAX: u32 = 500;
 pub(super) async fn checks(clients: &Clients, config: &Config, node: Option<&Node>) -> Vec<Check> {
     let namespace = config.coordination.namespace.as_str();
     let group = group(config, node);
-    let (own, beat, pods, nodes, waiters, slots, escape) = tokio::join!(
+    let (own, beat, pods, grant, nodes, waiters, slots, escape) = tokio::join!(
         own_node(clients, node),
         heartbeat(clients),
         pods(clients),
+        grant(clients, &config.coordination),
         other_nodes(&clients.coordinator),
         waiters(&clients.coordinator, &group),
         slots(clients, namespace, &group),
@@ -51,10 +49,10 @@ pub(super) async fn checks(clients: &Clients, config: &Config, node: Option<&Nod
     );
     let (slots, leases) = slots;
     let take = match leases.first() {
-        Some(lease) => take(clients, namespace, lease).await,
+        Some(lease) => take(clients, config, lease).await,
         None => Check::skipped(TAKE, SLOTS),
     };
-    vec![own, beat, pods, nodes, waiters, slots, take, escape]
+    vec![own, beat, pods, grant, nodes, waiters, slots, take, escape]
 }
 
 /// As the daemon's: the Node's label when one is configured and set, else the configured name.
@@ -79,6 +77,9 @@ fn manifests(group: &str) -> String {
 /// A right that is missing, or another answer.
 fn refused(name: &'static str, err: &ApiError, denied: &str) -> Check {
     let cure = match err {
+        ApiError::Denied { message, .. } if message.contains("userextras") => {
+            "coordination.prove_node is set, but this node may not prove its name: see grant"
+        }
         ApiError::Denied { .. } => denied,
         ApiError::Invalid { .. } => "look at the cluster's admission policies for what refuses it",
         _ => "see what the API server's log says, and run doctor again",
@@ -251,50 +252,51 @@ fn judge(leases: &[Lease], namespace: &str, group: &str) -> Check {
 }
 
 /// The take as it would be sent, when the slot is free; a held one only says whether it may be patched.
-async fn take(clients: &Clients, namespace: &str, lease: &Lease) -> Check {
-    let api: Api<LeaseObject> = Api::namespaced(clients.coordinator.clone(), namespace);
-    let params = PatchParams::apply(MANAGER).force().dry_run();
-    let mut body = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-        "metadata": {"name": lease.name, "uid": lease.uid,
-            "annotations": {(names::ROLE): "worker"}}});
-    if lease.holder.is_none() {
-        body["spec"] = json!({"holderIdentity": clients.name});
+async fn take(clients: &Clients, config: &Config, lease: &Lease) -> Check {
+    let free = lease.holder.is_none();
+    let own = free.then_some(clients.name.as_str());
+    match claim(clients, config, lease, own).await {
+        Ok(()) => {}
+        Err(err @ ApiError::Invalid { .. }) if err.to_string().contains("prove_node") => {
+            let cure = "set coordination.prove_node = true in the configuration";
+            return Check::fail(TAKE, err.to_string(), cure);
+        }
+        Err(err) => return refused(TAKE, &err, &manifests("default")),
     }
-    let patch = Patch::Apply(body);
-    let tried = api.patch(&lease.name, &params, &patch);
-    match call("take a slot (dry run)", CALL, tried).await {
-        Ok(_) => Check::ok(TAKE, format!("may take {}", lease.name)),
+    let may = format!("may take {}", lease.name);
+    if !free || !config.coordination.prove_node {
+        return Check::ok(TAKE, may);
+    }
+    match claim(clients, config, lease, Some(NOBODY)).await {
+        Err(ApiError::Invalid { .. }) => Check::ok(TAKE, may),
         Err(err) => refused(TAKE, &err, &manifests("default")),
+        Ok(()) => Check::warn(
+            TAKE,
+            format!("{may}, for any name: the strict policy is missing"),
+            format!(
+                "as an admin: kube-rebootd manifests --strict {} | kubectl apply --server-side -f -",
+                clients.name
+            ),
+        ),
     }
 }
 
-/// A node that may act as any user escapes `NodeRestriction` (proved, kubernetes.md): then no record of
-/// a node's own is worth more than another's word.
-async fn escape(node: &Client) -> Check {
-    let api: Api<SelfSubjectAccessReview> = Api::all(node.clone());
-    let question = SelfSubjectAccessReview {
-        spec: SelfSubjectAccessReviewSpec {
-            resource_attributes: Some(ResourceAttributes {
-                verb: Some("impersonate".to_owned()),
-                resource: Some("users".to_owned()),
-                ..ResourceAttributes::default()
-            }),
-            ..SelfSubjectAccessReviewSpec::default()
-        },
-        ..SelfSubjectAccessReview::default()
-    };
-    let params = PostParams::default();
-    match call("ask what we may", CALL, api.create(&params, &question)).await {
-        Ok(answer) if answer.status.as_ref().is_some_and(|status| status.allowed) => Check::warn(
-            ESCAPE,
-            "nodes may impersonate users, and so escape NodeRestriction",
-            "find and narrow the binding: kubectl get clusterrolebindings -o wide | grep system:node",
-        ),
-        Ok(_) => Check::ok(ESCAPE, "nodes may not act as users"),
-        Err(err) => Check::warn(
-            ESCAPE,
-            err.to_string(),
-            "ask as an admin: kubectl auth can-i impersonate users --as-group=system:nodes --as=x",
-        ),
+async fn claim(
+    clients: &Clients,
+    config: &Config,
+    lease: &Lease,
+    holder: Option<&str>,
+) -> Result<(), ApiError> {
+    let namespace = &config.coordination.namespace;
+    let api: Api<LeaseObject> = Api::namespaced(clients.coordinator.clone(), namespace);
+    let params = PatchParams::apply(MANAGER).force().dry_run();
+    let mut body = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": lease.name, "uid": lease.uid}});
+    if let Some(holder) = holder {
+        body["spec"] = json!({"holderIdentity": holder});
+        body["metadata"]["annotations"] = json!({(names::ROLE): "worker"});
     }
+    let patch = Patch::Apply(body);
+    let tried = api.patch(&lease.name, &params, &patch);
+    call("take a slot (dry run)", CALL, tried).await.map(drop)
 }

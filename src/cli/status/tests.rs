@@ -20,6 +20,7 @@ fn record(stage: Stage) -> Record {
     Record {
         hold: Some(Hold {
             take: Take {
+                namespace: "kube-rebootd".to_owned(),
                 lease: "default".to_owned(),
                 uid: "u".to_owned(),
                 resource_version: "1".to_owned(),

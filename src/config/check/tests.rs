@@ -44,6 +44,7 @@ const WRONG: &[(&str, &str, &[&str])] = &[
     ("coordination", "group_label", &["1", "\"a b\"", "\"/x\""]),
     ("coordination", "impersonate", &["false", "\"a:b\""]),
     ("coordination", "kubeconfig", &["1", "\"x\""]),
+    ("coordination", "prove_node", &["\"yes\""]),
     ("triggers", "sentinels", &["\"/run/x\"", "[1]", "[\"run/x\"]", "[\"/x\\u0000\"]"]),
     ("triggers", "node_annotation", &["\"yes\"", "1"]),
     ("triggers", "period", &["5", "\"5\"", "\"0s\"", "\"25h\"", "\"-1m\""]),
@@ -124,6 +125,25 @@ fn i12_an_unknown_key_names_the_nearest() {
             "{FILE}:2: drian: is unknown; did you mean `drain`? Else remove it"
         )]
     );
+}
+
+#[test]
+fn i12_a_proof_without_an_impersonation_is_refused() {
+    let prove = "[coordination]\nprove_node = true\n";
+    assert!(
+        parse(Path::new(FILE), prove)
+            .unwrap()
+            .config
+            .coordination
+            .prove_node
+    );
+    for other in ["impersonate = \"\"", "kubeconfig = \"/x\""] {
+        let found = problems(&format!("{prove}{other}\n"));
+        assert!(
+            found.len() == 1 && found[0].contains("coordination.prove_node: proves nothing"),
+            "{found:?}"
+        );
+    }
 }
 
 #[test]

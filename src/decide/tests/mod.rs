@@ -69,6 +69,7 @@ fn request() -> Request {
 
 fn take() -> Take {
     Take {
+        namespace: "kube-rebootd".to_owned(),
         lease: "default".to_owned(),
         uid: "lease-uid".to_owned(),
         resource_version: "5".to_owned(),

@@ -143,7 +143,8 @@ fn i2_every_single_thing_that_keeps_logind_from_being_asked() {
         decide(&about_to_reboot(), &policy(), now()).effect,
         Effect::AskReboot
     );
-    let changes: [Change; 15] = [
+    let changes: [Change; 16] = [
+        ("an old read of the Node", |f| own(f).read = Some(STALE)),
         ("an old read of the Lease", |f| {
             slot(f).read = Some(STALE);
         }),
@@ -173,6 +174,58 @@ fn i2_every_single_thing_that_keeps_logind_from_being_asked() {
     forbids(about_to_reboot, &changes, |effect| {
         *effect == Effect::AskReboot
     });
+}
+
+/// Found by review: between two asks the Node may have been uncordoned, and a watch may be silent.
+#[test]
+fn i2_the_node_is_read_again_before_logind_is_asked_again() {
+    let mut facts = about_to_reboot();
+    let hold = facts.record.hold.as_mut().unwrap();
+    (hold.asks, hold.asked) = (1, NOW.checked_sub(Duration::from_secs(20)));
+    facts.ask = Some(crate::facts::Refusal {
+        at: NOW.checked_sub(Duration::from_secs(15)).unwrap(),
+        why: "busy".to_owned(),
+    });
+    own(&mut facts).read = Some(STALE);
+    let step = decide(&facts, &policy(), now());
+    assert_eq!(step.effect, Effect::ReadNode, "{}", step.status);
+    own(&mut facts).read = Some(NOW);
+    assert_eq!(decide(&facts, &policy(), now()).effect, Effect::AskReboot);
+}
+
+/// Found by review: a cordon set between the take and the label was recorded only with our own cordon, so
+/// that an end in between uncordoned it.
+#[test]
+fn i3_the_label_records_whose_cordon_is_there() {
+    let mut facts = about_to_reboot();
+    facts.record.hold.as_mut().unwrap().stage = Stage::Claiming;
+    let node = own(&mut facts);
+    node.labels.clear();
+    node.annotations.clear();
+    node.cordon_owners = vec!["kubectl-cordon".to_owned()];
+    let step = decide(&facts, &policy(), now());
+    assert!(
+        matches!(&step.effect, Effect::Apply { set, .. } if set.labels.contains_key(names::SLOT)),
+        "{:?}",
+        step.effect
+    );
+    assert!(step.record.hold.unwrap().foreign_cordon);
+}
+
+/// Of two free slots the one that is due is claimed by another Node: the other's turn is not ours yet.
+#[test]
+fn a_slot_is_not_taken_early_because_another_cannot_be_had() {
+    let mut facts = about_to_take();
+    let mut later = slot(&mut facts).clone();
+    "later".clone_into(&mut later.name);
+    (later.freed, later.next) = (Some(NOW), vec!["n3".to_owned()]);
+    facts.leases.insert(later.name.clone(), later);
+    let known = &mut facts.peers.as_mut().unwrap().leases;
+    known.insert("later".to_owned());
+    peer(&mut facts, "default", false);
+    facts.waiting = None;
+    let step = decide(&facts, &policy(), now());
+    assert!(matches!(step.effect, Effect::Mark(_)), "{:?}", step.effect);
 }
 
 #[test]

@@ -345,6 +345,36 @@ fn a_replaced_node_starts_over_before_and_goes_on_after_the_reboot() {
     }
 }
 
+/// Found by review: a Node that was registered anew while the host booted had no cordon and no label
+/// until the host was proved healthy.
+#[test]
+fn i1_a_node_registered_anew_while_verifying_shows_slot_and_cordon_again() {
+    let mut world = World::new(1, 1, 0);
+    world.touch(0);
+    let mut replaced = false;
+    world.run(HOUR, |world, host| {
+        if !replaced && world.phase(host) == Some(Phase::Verifying) {
+            replaced = true;
+            world.replace_node(host);
+        }
+        Fate::Done
+    });
+    world.at_rest();
+    assert_eq!(world.boots(0), 1, "{}", world.told());
+    let verifying: Vec<&String> = world
+        .trace
+        .iter()
+        .filter(|line| line.starts_with("n0 Verifying Apply"))
+        .collect();
+    assert!(
+        verifying.len() == 2
+            && verifying[0].contains("unschedulable: true")
+            && verifying[1].contains("unschedulable: false"),
+        "{}",
+        world.told()
+    );
+}
+
 #[test]
 fn a_host_rebooted_by_somebody_else_in_mid_drain_ends_as_verifying() {
     let mut world = World::new(1, 1, 0);
