@@ -302,6 +302,11 @@ fn cordoned<'a>(at: &At<'a>, hold: &Hold, phase: Phase) -> Result<&'a Node, Box<
                 "reading the own Node",
             )));
         }
+        // The label came before the cordon: where it is gone somebody took it, and whoever looked since
+        // may have taken the slot (I1). Setting it again would be one claim too many.
+        if !node_set::knows(node, hold) {
+            return Err(Box::new(undo(at, hold, Why::Lost)));
+        }
         let record = at.facts.record.clone();
         return Err(Box::new(apply(
             at,

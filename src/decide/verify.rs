@@ -126,7 +126,9 @@ fn adopt(at: &At, hold: &Hold, node: &Node) -> Step {
 /// away on purpose.
 fn mark_anew(at: &At, hold: &Hold, node: &Node) -> Option<Step> {
     let orphan = hold.boot == Boot::unknown();
-    if orphan || node_set::knows(node, hold) {
+    // A Node registered anew has no cordon of ours either; where only the label is gone somebody took it,
+    // and who takes the slot next must not find it there again.
+    if orphan || node_set::knows(node, hold) || node_set::ours(node) {
         return None;
     }
     let step = |effect| {

@@ -135,6 +135,7 @@ impl Hold {
     fn wide(&self, host: &Host, quorum: bool) -> record::Hold {
         record::Hold {
             take: Take {
+                namespace: "kube-rebootd".to_owned(),
                 lease: SLOT_NAMES[usize::from(self.slot)].to_owned(),
                 uid: SLOT_NAMES[usize::from(self.slot)].to_owned(),
                 resource_version: version(self.current),

@@ -5,14 +5,16 @@ use std::collections::HashMap;
 
 use super::local::{Act, Local, Mood, Outcome};
 use super::state::{
-    HOSTS, Hold, Holder, Host, Id, Lease, LeaseView, Moment, NodeView, Owner, Peers, Process, Said,
-    Stage, State, Write,
+    HOSTS, Hold, Holder, Host, Id, Lease, LeaseView, Moment, Node, NodeView, Owner, Peers, Process, Said,
+    State, Write,
 };
 
 /// What is modelled.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Model {
     pub(super) hosts: u8,
+    /// At most so many accidents in one story; none: any number.
+    pub(super) accidents: Option<u8>,
     pub(super) slots: u8,
     pub(super) quorum: bool,
     /// Answers may be lost, writes may land late.
@@ -29,6 +31,8 @@ pub(super) struct Model {
     /// `unlock NODE`: the label, then the Lease.
     pub(super) unlocks: bool,
     pub(super) hostile: bool,
+    /// It labels itself too.
+    pub(super) labels: bool,
     pub(super) lost_disks: bool,
     /// The daemons are made worse on purpose: they believe a list of peers from before their label.
     pub(super) blind: bool,
@@ -54,6 +58,7 @@ pub(super) enum Move {
     Old(u8),
     Crash(u8),
     Boot(u8),
+    PowerLoss(u8),
     LoseDisk(u8),
     Clear(u8),
     Unlabel(u8),
@@ -79,11 +84,39 @@ impl Move {
             | Self::Old(host)
             | Self::Crash(host)
             | Self::Boot(host)
+            | Self::PowerLoss(host)
             | Self::LoseDisk(host)
             | Self::Unlabel(host)
             | Self::Unlock(host)
             | Self::HostileName(_, host, _) => Some(host),
             Self::Clear(_) | Self::HostileTake(_) | Self::HostileLabel => None,
+        }
+    }
+}
+
+impl Move {
+    /// What need not happen: the rest is work, time, or the end of something begun.
+    fn accident(self) -> bool {
+        match self {
+            Self::Turn(_, mood) => mood != Mood::Wanted,
+            Self::Unanswered(..)
+            | Self::Refused(_)
+            | Self::Crash(_)
+            | Self::LoseDisk(_)
+            | Self::Clear(_)
+            | Self::Unlabel(_)
+            | Self::HostileTake(_)
+            | Self::HostileName(..)
+            | Self::HostileLabel
+            | Self::PowerLoss(_) => true,
+            Self::Land(_)
+            | Self::Vanish(_)
+            | Self::ShowLease(..)
+            | Self::ShowNode(_)
+            | Self::Stale(_)
+            | Self::Old(_)
+            | Self::Boot(_)
+            | Self::Unlock(_) => false,
         }
     }
 }
@@ -127,6 +160,7 @@ impl Model {
     pub(super) fn start(&self) -> State {
         let mut state = State {
             slots: self.slots,
+            left: self.accidents.unwrap_or(u8::MAX),
             ..State::default()
         };
         for host in &mut state.hosts {
@@ -144,7 +178,7 @@ impl Model {
         for slot in 0..self.slots {
             self.people(state, slot, found);
         }
-        if self.hostile {
+        if self.labels {
             let mut labelled = *state;
             labelled.hostile_label = !state.hostile_label;
             found.push((Move::HostileLabel, labelled));
@@ -152,12 +186,19 @@ impl Model {
         if self.unlocks {
             self.unlock(state, found);
         }
+        if self.accidents.is_some() {
+            found.retain_mut(|(what, next)| {
+                let left = next.left.checked_sub(u8::from(what.accident()));
+                next.left = left.unwrap_or_default();
+                left.is_some()
+            });
+        }
     }
 
     fn local(&self, state: &State, host: u8, mood: Mood) -> Local {
         let mut own = state.hosts[at(host)];
         // Not seen by the daemon itself.
-        (own.node, own.late) = (super::state::Node::default(), None);
+        (own.node, own.late, own.down) = (Node::default(), None, None);
         Local {
             me: if self.quorum { host } else { 0 },
             slots: self.slots,
@@ -244,8 +285,10 @@ impl Model {
         if self.crashes && host.process != Process::default() {
             add(Move::Crash(index), &|next| next.hosts[at(index)].crash());
         }
-        if host.shutting_down || self.power_loss {
+        if host.shutting_down {
             add(Move::Boot(index), &|next| next.hosts[at(index)].boot());
+        } else if self.power_loss {
+            add(Move::PowerLoss(index), &|next| next.hosts[at(index)].boot());
         }
         if self.lost_disks && !host.disk.blank {
             add(Move::LoseDisk(index), &|next| {
@@ -274,9 +317,10 @@ impl Model {
         if self.hostile {
             set(Move::HostileTake(slot), Owner::Hostile, 0);
             for host in 0..self.hosts {
-                // Whatever acquire time of this host is known to anybody, and one it never had.
-                for id in 0..state.fresh_id(at(host)) {
-                    set(Move::HostileName(slot, host, id), Owner::Host(host), id);
+                // With an acquire time that the host never had, or with that of the hold it is in.
+                set(Move::HostileName(slot, host, 0), Owner::Host(host), 0);
+                if let Some(hold) = state.hosts[at(host)].disk.hold {
+                    set(Move::HostileName(slot, host, hold.id), Owner::Host(host), hold.id);
                 }
             }
         }
@@ -456,6 +500,12 @@ impl State {
 
     fn node_changed(&mut self, index: u8) {
         let host = &mut self.hosts[at(index)];
+        // From the cordon until the label goes; an uncordon in between is not the end of the hold.
+        host.down = match host.node {
+            Node { label: None, .. } => None,
+            Node { label, cordon: true, .. } => label,
+            Node { label, .. } => host.down.and(label),
+        };
         if let Some(view) = &mut host.process.node {
             view.current = false;
         }
@@ -486,12 +536,5 @@ impl State {
             current: true,
             read,
         });
-    }
-
-    /// This host is between cordon and end of its hold of a slot.
-    pub(super) fn down(&self, index: usize) -> Option<u8> {
-        let node = &self.hosts[index].node;
-        let uncordoned = node.record.is_some_and(|hold| hold.stage == Stage::Uncordoned);
-        node.label.filter(|_| node.cordon || uncordoned)
     }
 }

@@ -95,7 +95,7 @@ impl Model {
     /// I1 and I13 in a state, if they do not hold.
     fn broken(&self, state: &State) -> Option<String> {
         let down: Vec<(usize, u8)> = (0..usize::from(self.hosts))
-            .filter_map(|host| Some((host, state.down(host)?)))
+            .filter_map(|host| Some((host, state.hosts[host].down?)))
             .collect();
         for (place, (one, slot)) in down.iter().enumerate() {
             for (other, others) in &down[place + 1..] {

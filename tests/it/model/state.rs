@@ -151,6 +151,8 @@ pub(super) struct Host {
     pub(super) disk: Disk,
     pub(super) process: Process,
     pub(super) node: Node,
+    /// Ghost, seen by nobody: the slot whose hold cordoned this node and has not ended.
+    pub(super) down: Option<u8>,
     pub(super) shutting_down: bool,
     /// A write on its way that nobody waits for any more.
     pub(super) late: Option<Write>,
@@ -185,6 +187,8 @@ pub(super) struct State {
     pub(super) hostile_label: bool,
     /// An admin's `unlock` has cleared this host's label; the Lease comes next.
     pub(super) unlocking: Option<u8>,
+    /// How many accidents may still happen; more than any search meets stands for any number.
+    pub(super) left: u8,
 }
 
 impl Hold {
