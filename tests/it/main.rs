@@ -17,6 +17,7 @@ mod fake_bus;
 mod fake_units;
 mod host_check;
 mod host_logind;
+mod model;
 mod hostile;
 mod plane;
 mod simulator;

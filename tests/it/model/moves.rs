@@ -126,21 +126,8 @@ impl Move {
 pub(super) struct Decisions(HashMap<Local, Outcome>);
 
 impl Decisions {
-    pub(super) fn dump(&self) {
-        let by = |name: &str, f: &dyn Fn(&Host) -> String| {
-            let set: std::collections::BTreeSet<String> = self.0.keys().map(|l| f(&l.host)).collect();
-            println!("{name} {}", set.len());
-        };
-        by("disk", &|h| format!("{:?}", h.disk));
-        by("stage", &|h| format!("{:?}", h.disk.hold.map(|h| h.stage)));
-        by("stage+leases", &|h| format!("{:?} {:?}", h.disk.hold.map(|h| h.stage), h.process.leases));
-        by("stage+node", &|h| format!("{:?} {:?}", h.disk.hold.map(|h| h.stage), h.process.node));
-        by("stage+peers", &|h| format!("{:?} {:?}", h.disk.hold.map(|h| h.stage), h.process.peers));
-        by("stage+stale", &|h| format!("{:?} {:?}", h.disk.hold.map(|h| h.stage), h.stale));
-        by("stage+applied", &|h| format!("{:?} {:?}", h.disk.hold.map(|h| h.stage), h.process.applied));
-        let mut n = std::collections::BTreeMap::new();
-        for l in self.0.keys() { *n.entry(format!("{:?}", l.host.disk.hold.map(|h| h.stage))).or_insert(0) += 1; }
-        println!("{n:?}");
+    pub(super) fn reboots(&self) -> bool {
+        self.0.values().any(|outcome| outcome.act == Act::AskReboot)
     }
 
     pub(super) fn asked(&self) -> usize {

@@ -13,7 +13,10 @@ use super::state::{HOSTS, State};
 pub(super) struct Explored {
     pub(super) states: usize,
     pub(super) depth: usize,
+    /// Different things that a decision rested on.
     pub(super) decisions: usize,
+    /// logind was asked in some of them.
+    pub(super) reboots: bool,
     /// The first state that breaks an invariant: which, and how it came about.
     pub(super) broken: Option<String>,
 }
@@ -72,14 +75,13 @@ impl Model {
                             states: seen.len(),
                             depth: depth + 1,
                             decisions: known.asked(),
+                reboots: known.reboots(),
                             broken: Some(format!("{broken}\n{}", self.story(&came, here))),
                         };
                     }
                     next.push((to, here));
                 }
             }
-            if std::env::var("LEVELS").is_ok() { println!("{depth} {} {}", seen.len(), known.asked()); }
-            if (seen.len() > most || next.is_empty()) && std::env::var("DUMP").is_ok() { known.dump(); }
             assert!(seen.len() <= most, "more than {most} states at depth {depth}");
             depth += usize::from(!next.is_empty());
             level = next;
@@ -88,6 +90,7 @@ impl Model {
             states: seen.len(),
             depth,
             decisions: known.asked(),
+                reboots: known.reboots(),
             broken: None,
         }
     }

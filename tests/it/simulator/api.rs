@@ -38,6 +38,7 @@ impl World {
             }
             Effect::AskReboot => {
                 self.may_reboot(index, now);
+                self.service.asked(index, self.hosts[index].sentinel);
                 let host = &mut self.hosts[index];
                 host.asked += 1;
                 host.shutting_down = !host.deaf;
@@ -66,10 +67,12 @@ impl World {
         if lease.uid != take.uid || lease.resource_version != take.resource_version {
             return Said::Conflict;
         }
+        self.lease_changes += 1;
         lease.holder = Some(me);
         lease.acquire_time = Some(take.acquire_time);
         lease.control_plane = take.control_plane;
         lease.resource_version = version;
+        self.served(index);
         Said::Done
     }
 
@@ -81,6 +84,7 @@ impl World {
         if lease.resource_version != give_up.resource_version {
             return Said::Conflict;
         }
+        self.lease_changes += 1;
         lease.holder = None;
         lease.acquire_time = None;
         lease.next.clone_from(&give_up.next);

@@ -44,6 +44,10 @@ pub(crate) struct Host {
     pub(crate) deaf: bool,
     pub(super) waiting: Option<Waiting>,
     pub(super) wake: Duration,
+    /// From the end of the shutdown to the start of the daemon.
+    pub(super) firmware: Duration,
+    /// Its requests reach nobody, and its watches are silent.
+    pub(super) cut: bool,
     pub(crate) phases: Vec<Phase>,
     pub(super) cordoned_before: bool,
     pub(super) asked: u32,
@@ -78,6 +82,8 @@ impl Host {
             closed: Vec::new(),
             waiting: None,
             wake: Duration::ZERO,
+            firmware: Duration::ZERO,
+            cut: false,
             phases: Vec::new(),
             cordoned_before: false,
             asked: 0,

@@ -14,6 +14,8 @@ mod api;
 mod chance;
 mod checks;
 mod host;
+mod month;
+mod service;
 mod turn;
 mod view;
 mod world;

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use kube_rebootd::decide::{Step, decide};
 use kube_rebootd::facts::{Effect, Facts};
 use kube_rebootd::now::Now;
+use kube_rebootd::phase::Phase;
 use kube_rebootd::slot::TakeAnswer;
 
 use super::world::World;
@@ -57,6 +58,7 @@ impl World {
             // The shutdown takes its second; then the firmware starts the host again.
             self.clock += Duration::from_secs(1);
             self.boot(index);
+            self.hosts[index].wake = self.clock + self.hosts[index].firmware;
             return true;
         }
         let facts = self.gather(index);
@@ -68,6 +70,9 @@ impl World {
             self.hosts[index].wake = clock + wake.saturating_sub(now.boot);
             if wrote {
                 self.hosts[index].wake = Duration::ZERO;
+            } else if step.phase == Phase::Idle {
+                // Whatever ends an idle phase wakes the host by itself.
+                self.hosts[index].wake += self.nap;
             }
             self.check();
             return wrote;
@@ -75,10 +80,13 @@ impl World {
         if step.effect.outside() {
             self.effects += 1;
         }
-        self.trace.push(format!(
-            "{} {} {:?} {fate:?}",
-            self.hosts[index].name, step.phase, step.effect
-        ));
+        if self.telling {
+            self.trace.push(format!(
+                "{} {} {:?} {fate:?}",
+                self.hosts[index].name, step.phase, step.effect
+            ));
+        }
+        self.hosts[index].wake = Duration::ZERO;
         self.meet(index, &step, fate, now);
         self.check();
         true
@@ -120,6 +128,11 @@ impl World {
             step.effect,
             Effect::ReadHost | Effect::AskReboot | Effect::Begin
         );
+        if self.hosts[index].cut && api {
+            self.answer(index, &step.effect, None, now);
+            self.hosts[index].wake = self.clock + Duration::from_secs(20);
+            return;
+        }
         if self.api_down && api {
             self.answer(index, &step.effect, None, now);
             // The daemon's own back-off between retries.
@@ -167,9 +180,12 @@ impl World {
             // logind is no network: nothing of it comes late.
             // A waiting record is a hint that may be wrong.
             if !matches!(effect, Effect::AskReboot | Effect::Mark(_) | Effect::Unmark) {
-                self.trace
-                    .push(format!("{} late {effect:?}", self.hosts[index].name));
+                if self.telling {
+                    self.trace
+                        .push(format!("{} late {effect:?}", self.hosts[index].name));
+                }
                 self.perform(index, &effect, now);
+                self.hosts[index].wake = Duration::ZERO;
             }
         }
     }
@@ -186,23 +202,39 @@ impl World {
         while self.clock < deadline {
             turns += 1;
             assert!(turns < 20_000, "no rest\n{}", self.told());
-            let due = (0..self.hosts.len()).filter(|host| {
-                self.hosts[*host].wake <= self.clock || self.hosts[*host].shutting_down
-            });
-            let due: Vec<usize> = due.collect();
-            if due.is_empty() {
-                let next = self.hosts.iter().map(|host| host.wake).min().unwrap();
-                self.clock = next.min(deadline);
-                continue;
+            self.round(deadline, &mut fates);
+        }
+    }
+
+    /// A turn of every host that has something to do; if none has, time passes until one has.
+    pub(super) fn round(
+        &mut self,
+        deadline: Duration,
+        fates: &mut impl FnMut(&mut Self, usize) -> Fate,
+    ) {
+        let due = (0..self.hosts.len())
+            .filter(|host| self.hosts[*host].wake <= self.clock || self.hosts[*host].shutting_down);
+        let due: Vec<usize> = due.collect();
+        if due.is_empty() {
+            let next = self.hosts.iter().map(|host| host.wake).min().unwrap();
+            self.clock = next.min(deadline);
+        }
+        for host in due {
+            let fate = fates(self, host);
+            let before = self.lease_changes;
+            self.turn(host, fate);
+            if self.lease_changes != before {
+                self.wake_all();
             }
-            for host in due {
-                let fate = fates(self, host);
-                if self.turn(host, fate) {
-                    // What one does, the others' watches show.
-                    for other in &mut self.hosts {
-                        other.wake = Duration::ZERO;
-                    }
-                }
+        }
+    }
+
+    /// What one does to a Lease, the others' watches show.
+    pub(super) fn wake_all(&mut self) {
+        for host in &mut self.hosts {
+            // A host without its kubelet's machine has nobody to wake.
+            if host.facts.is_some() || host.wake <= self.clock {
+                host.wake = Duration::ZERO;
             }
         }
     }

@@ -22,7 +22,7 @@ impl World {
         let host = &mut self.hosts[index];
         let mut facts = host.facts.take().unwrap_or_else(|| fresh(host));
         // Watches lag only until they are asked to matter: a change replaces what was read.
-        if facts.started && !self.api_down {
+        if facts.started && !self.api_down && !host.cut {
             match (&facts.node, &watched) {
                 (Seen::Present(old), Seen::Present(new))
                     if old.resource_version == new.resource_version => {}

@@ -10,6 +10,7 @@ use kube_rebootd::record::Record;
 use kube_rebootd::slot::Lease;
 
 use super::host::{Host, ModelNode};
+use super::service::Service;
 
 /// The cluster, its hosts and the time.
 #[derive(Debug, Clone)]
@@ -23,6 +24,14 @@ pub(crate) struct World {
     pub(crate) effects: u64,
     pub(crate) api_down: bool,
     pub(crate) trace: Vec<String>,
+    /// The story is kept; it costs more than all else.
+    pub(super) telling: bool,
+    /// Writes of Leases: what watches of all hosts show.
+    pub(super) lease_changes: u64,
+    /// How much longer than it asked for an idle daemon sleeps.
+    pub(super) nap: Duration,
+    /// Who was served past whom: see `month`.
+    pub(super) service: Service,
 }
 
 impl World {
@@ -38,6 +47,10 @@ impl World {
             effects: 0,
             api_down: false,
             trace: Vec::new(),
+            telling: true,
+            lease_changes: 0,
+            nap: Duration::ZERO,
+            service: Service::default(),
         };
         for slot in 0..slots {
             let name = if slot == 0 {
@@ -87,6 +100,7 @@ impl World {
 
     pub(crate) fn unlock_by_admin(&mut self, lease: &str) {
         self.version += 1;
+        self.lease_changes += 1;
         let lease = self.leases.get_mut(lease).unwrap();
         lease.holder = None;
         lease.acquire_time = None;
@@ -180,6 +194,11 @@ impl World {
     pub(crate) fn record(&self, host: usize) -> Record {
         let disk = self.hosts[host].disk.as_deref();
         disk.map_or_else(Record::default, |text| Record::decode(text).unwrap())
+    }
+
+    /// A watch shows what people did.
+    pub(super) fn wake(&mut self, host: usize) {
+        self.hosts[host].wake = Duration::ZERO;
     }
 
     pub(crate) fn advance(&mut self, by: Duration) {
