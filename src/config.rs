@@ -20,13 +20,17 @@ pub use file::{ConfigError, Problem};
 pub use layers::{check_file, load};
 pub use preset::Preset;
 
-pub use crate::drain::{EmptyDir, Mode as DrainMode, OnTimeout, Unmanaged};
+pub use crate::budget::MaxUnavailable;
+pub use crate::drain::{EmptyDir, Jobs, Mode as DrainMode, OnTimeout, Unmanaged};
 pub use crate::selector::Selector;
 use label::is_label_value;
+pub(crate) use label::is_subdomain;
 
 /// All settings. `Config::default()` is what a host without any file runs on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Config {
+    /// Whether it acts.
+    pub mode: Mode,
     /// `[node]`
     pub node: Node,
     /// `[coordination]`
@@ -41,6 +45,15 @@ pub struct Config {
     pub health: Health,
     /// `[gates]`
     pub gates: Gates,
+}
+
+/// `mode`: the one key outside any table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mode {
+    #[default]
+    Active,
+    /// Says what it would do, and takes no slot.
+    Observe,
 }
 
 /// `[node]`: which kubeconfig speaks for this host.
@@ -69,6 +82,12 @@ pub struct Coordination {
     pub kubeconfig: Option<PathBuf>,
     /// The impersonation says which node it is (`manifests --strict`).
     pub prove_node: bool,
+    /// At so many Nodes that are not Ready no slot is taken.
+    pub max_unavailable: MaxUnavailable,
+    /// From the end of one hold of the group to the next take; zero for none.
+    pub min_interval: Duration,
+    /// How long a holder's Node must be gone before its slot is cleared, at least 1 s.
+    pub stale_after: Duration,
 }
 
 /// A group's name: a Kubernetes label value of 1 to 63 characters.
@@ -126,8 +145,12 @@ pub struct Drain {
     pub parallelism: usize,
     /// Pods without a controller.
     pub unmanaged: Unmanaged,
+    /// Pods of Jobs.
+    pub jobs: Jobs,
     /// Pods with emptyDir volumes.
     pub empty_dir: EmptyDir,
+    /// How long volumes may take to be unmounted after the last pod; zero: not waited for.
+    pub volumes_timeout: Duration,
     /// A pod that any of these selects is left alone.
     pub skip: Vec<Selector>,
 }
@@ -210,6 +233,9 @@ impl Default for Coordination {
             impersonate: Some("coordinator".into()),
             kubeconfig: None,
             prove_node: false,
+            max_unavailable: MaxUnavailable::Percent(10),
+            min_interval: Duration::ZERO,
+            stale_after: 30 * MINUTE,
         }
     }
 }
@@ -235,7 +261,9 @@ impl Default for Drain {
             on_timeout: OnTimeout::Abort,
             parallelism: 25,
             unmanaged: Unmanaged::Leave,
+            jobs: Jobs::Evict,
             empty_dir: EmptyDir::Evict,
+            volumes_timeout: 2 * MINUTE,
             skip: Vec::new(),
         }
     }

@@ -25,7 +25,10 @@ mod gather;
 mod memory;
 mod release;
 mod report;
+mod stale;
 mod start;
+#[cfg(debug_assertions)]
+mod stop_point;
 mod triggers;
 mod views;
 
@@ -139,7 +142,13 @@ impl Daemon {
         {
             return Some(until.min(step.wake.unwrap_or(until)));
         }
+        #[cfg(debug_assertions)]
+        let point = stop_point::did(&step.effect, &self.facts.record);
         self.act(step.effect, now).await;
+        #[cfg(debug_assertions)]
+        if let Some(point) = point {
+            stop_point::pass(&self.root, &point);
+        }
         None
     }
 
@@ -172,6 +181,8 @@ impl Daemon {
         if hold(&self.facts) != before {
             self.memory.forget_hold(&mut self.facts);
         }
+        #[cfg(debug_assertions)]
+        stop_point::pass(&self.root, &stop_point::wrote(&self.facts.record));
         Some(true)
     }
 
@@ -195,6 +206,8 @@ impl Daemon {
                 while let Ok(evicted) = self.evicted.try_recv() {
                     self.memory.evicted(evicted, now);
                 }
+                #[cfg(debug_assertions)]
+                stop_point::pass(&self.root, stop_point::EVICTED);
                 Woke::Change
             }
             () = self.triggers.changed() => Woke::Change,
@@ -212,6 +225,12 @@ impl Daemon {
             me: self.api.name().to_owned(),
             namespace: self.namespace(),
             group: self.group(),
+            observe: self.config.mode == crate::config::Mode::Observe,
+            max_unavailable: self.config.coordination.max_unavailable,
+            min_interval: self.config.coordination.min_interval,
+            // `manifests --strict`: a node may clear its own name only.
+            stale_after: (!self.config.coordination.prove_node)
+                .then_some(self.config.coordination.stale_after),
             retry: self.config.reboot.retry,
             delay: self.config.reboot.delay,
             timeout: self.config.reboot.timeout,

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use crate::budget::MaxUnavailable;
 use crate::facts::{Effect, Facts, Point};
 use crate::node::{Node, Seen};
 use crate::node_set::{self, NodeSet};
@@ -17,9 +18,11 @@ use crate::slot::Lease;
 mod claim;
 mod drain;
 mod idle;
+mod observe;
 mod queue;
 mod reboot;
 mod release;
+mod stale;
 mod start;
 #[cfg(test)]
 mod tests;
@@ -38,6 +41,14 @@ pub struct Policy {
     pub me: String,
     pub namespace: String,
     pub group: String,
+    /// `mode = "observe"`: nothing is begun.
+    pub observe: bool,
+    /// `coordination.max_unavailable`
+    pub max_unavailable: MaxUnavailable,
+    /// `coordination.min_interval`
+    pub min_interval: Duration,
+    /// `coordination.stale_after`; none where the API server lets no node clear another's slot.
+    pub stale_after: Option<Duration>,
     /// `reboot.retry`: the first back-off.
     pub retry: Duration,
     /// `reboot.delay`: between the end of the drain and the reboot.
@@ -59,6 +70,8 @@ pub struct Step {
     pub wake: Option<Duration>,
     /// One sentence for people: what this phase does or waits for.
     pub status: String,
+    /// What an observer would do, for the journal.
+    pub would: Option<String>,
 }
 
 /// The next step. Total: every combination of facts has one.
@@ -110,7 +123,7 @@ fn follow(facts: &Facts) -> Option<Facts> {
 }
 
 /// The reboot of the hold that is being released was proved in this very boot.
-fn proved_in(facts: &Facts) -> bool {
+pub(crate) fn proved_in(facts: &Facts) -> bool {
     facts
         .record
         .settled
@@ -141,6 +154,7 @@ impl<'a> At<'a> {
             effect,
             wake: None,
             status: status.into(),
+            would: None,
         }
     }
 
@@ -258,6 +272,9 @@ fn objection(at: &At, hold: &Hold) -> Option<Why> {
         && let Some(why) = node.annotations.get(crate::names::PAUSED)
     {
         return Some(Why::Paused(why.clone()));
+    }
+    if at.policy.observe {
+        return Some(Why::Gate("mode is \"observe\"".to_owned()));
     }
     let gate = at.facts.closed.first()?;
     Some(Why::Gate(gate.why.clone()))

@@ -8,23 +8,26 @@ use std::time::Duration;
 
 use crate::pod::{EvictAnswer, Pod};
 
+mod clock;
 mod entry;
 pub mod judge;
 mod policy;
 #[cfg(test)]
 mod tests;
+mod tiers;
+mod volumes;
 mod words;
 
 pub use entry::{Blocker, PodRef};
 pub use judge::{Judgement, judge};
-pub use policy::{EmptyDir, Mode, OnTimeout, Policy, Unmanaged};
+pub use policy::{EmptyDir, Jobs, Mode, OnTimeout, Policy, Unmanaged};
 pub use words::describe;
 
+use clock::Clock;
 use entry::{Ask, Entry};
+use tiers::TIER_WAIT;
+use volumes::Volumes;
 
-/// A tier left with only budget-blocked pods for this long opens the next: a storage engine's pod may
-/// be released only when its consumers are gone.
-const TIER_WAIT: Duration = Duration::from_secs(30);
 /// A replacement that ignores the cordon is evicted this often per controller: fewer would mistake a
 /// race of scheduler and cordon for a toleration, more would only churn.
 const ROUNDS: u32 = 5;
@@ -41,11 +44,10 @@ pub struct Drain {
     /// Controller -> the round its next pod belongs to.
     rounds: BTreeMap<String, u32>,
     synced: bool,
-    silent: bool,
-    spent: Duration,
-    /// Since a pod left, the API server not silent.
-    still: Duration,
-    ticked: Option<Duration>,
+    /// The pods cannot be watched: what was seen of them may be old.
+    blind: bool,
+    clock: Clock,
+    volumes: Volumes,
     stuck_since: Option<Duration>,
 }
 
@@ -57,6 +59,8 @@ pub struct Next {
     pub state: State,
     /// Terminating and finished: only a finalizer keeps the object.
     pub held_by_finalizer: Vec<PodRef>,
+    /// A clock has run out if the API server was there until now: any answer of it says so.
+    pub confirm: bool,
     /// Boot time to ask again at, if no view or answer comes first.
     pub wake: Option<Duration>,
 }
@@ -67,10 +71,19 @@ pub enum State {
     Going {
         left: usize,
         blocked: Vec<Blocker>,
+        /// Pods of Jobs that may finish.
+        jobs: Vec<Blocker>,
     },
-    /// Over; `leftover` only with `on_timeout = "reboot"`.
+    /// No pod is left, but volumes that pods used are not unmounted yet.
+    Unmounting {
+        volumes: Vec<String>,
+        /// So many of them belong to pods that stay.
+        stay: usize,
+    },
+    /// Over; `leftover` only with `on_timeout = "reboot"`, `volumes` only past `volumes_timeout`.
     Drained {
         leftover: Vec<Blocker>,
+        volumes: Vec<String>,
     },
     Failed {
         why: String,
@@ -88,17 +101,23 @@ impl Drain {
             speakers: BTreeMap::new(),
             rounds: BTreeMap::new(),
             synced: false,
-            silent: false,
-            spent,
-            still: Duration::ZERO,
-            ticked: None,
+            blind: false,
+            clock: Clock::new(spent),
+            volumes: Volumes::default(),
             stuck_since: None,
         }
     }
 
-    /// Time taken so far without the time the API server was silent, up to the last call with a `now`.
+    /// One that an earlier process began: what its pods used is not known.
+    pub fn resumed(policy: Policy, spent: Duration) -> Self {
+        let mut drain = Self::new(policy, spent);
+        drain.volumes.unknown();
+        drain
+    }
+
+    /// Time taken so far without the time the API server was silent, up to its last answer.
     pub fn spent(&self) -> Duration {
-        self.spent
+        self.clock.spent()
     }
 
     /// It ended with pods left behind, as `on_timeout = "reboot"` wants.
@@ -106,16 +125,31 @@ impl Drain {
         self.policy.on_timeout == OnTimeout::Reboot && self.expired() && !self.left.is_empty()
     }
 
-    /// The API server is silent, or answers again.
-    pub fn silent(&mut self, silent: bool, now: Duration) {
-        self.tick(now);
-        self.silent = silent;
+    /// The API server answered something, whatever it was, at `at`.
+    pub fn heard(&mut self, at: Duration) {
+        self.clock.heard(at, self.stalls());
+        if self.blind {
+            self.clock.lost(at);
+        }
+    }
+
+    /// The watch of the pods has failed, or works again.
+    pub fn blind(&mut self, blind: bool, now: Duration) {
+        self.clock.begin(now);
+        if blind {
+            // It tells late: all since the last answer is in doubt.
+            self.clock.lost(Duration::ZERO);
+        } else if self.blind {
+            self.clock.resume();
+        }
+        self.blind = blind;
     }
 
     /// The whole view of this node's pods, from a watch that has synced.
     pub fn pods(&mut self, pods: &[Pod], now: Duration) {
-        self.tick(now);
+        self.clock.begin(now);
         self.synced = true;
+        self.volumes.view(pods);
         self.held.clear();
         let mut before = std::mem::take(&mut self.left);
         let mut arrived = Vec::new();
@@ -137,12 +171,13 @@ impl Drain {
             }
         }
         for entry in before.values() {
-            self.still = Duration::ZERO;
+            self.clock.left();
             self.round_over(entry.controller.as_deref(), entry.round);
         }
         for (pod, judgement) in arrived {
             let controller = pod.controller.as_ref().map(|owner| &owner.uid);
             let round = controller.and_then(|uid| self.rounds.get(uid)).copied();
+            self.volumes.must_leave(pod);
             let entry = Entry::new(pod, judgement, round.unwrap_or(0), now);
             self.left.insert(pod.uid.clone(), entry);
         }
@@ -153,12 +188,24 @@ impl Drain {
         }
     }
 
+    /// What the own Node's `status.volumesInUse` lists; none: the Node is not known.
+    pub fn volumes(&mut self, in_use: Option<&[String]>) {
+        self.volumes.in_use(in_use);
+    }
+
     /// What came of an eviction; of a pod that has gone meanwhile it is ignored.
     pub fn answer(&mut self, uid: &str, answer: EvictAnswer, now: Duration) {
-        self.tick(now);
+        if !matches!(answer, EvictAnswer::Unanswered { .. }) {
+            self.heard(now);
+        }
         let Some(entry) = self.left.get_mut(uid) else {
             return;
         };
+        if matches!(answer, EvictAnswer::Unanswered { .. })
+            && let Ask::Asked(sent) = entry.ask
+        {
+            self.clock.lost(sent);
+        }
         let budget = matches!(answer, EvictAnswer::Budget(_));
         entry.answered(answer, now);
         let Some(controller) = entry.controller.clone() else {
@@ -176,10 +223,10 @@ impl Drain {
 
     /// Decides. The pods in `evict` count as asked from here on.
     pub fn next(&mut self, now: Duration) -> Next {
-        self.tick(now);
+        self.clock.begin(now);
         let critical = self.critical_open(now);
         let over = self.over(now);
-        let going = over.is_none() && self.synced && !self.silent;
+        let going = over.is_none() && self.synced && !self.blind;
         let (evict, mut wake) = if going {
             self.choose(critical, now)
         } else {
@@ -194,9 +241,13 @@ impl Drain {
             wake = self.left.values().filter_map(|e| e.grace_end(now)).min();
         }
         let state = match over {
-            Some(Over::Drained) => State::Drained {
-                leftover: self.leftover(),
-            },
+            Some(Over::Drained) => {
+                let reading = self.clock.spent() + self.clock.unvouched(now);
+                let timeout = self.policy.volumes_timeout;
+                let left = self.volumes.wait(reading, timeout);
+                wake = left.map(|left| now + left);
+                self.drained(left.is_some())
+            }
             Some(Over::Failed) => State::Failed {
                 why: self.why(),
                 blocked: self.leftover(),
@@ -204,25 +255,27 @@ impl Drain {
             Some(Over::Grace) | None => State::Going {
                 left: self.left.len(),
                 blocked: self.blocked(),
+                jobs: self.left.values().filter_map(Entry::unhurried).collect(),
             },
         };
         Next {
             evict,
             state,
             held_by_finalizer: self.held.clone(),
+            confirm: going && !self.left.is_empty() && self.due(now).is_zero(),
             wake,
         }
     }
 
-    fn tick(&mut self, now: Duration) {
-        if let Some(before) = self.ticked
-            && !self.silent
-        {
-            let passed = now.saturating_sub(before);
-            self.spent += passed;
-            self.still += passed;
+    fn drained(&self, waits: bool) -> State {
+        let (volumes, stay) = self.volumes.busy();
+        if waits {
+            return State::Unmounting { volumes, stay };
         }
-        self.ticked = Some(now);
+        State::Drained {
+            leftover: self.leftover(),
+            volumes,
+        }
     }
 
     fn round_over(&mut self, controller: Option<&str>, round: u32) {
@@ -232,85 +285,42 @@ impl Drain {
         }
     }
 
-    /// Whether system-critical pods may be evicted yet.
-    fn critical_open(&mut self, now: Duration) -> bool {
-        let mut ordinary = self.left.values().filter(|entry| !entry.critical);
-        let Some(first) = ordinary.next() else {
-            self.stuck_since = None;
-            return true;
-        };
-        if !std::iter::once(first)
-            .chain(ordinary)
-            .all(|entry| entry.budget_blocked() || self.waits_for_sibling(entry))
-        {
-            self.stuck_since = None;
-            return false;
-        }
-        let since = *self.stuck_since.get_or_insert(now);
-        now.saturating_sub(since) >= TIER_WAIT
-    }
-
-    /// A sibling asks the budget for it.
-    fn waits_for_sibling(&self, entry: &Entry) -> bool {
-        let speaker = entry
-            .controller
-            .as_ref()
-            .and_then(|uid| self.speakers.get(uid));
-        entry.may_be_asked()
-            && matches!(speaker, Some(Some(uid)) if *uid != entry.pod.uid
-                && self.left.get(uid).is_some_and(Entry::budget_blocked))
-    }
-
-    /// Marks as many as may be asked now; the wake-up is that of the next retry.
-    fn choose(&mut self, critical: bool, now: Duration) -> (Vec<PodRef>, Option<Duration>) {
-        let asked = self.left.values().filter(|entry| entry.ask == Ask::Asked);
-        let mut room = self.policy.parallelism.max(1).saturating_sub(asked.count());
-        let (mut evict, mut wake) = (Vec::new(), None);
-        // Ordinary pods have the room first when both tiers are open.
-        for tier in [false, true].into_iter().take(1 + usize::from(critical)) {
-            for (uid, entry) in &mut self.left {
-                if entry.critical != tier || !entry.may_be_asked() || entry.round > ROUNDS {
-                    continue;
-                }
-                let Ask::From(from) = entry.ask else { continue };
-                let speaker = entry
-                    .controller
-                    .as_ref()
-                    .and_then(|controller| self.speakers.get_mut(controller));
-                if let Some(Some(other)) = &speaker
-                    && other != uid
-                {
-                    continue;
-                }
-                if from > now {
-                    wake = earliest(wake, Some(from));
-                } else if room > 0 {
-                    room -= 1;
-                    entry.ask = Ask::Asked;
-                    if let Some(speaker) = speaker {
-                        *speaker = Some(uid.clone());
-                    }
-                    evict.push(entry.pod.clone());
-                }
-            }
-        }
-        (evict, wake)
-    }
-
-    /// When `timeout` or `stall` ends, if nothing changes.
+    /// When something ends, if nothing changes.
     fn deadline(&self, now: Duration) -> Option<Duration> {
-        let timeout = self.policy.timeout.saturating_sub(self.spent);
-        let stall = self.policy.stall.saturating_sub(self.still);
         let grace = self.left.values().filter_map(|e| e.grace_end(now)).min();
-        earliest(Some(now + timeout.min(stall)), grace)
+        // Zero: only an answer helps, and that wakes by itself.
+        let due = Some(self.due(now)).filter(|due| !due.is_zero());
+        earliest(due.map(|due| now + due), grace)
+    }
+
+    /// How long until `timeout` or `stall`, unless the API server turns out to have been silent.
+    fn due(&self, now: Duration) -> Duration {
+        let unvouched = self.clock.unvouched(now);
+        let (spent, still) = (self.clock.spent(), self.clock.still());
+        let timeout = self.policy.timeout.saturating_sub(spent + unvouched);
+        if !self.stalls() {
+            return timeout;
+        }
+        timeout.min(self.policy.stall.saturating_sub(still + unvouched))
+    }
+
+    /// Somebody is left who should leave: a Job takes the time it takes.
+    fn stalls(&self) -> bool {
+        // The system-critical ones are not asked before the ordinary ones have left.
+        let ordinary = self.left.values().any(|entry| !entry.critical);
+        let mut tier = self
+            .left
+            .values()
+            .filter(|entry| entry.critical != ordinary);
+        tier.any(|entry| entry.waits_for().is_none())
     }
 
     fn expired(&self) -> bool {
-        self.spent >= self.policy.timeout || self.still >= self.policy.stall
+        self.clock.spent() >= self.policy.timeout || self.clock.still() >= self.policy.stall
     }
 
     fn over(&self, now: Duration) -> Option<Over> {
-        if !self.synced || self.silent {
+        if !self.synced || self.blind {
             return None;
         }
         if self.left.is_empty() {
@@ -330,7 +340,7 @@ impl Drain {
 
     fn why(&self) -> String {
         let left = self.left.len();
-        if self.spent >= self.policy.timeout {
+        if self.clock.spent() >= self.policy.timeout {
             format!(
                 "{left} pods left after drain.timeout of {:?}",
                 self.policy.timeout

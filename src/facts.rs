@@ -15,6 +15,7 @@ use crate::node::Seen;
 use crate::node_set::{Leftovers, NodeSet};
 use crate::record::{Hold, Record};
 use crate::slot::{GiveUp, Lease, Peers, Take, TakeAnswer, Waiter, Waiting};
+use crate::stale::{Held, Look};
 use crate::trigger::Observed;
 
 /// The world as this daemon sees it at one moment.
@@ -50,6 +51,8 @@ pub struct Facts {
     pub peers: Option<Peers>,
     pub take: TakeAnswer,
     pub waiters: Option<Waiters>,
+    /// The last look at the Node of a holder, by Lease.
+    pub looks: BTreeMap<String, Look>,
     /// What the own kube-node-lease Lease shows; none before it was read.
     pub waiting: Option<Option<Waiting>>,
     /// The pods of this node, once their watch has listed them.
@@ -91,6 +94,7 @@ impl Facts {
             peers: None,
             take: TakeAnswer::default(),
             waiters: None,
+            looks: BTreeMap::new(),
             waiting: None,
             marks: None,
             drain: Drained::Starting,
@@ -146,9 +150,16 @@ pub enum Drained {
         evict: Vec<PodRef>,
         words: String,
         spent: Duration,
+        /// Whether the time is up hangs on the API server's having been there: ask it anything.
+        confirm: bool,
         wake: Option<Duration>,
         /// Pods that cannot leave now, and why.
         blocked: Vec<Blocker>,
+    },
+    /// No pod is left, but volumes are still in use.
+    Unmounting {
+        words: String,
+        wake: Option<Duration>,
     },
     /// Nothing is left that must go; since when.
     Done {
@@ -193,6 +204,8 @@ pub enum Effect {
     ReadHost,
     ListPeers,
     ListWaiters,
+    /// Whether the Node of a holder exists.
+    ReadHolder(Held),
     ListPods,
     CreateLease,
     Take(Take),
@@ -206,6 +219,11 @@ pub enum Effect {
     Evict(Vec<PodRef>),
     AskReboot,
     GiveUp(GiveUp),
+    /// Gives a slot up for a holder whose Node is gone.
+    Clear {
+        holder: String,
+        give_up: GiveUp,
+    },
 }
 
 impl Effect {
@@ -220,7 +238,8 @@ impl Effect {
             | Self::Unmark
             | Self::Evict(_)
             | Self::AskReboot
-            | Self::GiveUp(_) => true,
+            | Self::GiveUp(_)
+            | Self::Clear { .. } => true,
             Self::Wait
             | Self::ReadStart
             | Self::Begin
@@ -230,6 +249,7 @@ impl Effect {
             | Self::ReadHost
             | Self::ListPeers
             | Self::ListWaiters
+            | Self::ReadHolder(_)
             | Self::ListPods => false,
         }
     }

@@ -1,6 +1,7 @@
 //! kube-rebootd as a library, for its own binary and tests; ARCHITECTURE.md is the map.
 
 pub mod boot;
+pub mod budget;
 pub mod cli;
 pub mod cluster;
 pub mod config;
@@ -21,4 +22,5 @@ pub mod record;
 pub mod root;
 pub mod selector;
 pub mod slot;
+pub mod stale;
 pub mod trigger;

@@ -35,6 +35,8 @@ pub struct Node {
     pub heartbeat: Option<Timestamp>,
     /// `status.nodeInfo.bootID`; empty with kubemark.
     pub boot_id: String,
+    /// `status.volumesInUse`: attachable volumes that are not unmounted.
+    pub volumes_in_use: Vec<String>,
     /// The view is a consistent read (a GET or the answer to our own write) asked for at this boot
     /// time, not what a watch delivered.
     pub read: Option<Duration>,

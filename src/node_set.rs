@@ -186,6 +186,7 @@ mod tests {
             ready: true,
             heartbeat: None,
             boot_id: String::new(),
+            volumes_in_use: Vec::new(),
             read: None,
         };
         assert_eq!(dropped(&node, &set), None);

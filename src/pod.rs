@@ -25,6 +25,8 @@ pub struct Pod {
     pub grace_seconds: u64,
     /// Any emptyDir volume.
     pub empty_dir: bool,
+    /// Claims and in-line disks, each with its namespace: what may be attached to the node for it.
+    pub volumes: Vec<String>,
     /// `spec.priority`; system-critical is 2,000,000,000 and above.
     pub priority: i32,
     /// Condition Ready is True.
@@ -80,6 +82,11 @@ impl Pod {
             .filter(|owner| owner.kind == "DaemonSet")
     }
 
+    /// Its controller is a Job, of any API group: other batch systems have Jobs too.
+    pub fn job(&self) -> Option<&Controller> {
+        self.controller.as_ref().filter(|owner| owner.kind == "Job")
+    }
+
     /// Succeeded or Failed: nothing runs any more.
     pub fn finished(&self) -> bool {
         matches!(self.phase, PodPhase::Succeeded | PodPhase::Failed)
@@ -95,8 +102,13 @@ pub enum EvictAnswer {
     LookAgain,
     /// 429 with cause `DisruptionBudget`: the server's message, which names the budget.
     Budget(String),
-    /// 429 without that cause, 5xx, or no answer: after this many seconds at least.
+    /// 429 without that cause, or 401: after this many seconds at least.
     Busy {
+        retry_after: Option<u64>,
+        why: String,
+    },
+    /// None, or a 5xx: as good as none from a server that is not there.
+    Unanswered {
         retry_after: Option<u64>,
         why: String,
     },

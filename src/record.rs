@@ -126,6 +126,8 @@ pub enum Why {
     Quorum(String),
     /// A gate closed.
     Gate(String),
+    /// Too many other Nodes are down; the place in the queue is kept.
+    Budget(String),
     /// All triggers are gone.
     Withdrawn,
     /// A person paused this node; its cordon stays.
@@ -154,6 +156,7 @@ impl Why {
             | Self::Reboot(_) => true,
             Self::Quorum(_)
             | Self::Gate(_)
+            | Self::Budget(_)
             | Self::Withdrawn
             | Self::Paused(_)
             | Self::NodeReplaced
@@ -172,6 +175,7 @@ impl Why {
             Self::Collision(why) => format!("another node claims the slot: {why}"),
             Self::Quorum(why) => format!("another control-plane node is down: {why}"),
             Self::Gate(why) => format!("a gate closed: {why}"),
+            Self::Budget(why) => format!("too many nodes are down: {why}"),
             Self::Withdrawn => "nothing asks for a reboot any more".to_owned(),
             Self::Paused(why) => format!("the node is paused: {why}"),
             Self::NodeReplaced => "the Node was deleted or replaced".to_owned(),

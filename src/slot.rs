@@ -9,6 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::budget::Census;
 use crate::names::{self, PROTOCOL_VERSION};
 
 /// Longest Lease name that is also a valid label value.
@@ -35,6 +36,12 @@ pub struct Lease {
     /// When this daemon saw the slot become free, on its boot clock; none when it was free at first
     /// sight or is held.
     pub freed: Option<Duration>,
+    /// `kube-rebootd/last-hold`: differs after every give-up.
+    pub last_hold: Option<String>,
+    /// When this daemon saw `last_hold` change, or saw it first, on its boot clock.
+    pub last_seen: Option<Duration>,
+    /// When this daemon first saw this hold, on its boot clock; none when it is free.
+    pub held: Option<Duration>,
     /// The view is a consistent read (a GET or the answer to a write) asked for at this boot time,
     /// not what a watch delivered.
     pub read: Option<Duration>,
@@ -91,6 +98,8 @@ pub struct Peers {
     pub asked: Duration,
     pub labelled: Vec<Peer>,
     pub leases: BTreeSet<String>,
+    /// All Nodes, ready or not, or why they could not be counted.
+    pub census: Result<Census, String>,
 }
 
 /// A node that waits for a slot, from its kube-node-lease Lease.
@@ -147,12 +156,12 @@ impl Lease {
         None
     }
 
-    /// The boot time from which `me` may take this free slot. First come first served: the named
-    /// waiters in their order, then the rest; at once when nobody was named or nobody saw it become
-    /// free. A wrong or lost hint costs time, never safety.
-    pub fn turn(&self, me: &str) -> Duration {
-        let Some(freed) = self.freed else {
-            return Duration::ZERO;
+    /// The boot time from which `me` may take this free slot, which nobody may before `opens`. First
+    /// come first served: the named waiters in their order, then the rest; at once when nobody was
+    /// named or nobody saw it become free. A wrong or lost hint costs time, never safety.
+    pub fn turn(&self, me: &str, opens: Duration) -> Duration {
+        let Some(freed) = self.freed.map(|freed| freed.max(opens)) else {
+            return opens;
         };
         if self.next.is_empty() {
             return freed;

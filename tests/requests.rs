@@ -83,13 +83,14 @@ fn by_coordinator(request: &Request, me: &str) -> bool {
         // A missing Lease of the default group is made, paused and without a holder.
         ("create", ("leases", SLOTS)) if request.name == "default" => holder(request).is_none(),
         ("list", ("leases", HEARTBEATS)) => true,
-        // Metadata of labelled Nodes, and whether pods have somewhere to go.
+        // Metadata of labelled Nodes, which Nodes are Ready, whether pods have somewhere to go, and whether
+        // the Node of a holder exists.
         ("get" | "list", ("nodes", "")) => true,
         _ => false,
     }
 }
 
-/// A take writes the own name, a give-up null or nothing.
+/// A take writes the own name, a give-up and the clearing of a stale slot null or nothing.
 fn names_only(request: &Request, me: &str) -> bool {
     let Some(body) = &request.request else {
         // The audit policy logs these bodies; without one nothing is known.

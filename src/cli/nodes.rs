@@ -187,6 +187,9 @@ mod tests {
             control_plane: false,
             next: Vec::new(),
             freed: None,
+            last_hold: None,
+            last_seen: None,
+            held: None,
             read: None,
         };
         let slots = vec![lease("default", Some("n1")), lease("default-2", None)];

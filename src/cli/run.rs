@@ -8,6 +8,7 @@ use tracing::error;
 use tracing::level_filters::LevelFilter;
 
 use super::exit;
+use crate::cluster::client::Origin;
 use crate::daemon::{self, StartError};
 use crate::host::journal::Journal;
 use crate::host::lock::Lock;
@@ -52,7 +53,7 @@ fn locked(root: Root, config: Option<PathBuf>) -> ExitCode {
         }
     };
     let code = runtime.block_on(async {
-        match daemon::start(root, config, Bus::system(), Clock::Real).await {
+        match daemon::start(root, config, Bus::system(), Clock::Real, Origin::Kubeconfig).await {
             Ok(daemon) => match Box::pin(daemon.run()).await {
                 Ok(()) => ExitCode::SUCCESS,
                 Err(err) => {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::unlock::lines;
 use super::{block_on, complain, exit, print};
+use crate::cluster::client::Origin;
 use crate::daemon::{self, Left, StartError};
 use crate::host::lock::{Lock, LockError};
 use crate::host::{Bus, Clock};
@@ -26,14 +27,16 @@ pub fn main(root: Root, config: Option<PathBuf>, limit: Duration) -> ExitCode {
         Err(err) => return failed(&err),
     };
     let code = block_on(async {
-        let daemon = match daemon::start(root, config, Bus::system(), Clock::Real).await {
-            Ok(daemon) => daemon,
-            Err(err @ StartError::Config(_)) => {
-                complain(&err);
-                return ExitCode::from(exit::CONFIGURATION);
-            }
-            Err(err) => return failed(&err),
-        };
+        let daemon =
+            match daemon::start(root, config, Bus::system(), Clock::Real, Origin::Kubeconfig).await
+            {
+                Ok(daemon) => daemon,
+                Err(err @ StartError::Config(_)) => {
+                    complain(&err);
+                    return ExitCode::from(exit::CONFIGURATION);
+                }
+                Err(err) => return failed(&err),
+            };
         match Box::pin(daemon.release(limit)).await {
             Ok(words) => {
                 print(&format!("{words}\n"));

@@ -107,17 +107,33 @@ fn listed(searched: &[Searched]) -> String {
     paths.join(", ")
 }
 
+/// How a daemon comes by its clients.
+#[derive(Clone)]
+pub enum Origin {
+    /// Built from the kubeconfig, and again when it changes.
+    Kubeconfig,
+    /// Made elsewhere, for a server in the same process. Whose they are is asked all the same.
+    Given { node: Client, coordinator: Client },
+}
+
 /// Builds clients, one attempt at a time: a hanging plugin costs one thread, not one a retry.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Connector {
     access: Access,
+    origin: Origin,
     building: Arc<AtomicBool>,
 }
 
 impl Connector {
     pub fn new(access: Access) -> Self {
+        Self::from(access, Origin::Kubeconfig)
+    }
+
+    /// With another origin of the clients than the kubeconfig.
+    pub fn from(access: Access, origin: Origin) -> Self {
         Self {
             access,
+            origin,
             building: Arc::default(),
         }
     }
@@ -127,8 +143,22 @@ impl Connector {
         &self.access.namespace
     }
 
-    /// Reads the credentials, builds both clients and asks the API server for the node's name.
+    /// Comes by both clients and asks the API server for the node's name.
     pub async fn connect(&self) -> Result<Clients, ConnectError> {
+        let Origin::Given { node, coordinator } = &self.origin else {
+            return self.read().await;
+        };
+        Ok(Clients {
+            node: node.clone(),
+            coordinator: coordinator.clone(),
+            name: self.name(node).await?,
+            path: PathBuf::new(),
+            fingerprints: Vec::new(),
+        })
+    }
+
+    /// Reads the credentials and builds both clients.
+    async fn read(&self) -> Result<Clients, ConnectError> {
         let access = self.access.clone();
         let (node, found) = self
             .build(move || {

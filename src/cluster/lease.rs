@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use crate::cluster::answer::{ApiError, CALL, call};
 use crate::names;
 use crate::slot::{GiveUp, Lease, Take, TakeSaid, scatter};
+use crate::stale::Held;
 
 /// Longest field manager that the API server accepts (apimachinery `FieldManagerMaxLength`).
 const MANAGER_MAX: usize = 128;
@@ -290,12 +291,17 @@ pub fn read(object: &Object, asked: Option<Duration>) -> Lease {
                 .map(str::to_owned)
                 .collect()
         }),
+        last_hold: annotations.get(names::LAST_HOLD).cloned(),
         freed: None,
+        last_seen: None,
+        held: None,
         read: asked,
     }
 }
 
-/// `lease` as the successor of `before`: remembers when this daemon saw it become free.
+/// `lease` as the successor of `before`: remembers when this daemon saw it become free, its hold begin
+/// and the last hold end. What was there at first sight counts from then: nobody else's clock is
+/// asked for how long (I5).
 pub fn follow(before: Option<&Lease>, lease: Lease, seen: Duration) -> Lease {
     let freed = match before {
         Some(before) if before.uid == lease.uid && lease.holder.is_none() => {
@@ -307,7 +313,24 @@ pub fn follow(before: Option<&Lease>, lease: Lease, seen: Duration) -> Lease {
         }
         _ => None,
     };
-    Lease { freed, ..lease }
+    let last_seen = lease.last_hold.as_ref().and_then(|last| {
+        before
+            .filter(|before| before.last_hold.as_ref() == Some(last))
+            .and_then(|before| before.last_seen)
+            .or(Some(seen))
+    });
+    let held = Held::of(&lease).and_then(|held| {
+        before
+            .filter(|before| Held::of(before) == Some(held))
+            .and_then(|before| before.held)
+            .or(Some(seen))
+    });
+    Lease {
+        freed,
+        last_seen,
+        held,
+        ..lease
+    }
 }
 
 /// The moment as a Lease stores it: whole microseconds, so that what is read back compares equal.

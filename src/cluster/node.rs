@@ -125,6 +125,9 @@ pub fn read(object: &Object, asked: Option<Duration>) -> Node {
             .and_then(|status| status.node_info.as_ref())
             .map(|info| info.boot_id.clone())
             .unwrap_or_default(),
+        volumes_in_use: status
+            .and_then(|status| status.volumes_in_use.clone())
+            .unwrap_or_default(),
         read: asked,
     }
 }

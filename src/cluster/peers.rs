@@ -1,5 +1,5 @@
-//! The other Nodes, through the coordinator client: who carries the slot label, and whether any could
-//! take pods (I1, I13).
+//! The other Nodes, through the coordinator client: who carries the slot label, how many are down, and
+//! whether any could take pods (I1, I8, I13).
 
 use std::time::Duration;
 
@@ -7,19 +7,32 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
+use serde::Deserialize;
+use serde_json::Value;
 
+use crate::budget::Census;
 use crate::cluster::answer::{ApiError, CALL, call};
 use crate::cluster::node::{ready, unschedulable};
+use crate::config::is_subdomain;
 use crate::names;
 use crate::slot::{Peer, Peers};
+
+/// One row for each Node with what `kubectl get nodes` prints, and without the Node: a list of full Nodes
+/// is many times as large (proved: kubernetes.md).
+const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
+/// What the column Status of a Node begins with when its condition Ready is True; else it is `NotReady`,
+/// or `Unknown` without that condition, and `,SchedulingDisabled` may follow any of them (Kubernetes
+/// pkg/printers/internalversion/printers.go, printNode; proved).
+const READY: &str = "Ready";
 
 /// Nodes per page: full Nodes are some 10 KB each, and the first page nearly always decides.
 const PAGE: u32 = 100;
 
-/// Every labelled Node but `me`, and the names of the Leases of all groups, by consistent reads
-/// (without a resourceVersion) asked for at boot time `asked`.
+/// Every labelled Node but `me`, the names of the Leases of all groups, and the Nodes that are down, by
+/// consistent reads (without a resourceVersion) asked for at boot time `asked`.
 ///
-/// Without a labelled Node the Leases are not asked for: nothing would be compared with them.
+/// Without a labelled Node the Leases are not asked for: nothing would be compared with them. A count that
+/// is refused or cannot be read is an answer, not an error: it closes the budget (I8).
 pub async fn list(
     coordinator: &Client,
     namespace: &str,
@@ -45,6 +58,10 @@ pub async fn list(
         asked,
         labelled,
         leases: std::collections::BTreeSet::new(),
+        census: match census(coordinator, me).await {
+            Err(error) if error.unanswered() || error.unauthorized() => return Err(error),
+            census => census.map_err(|error| error.to_string()),
+        },
     };
     if !peers.labelled.is_empty() {
         let leases: Api<Lease> = Api::namespaced(coordinator.clone(), namespace);
@@ -53,6 +70,78 @@ pub async fn list(
         peers.leases = list.items.iter().map(ResourceExt::name_any).collect();
     }
     Ok(peers)
+}
+
+/// A list in Table format (apimachinery meta/v1 `Table`), as far as it is looked at. A server that does
+/// not know the format sends a plain list, which has none of it.
+#[derive(Deserialize)]
+struct Table {
+    #[serde(rename = "columnDefinitions", default)]
+    columns: Vec<Column>,
+    #[serde(default)]
+    rows: Vec<Row>,
+}
+
+#[derive(Deserialize)]
+struct Column {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Row {
+    cells: Vec<Value>,
+}
+
+/// Counts all Nodes and names those but `me` that are not Ready, by a consistent read.
+pub async fn census(coordinator: &Client, me: &str) -> Result<Census, ApiError> {
+    let what = "count Nodes";
+    let odd = |message: String| ApiError::Other {
+        what: what.to_owned(),
+        message,
+        code: 0,
+    };
+    let request = http::Request::get("/api/v1/nodes?includeObject=None")
+        .header(http::header::ACCEPT, TABLE)
+        .body(Vec::new())
+        .map_err(|error| odd(error.to_string()))?;
+    let table: Table = call(what, CALL, coordinator.request(request)).await?;
+    count(&table, me).map_err(odd)
+}
+
+/// A row that cannot be read is no Node that is Ready, and no Node that can be counted (I8).
+fn count(table: &Table, me: &str) -> Result<Census, String> {
+    let column = |wanted: &str| {
+        let found = table
+            .columns
+            .iter()
+            .position(|column| column.name == wanted);
+        found.ok_or_else(|| format!("the answer is no table with a column {wanted}"))
+    };
+    let (name, status) = (column("Name")?, column("Status")?);
+    let mut census = Census::default();
+    for row in &table.rows {
+        let cell = |column: usize| row.cells.get(column).and_then(Value::as_str);
+        let (Some(name), Some(status)) = (cell(name), cell(status)) else {
+            return Err("a row of the table has no name or no status".to_owned());
+        };
+        census.nodes += 1;
+        if name != me && status.split(',').next() != Some(READY) {
+            census.down.push(name.to_owned());
+        }
+    }
+    Ok(census)
+}
+
+/// Whether a Node of this name exists, by a consistent read. What can be no Node's name is not asked for:
+/// it would be another path.
+pub async fn exists(coordinator: &Client, name: &str) -> Result<bool, ApiError> {
+    if !is_subdomain(name) {
+        return Ok(false);
+    }
+    let nodes: Api<Node> = Api::all(coordinator.clone());
+    let what = format!("look for Node {name}");
+    let node = call(&what, CALL, nodes.get_metadata_opt(name)).await?;
+    Ok(node.is_some())
 }
 
 /// Another Ready and schedulable Node exists: evicted pods have somewhere to go. Stops at the first.
@@ -68,6 +157,49 @@ pub async fn others_schedulable(coordinator: &Client, me: &str) -> Result<bool, 
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params = params.continue_token(&token),
             None => return Ok(false),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn counted(table: Value) -> Result<Census, String> {
+        count(&serde_json::from_value(table).expect("a body"), "n1")
+    }
+
+    #[test]
+    fn a_node_counts_as_down_unless_its_status_begins_with_ready() {
+        let table = json!({
+            "columnDefinitions": [{"name": "Name"}, {"name": "Status"}, {"name": "Roles"}],
+            "rows": [
+                {"cells": ["n1", "NotReady", ""]},
+                {"cells": ["n2", "Ready", ""]},
+                {"cells": ["n3", "Ready,SchedulingDisabled", ""]},
+                {"cells": ["n4", "NotReady,SchedulingDisabled", ""]},
+                {"cells": ["n5", "Unknown", ""]},
+                {"cells": ["n6", "ReadyOrNot", ""]},
+            ],
+        });
+        let census = counted(table).expect("counted");
+        assert_eq!(census.nodes, 6);
+        assert_eq!(census.down, ["n4", "n5", "n6"], "the own Node is no other");
+    }
+
+    #[test]
+    fn i8_what_is_no_table_of_nodes_is_not_counted() {
+        for body in [
+            json!({"kind": "NodeList", "items": []}),
+            json!({"columnDefinitions": [{"name": "Name"}], "rows": []}),
+            json!({"columnDefinitions": [{"name": "Name"}, {"name": "Status"}],
+                "rows": [{"cells": ["n2"]}]}),
+            json!({"columnDefinitions": [{"name": "Name"}, {"name": "Status"}],
+                "rows": [{"cells": ["n2", null]}]}),
+        ] {
+            assert!(counted(body.clone()).is_err(), "{body}");
         }
     }
 }

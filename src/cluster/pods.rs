@@ -76,7 +76,7 @@ impl OwnPods {
         match bounded(CALL, self.client.request_text(request)).await {
             Ok(_) => EvictAnswer::Accepted,
             Err(Failure::Said(status)) => answer(&status),
-            Err(Failure::NoAnswer(why)) => EvictAnswer::Busy {
+            Err(Failure::NoAnswer(why)) => EvictAnswer::Unanswered {
                 retry_after: None,
                 why,
             },
@@ -105,7 +105,7 @@ fn answer(status: &Status) -> EvictAnswer {
             },
         },
         500 if message.contains(TWO_BUDGETS) => EvictAnswer::TwoBudgets(message),
-        500..=599 => EvictAnswer::Busy {
+        500..=599 => EvictAnswer::Unanswered {
             retry_after: retry_after(status),
             why: message,
         },
@@ -156,6 +156,7 @@ pub fn read(object: &Object) -> Pod {
             .into_iter()
             .flatten()
             .any(|volume| volume.empty_dir.is_some()),
+        volumes: volumes(object),
         priority: spec.and_then(|spec| spec.priority).unwrap_or(0),
         ready: status
             .and_then(|status| status.conditions.as_ref())
@@ -169,6 +170,36 @@ pub fn read(object: &Object) -> Pod {
             .map(container)
             .collect(),
     }
+}
+
+/// What the kubelet may attach: claims, those made for this pod alone, and in-line disks of the kinds
+/// whose plug-ins attach. Rather one too many: it is an upper bound.
+fn volumes(object: &Object) -> Vec<String> {
+    let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+    let all = object
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.volumes.as_ref())
+        .into_iter()
+        .flatten();
+    all.filter_map(|volume| {
+        if let Some(claim) = &volume.persistent_volume_claim {
+            return Some(format!("{namespace}/{}", claim.claim_name));
+        }
+        let disk = volume.aws_elastic_block_store.is_some()
+            || volume.azure_disk.is_some()
+            || volume.cinder.is_some()
+            || volume.fc.is_some()
+            || volume.flex_volume.is_some()
+            || volume.gce_persistent_disk.is_some()
+            || volume.iscsi.is_some()
+            || volume.portworx_volume.is_some()
+            || volume.rbd.is_some()
+            || volume.vsphere_volume.is_some();
+        // The claim of an ephemeral volume has this name (component-helpers storage/ephemeral).
+        (disk || volume.ephemeral.is_some()).then(|| format!("{namespace}/{name}-{}", volume.name))
+    })
+    .collect()
 }
 
 fn container(status: &ContainerStatus) -> Container {
@@ -216,7 +247,7 @@ mod tests {
         );
         assert!(matches!(two, EvictAnswer::TwoBudgets(_)));
         let webhook = of(json!({"code": 500, "message": "failed calling webhook"}));
-        assert!(matches!(webhook, EvictAnswer::Busy { .. }));
+        assert!(matches!(webhook, EvictAnswer::Unanswered { .. }));
         let elsewhere = of(
             json!({"code": 403, "message": "pods \"a\" is forbidden: node \"n1\" can only evict pods with spec.nodeName set to itself"}),
         );
@@ -232,6 +263,23 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn i7_a_refused_connection_is_no_answer() {
+        // Nobody listens on the port of tcpmux.
+        let config = kube::Config::new("http://127.0.0.1:1".parse().expect("a URL"));
+        let client = Client::try_from(config).expect("a client");
+        let pod = PodRef {
+            namespace: "a".to_owned(),
+            name: "b".to_owned(),
+            uid: "u".to_owned(),
+        };
+        let answer = OwnPods::new(client, "n1").evict(&pod).await;
+        assert!(
+            matches!(answer, EvictAnswer::Unanswered { .. }),
+            "{answer:?}"
+        );
+    }
+
     #[test]
     fn a_pod_without_status_is_not_ready_and_not_finished() {
         let object: Object = serde_json::from_value(json!({
@@ -240,11 +288,17 @@ mod tests {
                 "ownerReferences": [
                     {"apiVersion": "v1", "kind": "X", "name": "x", "uid": "1"},
                     {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "2", "controller": true}]},
-            "spec": {"containers": [], "volumes": [{"name": "v", "emptyDir": {}}]},
+            "spec": {"containers": [], "volumes": [{"name": "v", "emptyDir": {}},
+                {"name": "data", "persistentVolumeClaim": {"claimName": "db-0"}},
+                {"name": "scratch", "ephemeral": {}},
+                {"name": "old", "iscsi": {"targetPortal": "t", "iqn": "i", "lun": 0}},
+                {"name": "inline", "csi": {"driver": "secrets"}},
+                {"name": "token", "projected": {}}]},
         }))
         .expect("a Pod");
         let pod = read(&object);
         assert!(pod.terminating && pod.grace_seconds == 30 && pod.empty_dir);
         assert!(!pod.ready && !pod.finished() && pod.daemon_set().is_some());
+        assert_eq!(pod.volumes, ["a/db-0", "a/b-scratch", "a/b-old"]);
     }
 }

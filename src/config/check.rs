@@ -8,10 +8,10 @@ use std::time::Duration;
 use super::duration::{LONGEST, show as words};
 use super::file::{self, ConfigError, Keys, Problem, Raw, Tables};
 use super::label::{is_dns_part, is_label_key, is_subdomain};
-use super::reader::{Reader, is_absolute, quote, text};
+use super::reader::{Reader, expected, is_absolute, quote, text};
 use super::{
-    Config, Coordination, Drain, DrainMode, EmptyDir, Gates, Group, Health, Method, Node,
-    OnTimeout, Reboot, Selector, Triggers, Unmanaged,
+    Config, Coordination, Drain, DrainMode, EmptyDir, Gates, Group, Health, Jobs, MaxUnavailable,
+    Method, Mode, Node, OnTimeout, Reboot, Selector, Triggers, Unmanaged,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -24,13 +24,19 @@ const ANY: (Duration, Duration) = (Duration::ZERO, LONGEST);
 #[rustfmt::skip]
 const SECTIONS: &[(&str, &[&str])] = &[
     ("node", &["kubeconfig", "context", "name"]),
-    ("coordination", &["namespace", "group", "group_label", "impersonate", "kubeconfig", "prove_node"]),
+    ("coordination", &[
+        "namespace", "group", "group_label", "impersonate", "kubeconfig", "prove_node", "max_unavailable", "min_interval",
+        "stale_after",
+    ]),
     ("triggers", &["sentinels", "node_annotation", "period", "settle", "check"]),
-    ("drain", &["mode", "timeout", "stall", "on_timeout", "parallelism", "unmanaged", "empty_dir", "skip"]),
+    ("drain", &["mode", "timeout", "stall", "on_timeout", "parallelism", "unmanaged", "jobs", "empty_dir", "volumes_timeout", "skip"]),
     ("reboot", &["kind", "method", "command", "delay", "timeout", "max_per_day", "retry", "message"]),
     ("health", &["timeout", "allow_degraded", "boot_complete", "ready_for", "pods"]),
     ("gates", &["min_uptime"]),
 ];
+
+/// The keys outside any table.
+pub(super) const ROOT_KEYS: &[&str] = &["mode"];
 
 /// The keys of `[[triggers.check]]`.
 #[rustfmt::skip]
@@ -78,6 +84,7 @@ pub(super) fn check(tables: &Tables, problems: Vec<Problem>) -> Result<Effective
         shown: String::new(),
     };
     let config = Config {
+        mode: checking.mode(),
         node: checking.node(),
         coordination: checking.coordination(),
         triggers: checking.triggers(),
@@ -107,6 +114,13 @@ impl Checking<'_> {
         let keys = self.tables.sections.get(name).unwrap_or(&self.none);
         let (problems, shown) = (&mut self.problems, &mut self.shown);
         Reader::new(name, &format!("[{name}]"), keys, problems, shown)
+    }
+
+    fn mode(&mut self) -> Mode {
+        let keys = self.tables.sections.get(file::ROOT).unwrap_or(&self.none);
+        let mut r = Reader::root(keys, &mut self.problems, &mut self.shown);
+        let words = [("active", Mode::Active), ("observe", Mode::Observe)];
+        r.choice("mode", Mode::default(), &words)
     }
 
     fn node(&mut self) -> Node {
@@ -139,6 +153,17 @@ impl Checking<'_> {
             ),
             kubeconfig: r.path("kubeconfig"),
             prove_node: r.flag("prove_node", d.prove_node),
+            max_unavailable: r.take(
+                "max_unavailable",
+                d.max_unavailable,
+                max_unavailable,
+                |max| match max {
+                    MaxUnavailable::Percent(percent) => quote(&format!("{percent}%")),
+                    MaxUnavailable::Number(number) => number.to_string(),
+                },
+            ),
+            min_interval: r.duration("min_interval", d.min_interval, ANY),
+            stale_after: r.duration("stale_after", d.stale_after, (SECOND, LONGEST)),
         };
         let nothing_to_prove =
             coordination.impersonate.is_none() || coordination.kubeconfig.is_some();
@@ -194,6 +219,7 @@ impl Checking<'_> {
             ("evict", Unmanaged::Evict),
             ("block", Unmanaged::Block),
         ];
+        let jobs = [("evict", Jobs::Evict), ("wait", Jobs::Wait)];
         let empty_dir = [("evict", EmptyDir::Evict), ("block", EmptyDir::Block)];
         let selector = |raw: &Raw| {
             let given = text(raw, "label selectors like \"app=db\"")?;
@@ -223,7 +249,13 @@ impl Checking<'_> {
             on_timeout: r.choice("on_timeout", d.on_timeout, &on_timeout),
             parallelism: usize::try_from(parallelism).unwrap_or(d.parallelism),
             unmanaged: r.choice("unmanaged", d.unmanaged, &unmanaged),
+            jobs: r.choice("jobs", d.jobs, &jobs),
             empty_dir: r.choice("empty_dir", d.empty_dir, &empty_dir),
+            volumes_timeout: r.duration(
+                "volumes_timeout",
+                d.volumes_timeout,
+                (Duration::ZERO, DAY),
+            ),
             skip: skip.into_iter().map(|(_, selector)| selector).collect(),
         }
     }
@@ -292,6 +324,26 @@ impl Checking<'_> {
         Gates {
             min_uptime: r.duration("min_uptime", Duration::ZERO, ANY),
         }
+    }
+}
+
+/// A share of the cluster's Nodes, or a number of them; none at all would close every slot for ever.
+fn max_unavailable(raw: &Raw) -> Result<MaxUnavailable, String> {
+    let rule = "a percentage of \"1%\" to \"100%\" or a number of 1 or more";
+    match raw {
+        Raw::Number(number) => u32::try_from(*number)
+            .ok()
+            .filter(|number| *number > 0)
+            .map(MaxUnavailable::Number)
+            .ok_or_else(|| format!("{number} is out of range; write {rule}")),
+        Raw::Text(given) => given
+            .strip_suffix('%')
+            .filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
+            .and_then(|digits| digits.parse().ok())
+            .filter(|percent| (1..=100).contains(percent))
+            .map(MaxUnavailable::Percent)
+            .ok_or_else(|| format!("{given:?} is not allowed; write {rule}")),
+        other => Err(expected(other, rule)),
     }
 }
 

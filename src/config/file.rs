@@ -34,6 +34,9 @@ pub(super) struct Value {
 /// The keys of one table.
 pub(super) type Keys = BTreeMap<String, Value>;
 
+/// The section of keys outside any table: no table has this name.
+pub(super) const ROOT: &str = "";
+
 /// One `[[triggers.check]]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CheckTable {
@@ -172,8 +175,18 @@ impl Reading<'_> {
         for (name, value) in root {
             let at = name.span().start;
             let name: &str = name.get_ref();
+            if super::check::ROOT_KEYS.contains(&name) {
+                let value = Value {
+                    raw: raw(value.get_ref()),
+                    origin: self.origin(at),
+                };
+                let keys = self.tables.sections.entry(ROOT.to_owned()).or_default();
+                keys.insert(name.to_owned(), value);
+                continue;
+            }
             let Some(known) = super::check::section_keys(name) else {
-                let reason = unknown(name, super::check::section_names());
+                let root = super::check::ROOT_KEYS.iter().copied();
+                let reason = unknown(name, root.chain(super::check::section_names()));
                 self.problem(at, name, reason);
                 continue;
             };

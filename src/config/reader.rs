@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::duration;
-use super::file::{Keys, Origin, Problem, Raw, Value, one_line};
+use super::file::{self, Keys, Origin, Problem, Raw, Value, one_line};
 
 /// One table being read. Every `take` of a key with a fault answers the default: the value is
 /// never used, since a problem is on record.
@@ -35,6 +35,21 @@ impl<'a> Reader<'a> {
         shown.push('\n');
         Self {
             section,
+            keys,
+            problems,
+            shown,
+            faulty: Vec::new(),
+        }
+    }
+
+    /// Reads the keys outside any table, which come first.
+    pub(super) fn root(
+        keys: &'a Keys,
+        problems: &'a mut Vec<Problem>,
+        shown: &'a mut String,
+    ) -> Self {
+        Self {
+            section: file::ROOT,
             keys,
             problems,
             shown,
@@ -224,12 +239,19 @@ impl<'a> Reader<'a> {
 
     /// Records that `key` is missing from the table that begins at `origin`.
     pub(super) fn missing(&mut self, key: &str, origin: &Origin, reason: &str) {
-        let dotted = format!("{}.{key}", self.section);
+        let dotted = self.dotted(key);
         self.problems.push(Problem::at(origin, dotted, reason));
     }
 
+    fn dotted(&self, key: &str) -> String {
+        match self.section {
+            file::ROOT => key.to_owned(),
+            section => format!("{section}.{key}"),
+        }
+    }
+
     fn refuse(&mut self, key: &str, value: &Value, reason: String) {
-        let dotted = format!("{}.{key}", self.section);
+        let dotted = self.dotted(key);
         self.problems
             .push(Problem::at(&value.origin, dotted, reason));
         self.faulty.push(key.to_owned());

@@ -129,6 +129,7 @@ impl Daemon {
             Effect::ReadWaiting => self.read_waiting().await,
             Effect::ListPeers => self.list_peers(now).await,
             Effect::ListWaiters => self.list_waiters(now).await,
+            Effect::ReadHolder(held) => self.read_holder(held, now).await,
             Effect::ListPods => self.list_pods(now).await,
             Effect::CreateLease => self.create_lease(now).await,
             Effect::Take(take) => self.take(&take, now).await,
@@ -137,6 +138,7 @@ impl Daemon {
             Effect::Mark(record) => self.mark(Some(record)).await,
             Effect::Unmark => self.mark(None).await,
             Effect::GiveUp(give_up) => self.give_up(&give_up, now).await,
+            Effect::Clear { holder, give_up } => self.clear(&holder, &give_up, now).await,
             Effect::Evict(pods) => self.evict(pods),
             Effect::Wait
             | Effect::Begin
@@ -195,8 +197,7 @@ impl Daemon {
         let beat = connected.heartbeat.get().await;
         match (leases, node, beat) {
             (Ok(leases), Ok(node), Ok(beat)) => {
-                let by_name = |lease: Lease| (lease.name.clone(), lease);
-                self.facts.leases = leases.into_iter().map(by_name).collect();
+                self.facts.leases = self.followed(leases);
                 self.facts.listed = Ok(());
                 self.facts.node = node.map_or(Seen::Absent, |node| Seen::Present(Box::new(node)));
                 self.facts.waiting = Some(beat.and_then(|beat| beat.waiting));
@@ -240,7 +241,12 @@ impl Daemon {
         let Some(connected) = self.api.connected() else {
             return Ok(());
         };
-        let node = connected.node.get(now.boot).await?;
+        let node = connected.node.get(now.boot).await;
+        if !node.as_ref().is_err_and(ApiError::unanswered) {
+            let answered = self.now().boot;
+            self.memory.heard(answered);
+        }
+        let node = node?;
         self.facts.node = node.map_or(Seen::Absent, |node| Seen::Present(Box::new(node)));
         Ok(())
     }
@@ -396,7 +402,7 @@ impl Daemon {
         done
     }
 
-    async fn give_up(&mut self, give_up: &GiveUp, now: Now) -> Result<(), ApiError> {
+    pub(super) async fn give_up(&mut self, give_up: &GiveUp, now: Now) -> Result<(), ApiError> {
         let Some(connected) = self.api.connected() else {
             return Ok(());
         };

@@ -1,11 +1,10 @@
 //! The connection to the cluster: clients that are rebuilt when their files change, and the watches
 //! that run on them (I7).
 
-use std::time::Instant;
-
+use tokio::time::Instant;
 use tracing::{info, warn};
 
-use crate::cluster::client::{Access, Clients, ConnectError, Connector, REREAD};
+use crate::cluster::client::{Access, Clients, ConnectError, Connector, Origin, REREAD};
 use crate::cluster::lease::{self, Leases};
 use crate::cluster::node::{self, OwnNode};
 use crate::cluster::pods::{self, OwnPods};
@@ -17,6 +16,7 @@ use crate::slot::Lease;
 
 /// What the loop asks the cluster through.
 pub(super) struct Api {
+    origin: Origin,
     connector: Connector,
     connected: Option<Connected>,
     /// A 401 came: the credentials may have been replaced.
@@ -41,9 +41,10 @@ pub(super) struct Connected {
 }
 
 impl Api {
-    pub(super) fn new(access: Access) -> Self {
+    pub(super) fn new(access: Access, origin: Origin) -> Self {
         Self {
-            connector: Connector::new(access),
+            connector: Connector::from(access, origin.clone()),
+            origin,
             connected: None,
             stale: false,
             name: String::new(),
@@ -62,7 +63,7 @@ impl Api {
     }
 
     pub(super) fn configure(&mut self, access: Access) {
-        self.connector = Connector::new(access);
+        self.connector = Connector::from(access, self.origin.clone());
         self.connected = None;
     }
 
@@ -167,6 +168,17 @@ impl Connected {
             namespace: namespace.to_owned(),
             since: Instant::now(),
         }
+    }
+
+    /// The last sign of life on any watch.
+    pub(super) fn heard(&self) -> Option<Instant> {
+        let leases = self
+            .lease_watch
+            .as_ref()
+            .and_then(|(_, watch)| watch.heard());
+        let node = self.node_watch.as_ref().and_then(Watch::heard);
+        let pods = self.pod_watch.as_ref().and_then(Watch::heard);
+        leases.max(node).max(pods)
     }
 
     pub(super) fn namespace(&self) -> &str {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::memory::HostNow;
 use super::{Daemon, HOST_POLL, start, views};
 use crate::cluster::peers;
+use crate::decide::proved_in;
 use crate::drain;
 use crate::facts::{Drained, Facts};
 use crate::gates::{self, Blocking, GateFacts, GatePolicy, Inhibitor, Pause};
@@ -41,10 +42,20 @@ pub(super) fn poll(facts: &Facts) -> Duration {
     }
 }
 
-/// In Verifying: a new boot with a hold on record.
+/// In Verifying: a new boot with a hold on record. Power that went while the slot was given up makes one
+/// more boot to prove.
 pub(super) fn verifying(facts: &Facts) -> bool {
     facts.record.hold.as_ref().is_some_and(|hold| {
-        hold.boot != facts.boot && !matches!(hold.stage, Stage::Taking | Stage::Releasing)
+        hold.boot != facts.boot
+            && match hold.stage {
+                Stage::Taking => false,
+                Stage::Releasing => !proved_in(facts),
+                Stage::Claiming
+                | Stage::Draining
+                | Stage::Rebooting
+                | Stage::Uncordoned
+                | Stage::Undoing(_) => true,
+            }
     })
 }
 
@@ -141,6 +152,7 @@ impl Daemon {
             self.memory.pods_silent = view.trouble.is_some();
             self.memory.pods = view.items.map(|items| items.into_values().collect());
         }
+        self.memory.watch_heard(connected.heard(), now.boot);
         if refused {
             self.api.refused();
         }

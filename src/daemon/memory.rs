@@ -2,14 +2,18 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+use tracing::warn;
+
 use super::act::Evicted;
 use crate::config::{self, Config};
-use crate::drain::{self, Drain, PodRef, State};
+use crate::drain::{self, Drain, Next, PodRef, State};
 use crate::facts::{Drained, Facts};
 use crate::gates::Inhibitor;
 use crate::health::{self, Pulse};
 use crate::host::Bus;
 use crate::host::logind::Changes;
+use crate::node::Seen;
 use crate::pod::Pod;
 use crate::slot::TakeAnswer;
 
@@ -19,11 +23,17 @@ pub(super) struct Memory {
     pub(super) host: Option<HostNow>,
     pub(super) pods: Option<Vec<Pod>>,
     pub(super) pods_silent: bool,
+    /// A watch's last sign of life that was counted.
+    watch_heard: Option<Instant>,
+    /// When the API server last answered, if the drain does not know yet.
+    heard: Option<Duration>,
     pub(super) drain_policy: drain::Policy,
     pub(super) mode: drain::Mode,
     pub(super) health_policy: health::Policy,
     pub(super) judge_pods: bool,
     drain: Option<Drain>,
+    /// The hold is older than this process.
+    resumed: bool,
     /// Pods the drain wants evicted and nobody asked for yet.
     queue: Vec<PodRef>,
     done: Option<Duration>,
@@ -53,11 +63,14 @@ impl Memory {
             host: None,
             pods: None,
             pods_silent: false,
+            watch_heard: None,
+            heard: None,
             drain_policy,
             mode,
             health_policy: health_policy(&config.health),
             judge_pods: config.health.pods,
             drain: None,
+            resumed: true,
             queue: Vec::new(),
             done: None,
             others: None,
@@ -84,6 +97,7 @@ impl Memory {
         facts.last_list = None;
         facts.waiters = None;
         self.drain = None;
+        self.resumed = false;
         self.queue.clear();
         self.done = None;
         self.others = None;
@@ -103,17 +117,27 @@ impl Memory {
         }
     }
 
+    /// The API server answered something.
+    pub(super) fn heard(&mut self, at: Duration) {
+        self.heard = self.heard.max(Some(at));
+    }
+
+    /// A watch's last sign of life; told again it is no news.
+    pub(super) fn watch_heard(&mut self, heard: Option<Instant>, now: Duration) {
+        if let Some(instant) = heard
+            && heard > self.watch_heard
+        {
+            self.watch_heard = heard;
+            self.heard(now.saturating_sub(instant.elapsed()));
+        }
+    }
+
     /// The queue is asked for.
     pub(super) fn sent(&mut self) {
         self.queue.clear();
     }
 
     pub(super) fn drained(&mut self, facts: &Facts, pods: &[Pod], now: Duration) -> Drained {
-        let spent = facts
-            .record
-            .hold
-            .as_ref()
-            .map_or(0, |hold| hold.drain_spent);
         let Some(evicts) = self.mode.evicts(self.others) else {
             return Drained::Starting;
         };
@@ -122,35 +146,66 @@ impl Memory {
                 at: *self.done.get_or_insert(now),
             };
         }
-        let policy = &self.drain_policy;
-        let drain = self
-            .drain
-            .get_or_insert_with(|| Drain::new(policy.clone(), Duration::from_secs(spent)));
-        drain.silent(self.pods_silent, now);
-        drain.pods(pods, now);
-        let next = drain.next(now);
+        let (next, spent) = self.progress(facts, pods, now);
         self.queue.extend(next.evict.iter().cloned());
         let words = drain::describe(&next);
         match next.state {
-            State::Drained { .. } => {
+            State::Unmounting { .. } => {
                 self.queue.clear();
+                self.done = None;
+                let wake = next.wake;
+                Drained::Unmounting { words, wake }
+            }
+            State::Drained { volumes, .. } => {
+                self.queue.clear();
+                if self.done.is_none() && !volumes.is_empty() {
+                    warn!(
+                        "going on after drain.volumes_timeout although volumes are in use: {}",
+                        volumes.join(", ")
+                    );
+                }
                 Drained::Done {
                     at: *self.done.get_or_insert(now),
                 }
             }
             State::Failed { .. } => Drained::Failed { why: words },
-            State::Going { blocked, .. } => {
+            State::Going { blocked, jobs, .. } => {
                 self.done = None;
-                let (evict, spent) = (self.queue.clone(), drain.spent());
                 Drained::Going {
-                    evict,
+                    evict: self.queue.clone(),
                     words,
                     spent,
+                    confirm: next.confirm,
                     wake: next.wake,
-                    blocked,
+                    blocked: blocked.into_iter().chain(jobs).collect(),
                 }
             }
         }
+    }
+
+    /// The drain with all that is new, and the time it took.
+    fn progress(&mut self, facts: &Facts, pods: &[Pod], now: Duration) -> (Next, Duration) {
+        let hold = facts.record.hold.as_ref();
+        let spent = Duration::from_secs(hold.map_or(0, |hold| hold.drain_spent));
+        let begin = if self.resumed {
+            Drain::resumed
+        } else {
+            Drain::new
+        };
+        let policy = &self.drain_policy;
+        let drain = self
+            .drain
+            .get_or_insert_with(|| begin(policy.clone(), spent));
+        if let Some(heard) = self.heard.take() {
+            drain.heard(heard);
+        }
+        drain.blind(self.pods_silent, now);
+        drain.pods(pods, now);
+        drain.volumes(match &facts.node {
+            Seen::Present(node) => Some(&node.volumes_in_use),
+            Seen::Absent | Seen::Unknown => None,
+        });
+        (drain.next(now), drain.spent())
     }
 
     /// Whether nothing is left that must go, by one consistent list.
@@ -173,7 +228,9 @@ fn drain_policy(config: &config::Drain) -> (drain::Policy, drain::Mode) {
         on_timeout: config.on_timeout,
         parallelism: config.parallelism,
         unmanaged: config.unmanaged,
+        jobs: config.jobs,
         empty_dir: config.empty_dir,
+        volumes_timeout: config.volumes_timeout,
         skip: config.skip.clone(),
     };
     (policy, config.mode)

@@ -13,6 +13,7 @@ pub(super) struct Report {
     phase: Option<Phase>,
     uncleared: Vec<String>,
     blocked: Vec<Blocker>,
+    would: Option<String>,
 }
 
 impl Report {
@@ -31,6 +32,7 @@ impl Report {
         }
         self.uncleared(facts);
         self.blocked(facts);
+        self.would(step);
         if self.phase == Some(step.phase) {
             return;
         }
@@ -54,11 +56,24 @@ impl Report {
         );
     }
 
+    /// What an observer would do is said once per change.
+    fn would(&mut self, step: &Step) {
+        if let Some(would) = &step.would
+            && self.would.as_ref() != Some(would)
+        {
+            tracing::info!("observing (mode = \"observe\"): would {would}");
+        }
+        self.would.clone_from(&step.would);
+    }
+
     /// A pod that holds the drain up is said once, with its budget.
     fn blocked(&mut self, facts: &Facts) {
         let now = match &facts.drain {
             Drained::Going { blocked, .. } => blocked.as_slice(),
-            Drained::Starting | Drained::Done { .. } | Drained::Failed { .. } => &[],
+            Drained::Starting
+            | Drained::Unmounting { .. }
+            | Drained::Done { .. }
+            | Drained::Failed { .. } => &[],
         };
         for blocker in now.iter().filter(|blocker| !self.blocked.contains(blocker)) {
             let pod = blocker.pod.path();

@@ -11,7 +11,7 @@ use super::api::Api;
 use super::memory::Memory;
 use super::report::Report;
 use super::triggers::Triggers;
-use crate::cluster::client::Access;
+use crate::cluster::client::{Access, Origin};
 use crate::config::{self, Config, ConfigError};
 use crate::facts::Facts;
 use crate::host::boot::{self, BootError};
@@ -36,6 +36,7 @@ pub async fn start(
     config_file: Option<PathBuf>,
     bus: Bus,
     clock: Clock,
+    clients: Origin,
 ) -> Result<Daemon, StartError> {
     let store = Store::state(&root);
     let last_valid = Store::last_valid_config(&root);
@@ -52,7 +53,7 @@ pub async fn start(
         );
     });
     let (evictions, evicted) = mpsc::unbounded_channel();
-    let api = Api::new(held_access(&root, &config, &record));
+    let api = Api::new(held_access(&root, &config, &record), clients);
     let facts = Facts {
         writable: writable.is_ok(),
         ..Facts::of_a_start(boot, record)

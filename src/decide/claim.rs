@@ -1,8 +1,10 @@
-//! Claiming: the take's answer, the label, the peers, the gates; then the cordon (I1, I2, I5, I13).
+//! Claiming: the take's answer, the label, the peers, the budget, the gates; then the cordon (I1, I2, I5,
+//! I8, I13).
 
 use std::time::Duration;
 
 use super::{At, Holding, Step, advance, apply, objection, same_node, still_ours, undo};
+use crate::budget;
 use crate::facts::Effect;
 use crate::node::Node;
 use crate::node_set;
@@ -115,10 +117,10 @@ fn claim(at: &At, hold: &Hold) -> Result<Step, Box<Step>> {
             return Ok(at.wait(phase, peers.asked + ALONE_AGAIN, status));
         }
     }
-    if let Some(Some(_)) = at.facts.waiting {
-        return Ok(at.step(phase, Effect::Unmark, "leaving the queue"));
+    if let Some(why) = budget::used_up(peers, at.policy.max_unavailable) {
+        return Ok(undo(at, hold, Why::Budget(why)));
     }
-    Ok(cordon(at, hold, node))
+    Ok(cordon(at, hold, node, peers))
 }
 
 /// When the label was surely there: our own apply was answered, or a consistent read shows it. A list
@@ -136,7 +138,6 @@ fn label(at: &At, hold: &Hold, node: &Node) -> Step {
             foreign_cordon: node_set::foreign_cordon(node),
             ..hold.clone()
         }),
-        waiting: None,
         ..at.facts.record.clone()
     };
     apply(
@@ -148,8 +149,9 @@ fn label(at: &At, hold: &Hold, node: &Node) -> Step {
     )
 }
 
-/// Gates are read again while holding; then the cordon begins the drain.
-fn cordon(at: &At, hold: &Hold, node: &Node) -> Step {
+/// Gates are read again while holding, and the Nodes counted again if waiting for the pods took long; then
+/// the cordon begins the drain.
+fn cordon(at: &At, hold: &Hold, node: &Node, peers: &Peers) -> Step {
     let phase = Phase::Claiming;
     let Some(marks) = &at.facts.marks else {
         return at.stay(phase, "listing the pods of this node");
@@ -157,11 +159,29 @@ fn cordon(at: &At, hold: &Hold, node: &Node) -> Step {
     if !at.fresh(at.facts.host_read) {
         return at.step(phase, Effect::ReadHost, "checking the gates");
     }
+    if !at.fresh(Some(peers.asked)) {
+        let status = "looking for others that are down";
+        return at.step(phase, Effect::ListPeers, status);
+    }
+    // Last of all: who gives back for the budget keeps its place in the queue.
+    if let Some(Some(_)) = at.facts.waiting {
+        let record = Record {
+            waiting: None,
+            ..at.facts.record.clone()
+        };
+        return Step {
+            record,
+            ..at.step(phase, Effect::Unmark, "leaving the queue")
+        };
+    }
     let before = Hold {
         foreign_cordon: node_set::foreign_cordon(node),
         marks: Some(marks.clone()),
         ..hold.clone()
     };
-    let record = advance(at, &before, Stage::Draining);
+    let record = Record {
+        waiting: None,
+        ..advance(at, &before, Stage::Draining)
+    };
     apply(at, Phase::Draining, record, node, "cordoning the node")
 }

@@ -1,5 +1,7 @@
 //! Draining: from the cordon until the last list shows nothing that must go (I1, I2, I9).
 
+use std::time::Duration;
+
 use super::{At, FRESH, Step, advance, apply, cordoned, objection, still_ours, undo};
 use crate::facts::{Drained, Effect};
 use crate::node::Node;
@@ -13,6 +15,8 @@ pub(super) fn decide(at: &At, hold: &Hold) -> Step {
 fn drain(at: &At, hold: &Hold) -> Result<Step, Box<Step>> {
     let phase = Phase::Draining;
     still_ours(at, hold, phase)?;
+    // Not known is asked, not undone: whether it is paused, and whether it is there, is the same read.
+    at.node(phase)?;
     if let Some(why) = objection(at, hold) {
         return Ok(undo(at, hold, why));
     }
@@ -25,24 +29,34 @@ fn drain(at: &At, hold: &Hold) -> Result<Step, Box<Step>> {
             evict,
             words,
             spent,
+            confirm,
             wake,
             blocked: _,
         } => {
             let effect = match evict.as_slice() {
+                [] if *confirm => Effect::ReadNode,
                 [] => Effect::Wait,
                 pods => Effect::Evict(pods.to_vec()),
             };
             let mut step = at.stay(phase, format!("draining: {words}"));
             checkpoint(&mut step, spent.as_secs());
-            let wake = wake.map_or(step.wake, |wake| step.wake.map(|stay| stay.min(wake)));
             Ok(Step {
                 effect,
-                wake,
-                ..step
+                ..sooner(step, *wake)
             })
+        }
+        Drained::Unmounting { words, wake } => {
+            let step = at.stay(phase, format!("draining: {words}"));
+            Ok(sooner(step, *wake))
         }
         Drained::Done { at: done } => Ok(drained(at, hold, node, *done)),
     }
+}
+
+/// Looks again at `wake`, if that is sooner.
+fn sooner(step: Step, wake: Option<Duration>) -> Step {
+    let wake = wake.map_or(step.wake, |wake| step.wake.map(|stay| stay.min(wake)));
+    Step { wake, ..step }
 }
 
 /// The drain's clock is kept on disk now and then, so that a daemon that restarts over and over does
@@ -58,7 +72,7 @@ fn checkpoint(step: &mut Step, spent: u64) {
 }
 
 /// Drained: the configured delay, one more list, then the intent to reboot.
-fn drained(at: &At, hold: &Hold, node: &Node, done: std::time::Duration) -> Step {
+fn drained(at: &At, hold: &Hold, node: &Node, done: Duration) -> Step {
     let phase = Phase::Draining;
     let due = done + at.policy.delay;
     if at.now.boot < due {

@@ -1,6 +1,6 @@
 //! No hold: Idle, Pending, and what must be put right first (I3, I6, I10).
 
-use super::{At, Step, apply, queue, start, undo};
+use super::{At, Step, apply, observe, queue, start, undo};
 use crate::facts::{Effect, Point};
 use crate::names;
 use crate::node::{Node, Seen};
@@ -20,6 +20,9 @@ pub(super) fn decide(at: &At) -> Step {
     };
     if let Some(why) = blocked(at, &record, request) {
         return pending(at, record, &why);
+    }
+    if at.policy.observe {
+        return observe::decide(at, record);
     }
     queue::decide(at, record)
 }
@@ -180,7 +183,7 @@ fn pending(at: &At, mut record: Record, blocked: &Blocked) -> Step {
 }
 
 /// Takes the waiting record away if the own heartbeat Lease shows one, else waits.
-fn without_record(
+pub(super) fn without_record(
     at: &At,
     record: Record,
     phase: Phase,

@@ -1,10 +1,12 @@
-//! Queued: whose turn it is, and the write-ahead of the take (I1, I5, I13).
+//! Queued: whose turn it is, whether too many nodes are down, and the write-ahead of the take (I1, I5,
+//! I8, I13).
 
 use std::time::Duration;
 
 use jiff::{Timestamp, Unit};
 
-use super::{At, Policy, Step};
+use super::{At, Policy, Step, stale};
+use crate::budget;
 use crate::facts::Effect;
 use crate::node::Seen;
 use crate::phase::Phase;
@@ -13,6 +15,10 @@ use crate::slot::{Lease, Take, Verdict, Waiting, scatter};
 
 /// How often a queue that another Node's label blocks looks again: such a Node does not wake us.
 const BLOCKED_AGAIN: Duration = Duration::from_secs(5);
+/// How often a queue that the budget closes counts the Nodes again (DESIGN.md 5), and how far the nodes
+/// that do so are spread: the list has a row for each Node of the cluster.
+const BUDGET_AGAIN: Duration = Duration::from_secs(60);
+const BUDGET_SPREAD_MILLIS: u64 = 10_000;
 
 /// Takes the free slot whose turn it is; else waits, visibly.
 pub(super) fn decide(at: &At, record: Record) -> Step {
@@ -34,26 +40,37 @@ pub(super) fn decide(at: &At, record: Record) -> Step {
     if let Err(why) = &at.facts.listed {
         return with(record, at.stay(Phase::Queued, format!("queued: {why}")));
     }
-    let group: Vec<&Lease> = at
-        .facts
-        .leases
-        .values()
-        .filter(|lease| lease.group == at.policy.group)
-        .collect();
+    let group: Vec<&Lease> = group(at).collect();
     if group.is_empty() {
         return with(record, no_lease(at));
     }
-    let free = free(at, &group);
+    let opens = interval(at, &group);
+    let free = free(at, &group, opens);
     let Some((lease, turn)) = free.first() else {
-        return wait(at, record, at.now.boot + super::LOOK_AGAIN, &busy(&group));
+        return behind(at, record, &group);
     };
     if *turn > at.now.boot {
-        let words = format!(
-            "queued: {} is free, its turn comes first to others",
-            lease.name
-        );
+        let words = match opens.saturating_sub(at.now.boot) {
+            Duration::ZERO => format!(
+                "queued: {} is free, its turn comes first to others",
+                lease.name
+            ),
+            left => format!(
+                "queued: {} is free, coordination.min_interval ends in {}s",
+                lease.name,
+                left.as_secs() + 1
+            ),
+        };
         return wait(at, record, *turn, &words);
     }
+    if let Some((wake, why)) = over_budget(at) {
+        return wait(at, record, wake, &format!("queued: {why}"));
+    }
+    due(at, record, &free, quorum)
+}
+
+/// A slot is free and it is this node's turn: takes it after a fresh look at the others and the gates.
+fn due(at: &At, record: Record, free: &[(&Lease, Duration)], quorum: bool) -> Step {
     let Some(peers) = at
         .facts
         .peers
@@ -91,26 +108,73 @@ pub(super) fn decide(at: &At, record: Record) -> Step {
     }
 }
 
+/// The slots there are.
+pub(super) fn group<'a>(at: &At<'a>) -> impl Iterator<Item = &'a Lease> {
+    let group = &at.policy.group;
+    let leases = at.facts.leases.values();
+    leases.filter(move |lease| lease.group == *group)
+}
+
 fn with(record: Record, step: Step) -> Step {
     Step { record, ..step }
 }
 
+/// When the group's last hold is `min_interval` ago, on this node's own clock since it saw it end.
+pub(super) fn interval(at: &At, group: &[&Lease]) -> Duration {
+    let last = group.iter().filter_map(|lease| lease.last_seen).max();
+    last.map_or(Duration::ZERO, |last| last + at.policy.min_interval)
+}
+
+/// The last count of the Nodes closes every slot: why, and when to count again. An old count may still
+/// say no, only a fresh one says yes.
+fn over_budget(at: &At) -> Option<(Duration, String)> {
+    let peers = at.facts.peers.as_ref()?;
+    let why = budget::used_up(peers, at.policy.max_unavailable)?;
+    let spread = Duration::from_millis(scatter(&[&at.policy.me, "budget"]) % BUDGET_SPREAD_MILLIS);
+    let again = peers.asked + BUDGET_AGAIN + spread;
+    (at.now.boot < again).then_some((again, why))
+}
+
+/// Every slot is taken or closed: waits, and looks now and then whether a holder is gone for good.
+fn behind(at: &At, record: Record, group: &[&Lease]) -> Step {
+    let looked = stale::look(at, &record, group);
+    let again = at.now.boot + super::LOOK_AGAIN;
+    let wake = match &looked {
+        Ok(Some(next)) => again.min(*next),
+        Ok(None) | Err(_) => again,
+    };
+    let step = wait(at, record, wake, &busy(at, group));
+    match looked {
+        Err(effect) if step.effect == Effect::Wait => Step {
+            effect: *effect,
+            ..step
+        },
+        _ => step,
+    }
+}
+
 /// The slots that are free, by whose turn it is; between equals the choice is spread over the nodes.
-fn free<'a>(at: &At, group: &[&'a Lease]) -> Vec<(&'a Lease, Duration)> {
+pub(super) fn free<'a>(
+    at: &At,
+    group: &[&'a Lease],
+    opens: Duration,
+) -> Vec<(&'a Lease, Duration)> {
     let me = at.policy.me.as_str();
     let mut free: Vec<_> = group
         .iter()
         .filter(|lease| {
             lease.holder.is_none() && lease.paused.is_none() && lease.unusable().is_none()
         })
-        .map(|lease| (*lease, lease.turn(me)))
+        .map(|lease| (*lease, lease.turn(me, opens)))
         .collect();
     free.sort_by_key(|(lease, turn)| ((*turn).max(at.now.boot), scatter(&[me, &lease.name])));
     free
 }
 
 /// The first slot that no other Node's label speaks against, or why there is none.
-fn pick<'a>(verdicts: impl Iterator<Item = (&'a Lease, Verdict)>) -> Result<&'a Lease, String> {
+pub(super) fn pick<'a>(
+    verdicts: impl Iterator<Item = (&'a Lease, Verdict)>,
+) -> Result<&'a Lease, String> {
     let mut why = String::new();
     for (lease, verdict) in verdicts {
         match verdict {
@@ -177,36 +241,45 @@ fn wait(at: &At, mut record: Record, wake: Duration, status: &str) -> Step {
 }
 
 /// Who holds what this node waits for.
-fn busy(group: &[&Lease]) -> String {
+pub(super) fn busy(at: &At, group: &[&Lease]) -> String {
     let words: Vec<String> = group
         .iter()
         .map(
             |lease| match (&lease.holder, &lease.paused, lease.unusable()) {
                 (_, _, Some(why)) => format!("{} is no slot: {why}", lease.name),
-                (Some(holder), ..) => format!("{} is held by {holder}", lease.name),
+                (Some(holder), ..) => {
+                    format!(
+                        "{} is held by {holder}{}",
+                        lease.name,
+                        stale::words(at, lease)
+                    )
+                }
                 (None, Some(why), _) => format!("{} is paused: {why}", lease.name),
                 (None, None, None) => format!("{} is free", lease.name),
             },
         )
         .collect();
-    format!("queued: {}", words.join("; "))
+    words.join("; ")
 }
 
 /// A group without a slot: make the one that the manifests let nodes make, or say how.
 fn no_lease(at: &At) -> Step {
-    let Policy {
-        group, namespace, ..
-    } = at.policy;
-    let cure = format!(
-        "no Lease in namespace {namespace} is labelled kube-rebootd/group={group}: \
-         kube-rebootd manifests --group {group} | kubectl apply -f -"
-    );
-    if group == "default" && at.facts.create_refused.is_none() {
+    if at.policy.group == "default" && at.facts.create_refused.is_none() {
         return at.step(
             Phase::Queued,
             Effect::CreateLease,
             "making the Lease default, paused",
         );
     }
-    at.stay(Phase::Queued, format!("queued: {cure}"))
+    at.stay(Phase::Queued, format!("queued: {}", cure(at)))
+}
+
+pub(super) fn cure(at: &At) -> String {
+    let Policy {
+        group, namespace, ..
+    } = at.policy;
+    format!(
+        "no Lease in namespace {namespace} is labelled kube-rebootd/group={group}: \
+         kube-rebootd manifests --group {group} | kubectl apply -f -"
+    )
 }

@@ -45,6 +45,7 @@ fn reboot(at: &At, hold: &Hold) -> Result<Step, Box<Step>> {
     if !at.fresh(at.facts.host_read) {
         return Ok(at.step(phase, Effect::ReadHost, "rebooting: checking the gates"));
     }
+    at.node(phase)?;
     if let Some(why) = objection(at, hold) {
         return Ok(undo(at, hold, why));
     }

@@ -73,13 +73,12 @@ fn asked(node: &Node) -> Leftovers {
 }
 
 fn give_up(at: &At, hold: &Hold, phase: Phase, undone: Option<&Why>, words: String) -> Step {
-    let Some(waiters) = at
-        .facts
-        .waiters
-        .as_ref()
-        .filter(|list| at.now.since(list.asked) <= FRESH)
-    else {
-        return at.step(phase, Effect::ListWaiters, words);
+    let waiters = at.facts.waiters.as_ref();
+    let next = match (undone, waiters) {
+        // The others are as many too many: nobody is sent to look.
+        (Some(Why::Budget(_)), _) => Vec::new(),
+        (_, Some(list)) if at.now.since(list.asked) <= FRESH => hints(&list.list, &at.policy.me),
+        (_, Some(_) | None) => return at.step(phase, Effect::ListWaiters, words),
     };
     let Some(lease) = at.lease(&hold.take.lease) else {
         return at.step(phase, Effect::ReadLease(hold.take.lease.clone()), words);
@@ -92,7 +91,7 @@ fn give_up(at: &At, hold: &Hold, phase: Phase, undone: Option<&Why>, words: Stri
     let effect = Effect::GiveUp(GiveUp {
         lease: lease.name.clone(),
         resource_version: lease.resource_version.clone(),
-        next: hints(&waiters.list, &at.policy.me),
+        next,
         last_hold: format!(
             "{} from {} to {}: {outcome}",
             at.policy.me, hold.take.acquire_time, at.now.wall
@@ -101,7 +100,8 @@ fn give_up(at: &At, hold: &Hold, phase: Phase, undone: Option<&Why>, words: Stri
     at.step(phase, effect, words)
 }
 
-/// The hold is over; a failed attempt backs off, and its place in the queue is lost.
+/// The hold is over; a failed attempt backs off, and its place in the queue is lost, unless only the
+/// budget was in the way.
 fn done(at: &At, undone: Option<&Why>) -> Step {
     let mut record = Record {
         hold: None,
@@ -110,7 +110,9 @@ fn done(at: &At, undone: Option<&Why>) -> Step {
     let phase = match undone {
         None => Phase::Idle,
         Some(why) => {
-            record.waiting = None;
+            if !matches!(why, Why::Budget(_)) {
+                record.waiting = None;
+            }
             if why.backs_off() {
                 record.backoff = Some(backoff(at, &record, why));
             }

@@ -1,6 +1,8 @@
 //! Verifying: a new boot with a record of a hold (I3, I4, I6, I7). Entering it writes nothing: it is
 //! derived from the boot and the record.
 
+use std::time::Duration;
+
 use super::{At, Holding, Step, advance, apply};
 use crate::boot::Boot;
 use crate::facts::Effect;
@@ -123,12 +125,14 @@ fn adopt(at: &At, hold: &Hold, node: &Node) -> Step {
 
 /// A Node registered anew shows neither slot nor cordon: pods would come before the host is proved, and
 /// others would not see that it is down (I1). Only while the slot is ours: an admin's unlock took both
-/// away on purpose.
+/// away on purpose. What was being undone when the power went was taken away on purpose, too, and its set
+/// has no label: applied, it would be missing again.
 fn mark_anew(at: &At, hold: &Hold, node: &Node) -> Option<Step> {
     let orphan = hold.boot == Boot::unknown();
-    // A Node registered anew has no cordon of ours either; where only the label is gone somebody took it,
-    // and who takes the slot next must not find it there again.
-    if orphan || node_set::knows(node, hold) || node_set::ours(node) {
+    let undone = matches!(hold.stage, Stage::Undoing(_));
+    // Nor has it a cordon of ours: where only the label is gone somebody took it, and who takes the slot
+    // next must not find it there again.
+    if orphan || undone || node_set::knows(node, hold) || node_set::ours(node) {
         return None;
     }
     let step = |effect| {
@@ -196,10 +200,12 @@ fn reapply(at: &At, node: &Node) -> Step {
 fn settle(at: &At, hold: &Hold) -> Step {
     let mut record = advance(at, hold, Stage::Releasing);
     let request = record.request.take();
-    record
-        .history
-        .insert(0, Past::of(request.as_ref(), at.now.wall));
-    record.history.truncate(HISTORY_MAX);
+    if !found_in_this_boot(at, hold) {
+        record
+            .history
+            .insert(0, Past::of(request.as_ref(), at.now.wall));
+        record.history.truncate(HISTORY_MAX);
+    }
     record.settled = Some(Settled::of(request.as_ref(), &at.facts.boot, at.now.boot));
     record.backoff = None;
     record.waiting = None;
@@ -208,4 +214,12 @@ fn settle(at: &At, hold: &Hold) -> Step {
         record,
         ..at.step(Phase::Releasing, Effect::Wait, status)
     }
+}
+
+/// A slot that was found without a record and was taken since this boot began: the record is lost, but
+/// nothing was rebooted. Told by the wall clock, which is good enough for the history and for nothing else.
+fn found_in_this_boot(at: &At, hold: &Hold) -> bool {
+    let uptime = at.now.since(Duration::from_micros(at.facts.boot.userspace));
+    let began = at.now.wall.checked_sub(uptime);
+    hold.boot == Boot::unknown() && began.is_ok_and(|began| began < hold.take.acquire_time)
 }

@@ -52,8 +52,8 @@ pub struct Blocker {
 pub(super) enum Ask {
     /// From this boot time on.
     From(Duration),
-    /// Sent, no answer yet.
-    Asked,
+    /// Sent then, no answer yet.
+    Asked(Duration),
     /// It will go; never asked again.
     Accepted,
 }
@@ -66,6 +66,8 @@ pub(super) struct Entry {
     pub(super) round: u32,
     pub(super) ask: Ask,
     judgement: Judgement,
+    /// `namespace/name` of the Job it belongs to.
+    job: Option<String>,
     terminating: Option<Duration>,
     grace: Duration,
     tries: u32,
@@ -89,6 +91,9 @@ impl Entry {
             round,
             ask: Ask::From(now),
             judgement,
+            job: pod
+                .job()
+                .map(|job| format!("{}/{}", pod.namespace, job.name)),
             terminating: None,
             grace: Duration::ZERO,
             tries: 0,
@@ -110,6 +115,22 @@ impl Entry {
 
     pub(super) fn may_be_asked(&self) -> bool {
         self.judgement == Judgement::Evict && self.ask != Ask::Accepted
+    }
+
+    /// Its Job, while that may finish.
+    pub(super) fn waits_for(&self) -> Option<&str> {
+        let job = self.job.as_deref();
+        job.filter(|_| self.judgement == Judgement::Finish)
+    }
+
+    /// A pod that may finish, and of what.
+    pub(super) fn unhurried(&self) -> Option<Blocker> {
+        let job = self.waits_for()?;
+        Some(Blocker {
+            pod: self.pod.clone(),
+            why: format!("of Job {job} has not finished"),
+            budget: None,
+        })
     }
 
     pub(super) fn budget_blocked(&self) -> bool {
@@ -134,7 +155,7 @@ impl Entry {
                 return;
             }
             EvictAnswer::Budget(message) => (Some(Refusal::Budget(message)), self.backoff()),
-            EvictAnswer::Busy { retry_after, .. } => {
+            EvictAnswer::Busy { retry_after, .. } | EvictAnswer::Unanswered { retry_after, .. } => {
                 let backoff = self.backoff();
                 let wait = retry_after.map_or(backoff, |least| self.spread(least));
                 (self.refusal.take(), wait)
@@ -195,6 +216,9 @@ impl Entry {
 
     /// Left at the end without a refusal.
     pub(super) fn unfinished(&self) -> Blocker {
+        if let Some(waited_for) = self.unhurried() {
+            return waited_for;
+        }
         let why = if self.terminating.is_some() || self.ask == Ask::Accepted {
             "is still terminating"
         } else {

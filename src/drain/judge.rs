@@ -2,7 +2,7 @@
 
 use crate::pod::{Pod, RestartPolicy};
 
-use super::{EmptyDir, Policy, Unmanaged};
+use super::{EmptyDir, Jobs, Policy, Unmanaged};
 
 /// What the drain does about a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,6 +11,8 @@ pub enum Judgement {
     Evict,
     /// Terminating: a second eviction would shorten its grace (proved).
     Wait,
+    /// A Job's: waited for until it has finished.
+    Finish,
     Block(Block),
 }
 
@@ -58,6 +60,9 @@ pub fn judge(pod: &Pod, policy: &Policy) -> Judgement {
     }
     if pod.terminating {
         return Judgement::Wait;
+    }
+    if policy.jobs == Jobs::Wait && pod.job().is_some() {
+        return Judgement::Finish;
     }
     if pod.controller.is_none() {
         match (policy.unmanaged, pod.restart_policy) {
@@ -122,6 +127,24 @@ mod tests {
             change(&mut pod);
             assert_eq!(judge(&pod, &policy()), expected, "{name}");
         }
+    }
+
+    #[test]
+    fn pods_of_jobs_are_waited_for_if_wanted() {
+        let mut job = pod("a");
+        owned(&mut job, "Job", "backup");
+        job.restart_policy = RestartPolicy::Never;
+        job.empty_dir = true;
+        let mut policy = policy();
+        assert_eq!(judge(&job, &policy), Judgement::Evict);
+        policy.jobs = Jobs::Wait;
+        policy.empty_dir = EmptyDir::Block;
+        assert_eq!(judge(&job, &policy), Judgement::Finish);
+        assert_eq!(judge(&pod("b"), &policy), Judgement::Evict);
+        job.terminating = true;
+        assert_eq!(judge(&job, &policy), Judgement::Wait);
+        job.phase = PodPhase::Succeeded;
+        assert_eq!(judge(&job, &policy), Judgement::Leave(Leave::Finished));
     }
 
     #[test]

@@ -15,7 +15,10 @@ pub struct Policy {
     /// Evictions sent and not yet answered, at least 1.
     pub parallelism: usize,
     pub unmanaged: Unmanaged,
+    pub jobs: Jobs,
     pub empty_dir: EmptyDir,
+    /// How long volumes may take to be unmounted when the pods have gone; zero: not waited for.
+    pub volumes_timeout: Duration,
     /// Pods that one of these matches are left alone.
     pub skip: Vec<Selector>,
 }
@@ -26,6 +29,15 @@ pub enum Unmanaged {
     Leave,
     Evict,
     Block,
+}
+
+/// Pods whose controller is a Job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Jobs {
+    /// As any other: the Job makes another, which begins anew.
+    Evict,
+    /// Until they have finished; not evicted.
+    Wait,
 }
 
 /// Pods with an emptyDir volume, whose content an eviction destroys.

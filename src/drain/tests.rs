@@ -5,6 +5,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::pod::{Controller, PodPhase, RestartPolicy};
 
+mod time;
+
 pub(super) fn policy() -> Policy {
     Policy {
         timeout: Duration::from_secs(1800),
@@ -12,7 +14,9 @@ pub(super) fn policy() -> Policy {
         on_timeout: OnTimeout::Abort,
         parallelism: 25,
         unmanaged: Unmanaged::Leave,
+        jobs: Jobs::Evict,
         empty_dir: EmptyDir::Evict,
+        volumes_timeout: Duration::from_secs(120),
         skip: Vec::new(),
     }
 }
@@ -38,6 +42,7 @@ pub(super) fn pod(uid: &str) -> Pod {
         terminating: false,
         grace_seconds: 30,
         empty_dir: false,
+        volumes: Vec::new(),
         priority: 0,
         ready: true,
         containers: Vec::new(),
@@ -46,17 +51,17 @@ pub(super) fn pod(uid: &str) -> Pod {
     pod
 }
 
-fn secs(seconds: u64) -> Duration {
+pub(super) fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-fn drain(pods: &[Pod]) -> Drain {
+pub(super) fn drain(pods: &[Pod]) -> Drain {
     let mut drain = Drain::new(policy(), Duration::ZERO);
     drain.pods(pods, secs(0));
     drain
 }
 
-fn uids(next: &Next) -> Vec<&str> {
+pub(super) fn uids(next: &Next) -> Vec<&str> {
     next.evict.iter().map(|pod| pod.uid.as_str()).collect()
 }
 
@@ -65,9 +70,10 @@ fn i8_nothing_is_over_before_a_view_or_in_silence() {
     let mut drain = Drain::new(policy(), Duration::ZERO);
     assert!(matches!(drain.next(secs(0)).state, State::Going { .. }));
     drain.pods(&[], secs(1));
-    drain.silent(true, secs(1));
+    drain.heard(secs(1));
+    drain.blind(true, secs(1));
     assert!(matches!(drain.next(secs(9000)).state, State::Going { .. }));
-    drain.silent(false, secs(9000));
+    drain.blind(false, secs(9000));
     assert_eq!(drain.spent(), secs(1));
     assert!(matches!(
         drain.next(secs(9001)).state,
@@ -94,7 +100,7 @@ fn i9_110_pods_without_budget_get_one_eviction_each() {
     assert_eq!(sent.len(), 110);
     drain.pods(&[], secs(2));
     assert!(
-        matches!(drain.next(secs(2)).state, State::Drained { leftover } if leftover.is_empty())
+        matches!(drain.next(secs(2)).state, State::Drained { leftover, .. } if leftover.is_empty())
     );
 }
 
@@ -135,32 +141,13 @@ fn a_stuck_tier_opens_the_next_after_30_s() {
 }
 
 #[test]
-fn timeout_and_stall_end_it_as_the_policy_says() {
-    let mut one = drain(&[pod("a")]);
-    one.next(secs(0));
-    assert!(matches!(one.next(secs(599)).state, State::Going { .. }));
-    assert!(matches!(one.next(secs(600)).state, State::Failed { .. }));
-    let mut reboot = Drain::new(
-        Policy {
-            on_timeout: OnTimeout::Reboot,
-            ..policy()
-        },
-        secs(1790),
-    );
-    reboot.pods(&[pod("a")], secs(0));
-    assert!(matches!(reboot.next(secs(9)).state, State::Going { .. }));
-    assert!(
-        matches!(reboot.next(secs(10)).state, State::Drained { leftover } if leftover.len() == 1)
-    );
-}
-
-#[test]
 fn i9_a_terminating_pod_is_waited_for_up_to_its_grace() {
     let mut going = pod("a");
     going.terminating = true;
     going.grace_seconds = 3600;
     let mut drain = drain(&[going.clone()]);
     assert!(drain.next(secs(0)).evict.is_empty());
+    drain.heard(secs(3599));
     let late = drain.next(secs(3599));
     assert!(matches!(late.state, State::Going { left: 1, .. }));
     assert_eq!(late.wake, Some(secs(3600)));
@@ -224,7 +211,7 @@ fn blockers_are_known_before_the_cordon() {
 }
 
 fn any_pod(number: usize) -> impl Strategy<Value = Pod> {
-    (0..8_u8, 0..4_u8, any::<bool>()).prop_map(move |(kind, owner, critical)| {
+    (0..9_u8, 0..4_u8, any::<bool>()).prop_map(move |(kind, owner, critical)| {
         let mut pod = pod(&format!("p{number}"));
         owned(&mut pod, "ReplicaSet", &format!("o{owner}"));
         match kind {
@@ -232,6 +219,7 @@ fn any_pod(number: usize) -> impl Strategy<Value = Pod> {
             1 => owned(&mut pod, "DaemonSet", "ds"),
             2 => pod.phase = PodPhase::Succeeded,
             3 => pod.terminating = true,
+            4 => owned(&mut pod, "Job", "job"),
             _ => {}
         }
         pod.priority = if critical { 2_000_000_000 } else { 0 };
@@ -245,6 +233,7 @@ fn any_answer() -> impl Strategy<Value = EvictAnswer> {
         1 => Just(EvictAnswer::LookAgain),
         1 => Just(EvictAnswer::Budget("disruption budget b is full".to_owned())),
         1 => Just(EvictAnswer::Busy { retry_after: Some(2), why: String::new() }),
+        1 => Just(EvictAnswer::Unanswered { retry_after: None, why: String::new() }),
         1 => Just(EvictAnswer::TwoBudgets("two".to_owned())),
         1 => Just(EvictAnswer::NamespaceTerminating),
         1 => Just(EvictAnswer::Refused("no".to_owned())),
@@ -257,13 +246,16 @@ proptest! {
         pods in (1..30_usize).prop_flat_map(|n| (0..n).map(any_pod).collect::<Vec<_>>()),
         answers in proptest::collection::vec(any_answer(), 1..60),
         parallelism in 1..6_usize,
+        wait in any::<bool>(),
     ) {
-        let mut drain = Drain::new(Policy { parallelism, ..policy() }, Duration::ZERO);
+        let jobs = if wait { Jobs::Wait } else { Jobs::Evict };
+        let mut drain = Drain::new(Policy { parallelism, jobs, ..policy() }, Duration::ZERO);
         let mut view = pods.clone();
         let mut accepted = BTreeSet::new();
         let mut answers = answers.into_iter();
         let mut ended = false;
         for second in 0..3000 {
+            drain.heard(secs(second));
             drain.pods(&view, secs(second));
             let next = drain.next(secs(second));
             prop_assert!(next.evict.len() <= parallelism);
@@ -274,11 +266,16 @@ proptest! {
             prop_assert!(matches!(next.state, State::Going { .. }), "{}", describe(&next));
             // Leaving takes one more view: terminating first, then absent.
             view.retain(|pod| !pod.terminating);
+            // A Job outlasts `stall`.
+            if wait && second == 700 {
+                view.retain(|pod| pod.job().is_none());
+            }
             for sent in next.evict {
                 let pod = view.iter_mut().find(|pod| pod.uid == sent.uid);
                 let Some(pod) = pod else { prop_assert!(false, "gone pod evicted"); break };
                 prop_assert!(!pod.mirror && pod.daemon_set().is_none());
                 prop_assert!(!pod.finished() && !pod.terminating);
+                prop_assert!(!wait || pod.job().is_none());
                 prop_assert!(!accepted.contains(&pod.uid));
                 let answer = answers.next().unwrap_or(EvictAnswer::Accepted);
                 if answer == EvictAnswer::Accepted {

@@ -5,16 +5,25 @@ use super::{Blocker, Next, State};
 /// For example "7 pods left, 1 blocked by budget shop/web: pod shop/web-1".
 pub fn describe(next: &Next) -> String {
     let mut words = match &next.state {
-        State::Going { left, blocked } => {
+        State::Going {
+            left,
+            blocked,
+            jobs,
+        } => {
             let mut words = format!("{} left", count(*left));
             if !blocked.is_empty() {
                 words.push_str(", ");
                 words.push_str(&all(blocked));
             }
+            if let [first, ..] = jobs.as_slice() {
+                let (pod, number) = (first.pod.path(), jobs.len());
+                words = format!("{words}, {number} waited for: pod {pod} {}", first.why);
+            }
             words
         }
-        State::Drained { leftover } if leftover.is_empty() => "drained".to_owned(),
-        State::Drained { leftover } => format!("drained except {}", all(leftover)),
+        State::Unmounting { volumes, stay } => unmounting(volumes, *stay),
+        State::Drained { leftover, .. } if leftover.is_empty() => "drained".to_owned(),
+        State::Drained { leftover, .. } => format!("drained except {}", all(leftover)),
         State::Failed { why, blocked } if blocked.is_empty() => format!("drain failed: {why}"),
         State::Failed { why, blocked } => format!("drain failed: {why}: {}", all(blocked)),
     };
@@ -24,6 +33,16 @@ pub fn describe(next: &Next) -> String {
         words = format!("{words}; {held} held by a finalizer: pod {path}");
     }
     words
+}
+
+/// By name when all of them are waited for.
+fn unmounting(volumes: &[String], stay: usize) -> String {
+    let number = volumes.len().saturating_sub(stay);
+    let noun = if number == 1 { "volume" } else { "volumes" };
+    match volumes {
+        [first, ..] if stay == 0 => format!("no pod left, {number} {noun} still in use: {first}"),
+        _ => format!("no pod left, {number} {noun} still in use"),
+    }
 }
 
 fn count(pods: usize) -> String {

@@ -30,6 +30,7 @@ fn pod(uid: &str, owner: &str) -> Pod {
         terminating: false,
         grace_seconds: 30,
         empty_dir: false,
+        volumes: Vec::new(),
         priority: 0,
         ready: true,
         containers: vec![container("1")],
@@ -62,6 +63,7 @@ fn node(ready: bool, boot_id: &str, heartbeat: Option<i64>) -> Seen {
         ready,
         heartbeat: heartbeat.map(stamp),
         boot_id: boot_id.to_owned(),
+        volumes_in_use: Vec::new(),
         read: Some(Duration::ZERO),
     }))
 }

@@ -42,15 +42,24 @@ pub enum BusError {
 /// A handle to the system bus. Clones share the connection.
 #[derive(Debug, Clone)]
 pub struct Bus {
-    address: Option<String>,
+    origin: Origin,
     current: Arc<Mutex<Option<Connection>>>,
+}
+
+/// Where a connection comes from.
+#[derive(Debug, Clone)]
+enum Origin {
+    System,
+    Address(String),
+    /// One that was made elsewhere; once closed there is no other.
+    Given,
 }
 
 impl Bus {
     /// The system bus (`DBUS_SYSTEM_BUS_ADDRESS`, else the standard socket). Connects later.
     pub fn system() -> Self {
         Self {
-            address: None,
+            origin: Origin::System,
             current: Arc::default(),
         }
     }
@@ -58,8 +67,16 @@ impl Bus {
     /// The bus at a D-Bus address.
     pub fn at(address: impl Into<String>) -> Self {
         Self {
-            address: Some(address.into()),
+            origin: Origin::Address(address.into()),
             current: Arc::default(),
+        }
+    }
+
+    /// A connection that is there already: to a peer in the same process.
+    pub fn given(connection: Connection) -> Self {
+        Self {
+            origin: Origin::Given,
+            current: Arc::new(Mutex::new(Some(connection))),
         }
     }
 
@@ -72,9 +89,13 @@ impl Bus {
             return Ok(connection.clone());
         }
         *current = None;
-        let builder = match &self.address {
-            Some(address) => Builder::address(address.as_str()),
-            None => Builder::system(),
+        let builder = match &self.origin {
+            Origin::System => Builder::system(),
+            Origin::Address(address) => Builder::address(address.as_str()),
+            Origin::Given => {
+                let gone = std::io::Error::from(std::io::ErrorKind::NotConnected);
+                return Err(BusError::Connect(gone.into()));
+            }
         };
         let built = timeout(
             CONNECT_TIMEOUT,

@@ -1,16 +1,18 @@
 //! The two clocks of a host: wall time for display and windows, `CLOCK_BOOTTIME` for durations
 //! (I5: neither is compared with another machine's).
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use nix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
 
 use crate::now::Now;
 
 /// Where [`Now`] comes from.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub enum Clock {
     /// The host's clocks.
     Real,
@@ -20,6 +22,8 @@ pub enum Clock {
         start: Now,
         /// Tokio's time at `start`.
         since: Instant,
+        /// Seconds that somebody set the wall clock forward; negative: back.
+        set: Arc<AtomicI64>,
     },
 }
 
@@ -29,6 +33,15 @@ impl Clock {
         Self::Virtual {
             start,
             since: Instant::now(),
+            set: Arc::default(),
+        }
+    }
+
+    /// Sets a virtual wall clock forward by so many seconds (back, when negative); all its clones
+    /// follow. The boot clock is not touched, as on a host.
+    pub fn set_wall(&self, seconds: i64) {
+        if let Self::Virtual { set, .. } = self {
+            set.fetch_add(seconds, Ordering::Relaxed);
         }
     }
 
@@ -39,10 +52,13 @@ impl Clock {
                 wall: Timestamp::now(),
                 boot: uptime(),
             },
-            Self::Virtual { start, since } => {
+            Self::Virtual { start, since, set } => {
                 let passed = since.elapsed();
+                let set = SignedDuration::from_secs(set.load(Ordering::Relaxed));
+                let wall = start.wall.saturating_add(set);
+                let wall = wall.and_then(|wall| wall.saturating_add(passed));
                 Now {
-                    wall: start.wall.checked_add(passed).unwrap_or(Timestamp::MAX),
+                    wall: wall.unwrap_or(start.wall),
                     boot: start.boot + passed,
                 }
             }
@@ -71,6 +87,9 @@ mod tests {
         let now = clock.now();
         assert_eq!(now.wall, Timestamp::from_second(3600).unwrap());
         assert_eq!(now.boot, Duration::from_secs(3605));
+        clock.clone().set_wall(-7200);
+        assert_eq!(clock.now().wall, Timestamp::from_second(-3600).unwrap());
+        assert_eq!(clock.now().boot, Duration::from_secs(3605));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,8 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use crate::audit::{self, Request};
 use crate::certs::Authority;
@@ -20,6 +23,10 @@ use crate::{control_plane, ground, shell, tools};
 
 /// Where beds keep their state: on disk, as overlays and etcd want it.
 const BEDS: &str = "/var/lib/kube-rebootd-bed";
+
+/// A slow store stands still this long, several times as long as it runs: most writes meet it standing.
+const STORE_STANDS: Duration = Duration::from_millis(1500);
+const STORE_RUNS: Duration = Duration::from_millis(150);
 
 /// A control plane with a network of its own, in which hosts boot.
 #[derive(Debug, Clone)]
@@ -274,10 +281,7 @@ impl Bed {
 
     /// Kills the API server.
     pub fn stop_api_server(&self) -> Result<()> {
-        for pid in self.pids("kube-apiserver")? {
-            let pid = nix::unistd::Pid::from_raw(pid);
-            nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL)?;
-        }
+        self.signal("kube-apiserver", Signal::SIGKILL)?;
         self.wait_for("the API server to end", Duration::from_secs(10), || {
             Ok(self.pids("kube-apiserver")?.is_empty())
         })
@@ -307,6 +311,44 @@ impl Bed {
     /// Puts it back.
     pub fn mend_network(&self, host: &str) -> Result<()> {
         ground::mend(&self.name, &self.host(host)?.address()?)
+    }
+
+    /// Loses 30 % of a host's packets, over reboots too, until `lose_no_packets`.
+    pub fn lose_packets(&self, host: &str) -> Result<()> {
+        ground::lose(&self.name, &self.host(host)?.address()?)
+    }
+
+    /// Loses none any more.
+    pub fn lose_no_packets(&self, host: &str) -> Result<()> {
+        ground::lose_none(&self.name, &self.host(host)?.address()?)
+    }
+
+    /// The store stands still: the API server waits for it.
+    pub fn pause_store(&self) -> Result<()> {
+        self.signal("etcd", Signal::SIGSTOP)
+    }
+
+    /// The store goes on.
+    pub fn resume_store(&self) -> Result<()> {
+        self.signal("etcd", Signal::SIGCONT)
+    }
+
+    /// Makes the store take seconds per write until `stop` is set: it stands still most of the time.
+    pub fn slow_store(&self, stop: &AtomicBool) -> Result<()> {
+        while !stop.load(Ordering::Relaxed) {
+            self.pause_store()?;
+            thread::sleep(STORE_STANDS);
+            self.resume_store()?;
+            thread::sleep(STORE_RUNS);
+        }
+        Ok(())
+    }
+
+    fn signal(&self, name: &str, signal: Signal) -> Result<()> {
+        for pid in self.pids(name)? {
+            kill(Pid::from_raw(pid), signal)?;
+        }
+        Ok(())
     }
 
     /// Waits until `done` says true; the error says what was waited for and what it said last.
@@ -340,6 +382,11 @@ impl Bed {
             Duration::from_secs(60),
             || Ok(self.kubectl(&["get", "node", node, "-o", path])? == "True"),
         )
+    }
+
+    /// A file that `make install` put on every host.
+    pub fn installed(&self, file: &str) -> PathBuf {
+        self.path("install").join(file)
     }
 
     /// Where the bed's own kubectl and the rest are.

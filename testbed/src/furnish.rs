@@ -54,6 +54,16 @@ impl Host {
             )?;
         }
         self.credentials(&etc.join("kubernetes"))?;
+        if let Some(program) = &spec.program {
+            let bin = self.upper().join("usr/bin");
+            fs::create_dir_all(&bin)?;
+            fs::copy(program, bin.join("kube-rebootd"))?;
+        }
+        for (path, text) in &spec.files {
+            let path = self.upper().join(path.trim_start_matches('/'));
+            fs::create_dir_all(path.parent().unwrap_or(&etc))?;
+            fs::write(path, text)?;
+        }
         if let Some(config) = &spec.config {
             fs::create_dir_all(etc.join("kube-rebootd"))?;
             fs::write(etc.join("kube-rebootd/config.toml"), config)?;

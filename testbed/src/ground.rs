@@ -65,8 +65,23 @@ pub(crate) fn outside(program: &str) -> Command {
     command
 }
 
+/// Root's inotify instances on this machine, at least: each host's systemd, journald, D-Bus, kubelet and
+/// daemon are root's and have some ten. With 128, the default, a tenth host does not boot, without a word.
+const INOTIFY: u32 = 1024;
+const INOTIFY_NOW: &str = "/proc/sys/fs/inotify/max_user_instances";
+
+fn allow_inotify() -> Result<()> {
+    let now = fs::read_to_string(INOTIFY_NOW)?;
+    if now.trim().parse::<u32>().is_ok_and(|now| now < INOTIFY) {
+        fs::write(INOTIFY_NOW, INOTIFY.to_string())
+            .with_context(|| format!("cannot raise {INOTIFY_NOW}"))?;
+    }
+    Ok(())
+}
+
 /// Makes cgroup, namespace and bridge.
 pub(crate) fn make(bed: &str) -> Result<()> {
+    allow_inotify()?;
     fs::create_dir_all(cgroup(bed).join("control"))
         .with_context(|| format!("cannot make {}", cgroup(bed).display()))?;
     let name = format!("kbed-{bed}");
@@ -95,6 +110,28 @@ pub(crate) fn cut(bed: &str, address: &str) -> Result<()> {
 /// Puts it back; it must have been cut.
 pub(crate) fn mend(bed: &str, address: &str) -> Result<()> {
     nft(bed, &format!("delete element ip bed cut {{ {address} }}"))
+}
+
+/// Loses 30 % of an address's packets in each direction, by a table of its own.
+pub(crate) fn lose(bed: &str, address: &str) -> Result<()> {
+    let chain = |name: &str, field: &str| {
+        format!(
+            "    chain {name} {{ type filter hook {name} priority 1; \
+             ip {field} {address} numgen random mod 100 < 30 drop; }}\n"
+        )
+    };
+    let (input, output) = (chain("input", "saddr"), chain("output", "daddr"));
+    let table = lossy(address);
+    nft(bed, &format!("table ip {table} {{\n{input}{output}}}"))
+}
+
+/// Loses none any more.
+pub(crate) fn lose_none(bed: &str, address: &str) -> Result<()> {
+    nft(bed, &format!("delete table ip {}", lossy(address)))
+}
+
+fn lossy(address: &str) -> String {
+    format!("lossy-{}", address.replace('.', "-"))
 }
 
 fn nft(bed: &str, script: &str) -> Result<()> {

@@ -30,6 +30,10 @@ pub struct HostSpec {
     pub kubelet: bool,
     /// Debian's release: bookworm is systemd 252, trixie 257.
     pub suite: String,
+    /// The daemon's program; none: as installed.
+    pub program: Option<PathBuf>,
+    /// More files: path and text.
+    pub files: Vec<(String, String)>,
 }
 
 impl HostSpec {
@@ -42,6 +46,8 @@ impl HostSpec {
             daemon: true,
             kubelet: true,
             suite: image::SUITE.to_owned(),
+            program: None,
+            files: Vec::new(),
         }
     }
 
@@ -49,6 +55,20 @@ impl HostSpec {
     #[must_use]
     pub fn config(mut self, text: impl Into<String>) -> Self {
         self.config = Some(text.into());
+        self
+    }
+
+    /// With this build of the daemon.
+    #[must_use]
+    pub fn program(mut self, path: impl Into<PathBuf>) -> Self {
+        self.program = Some(path.into());
+        self
+    }
+
+    /// With this file from its first boot on.
+    #[must_use]
+    pub fn file(mut self, path: impl Into<String>, text: impl Into<String>) -> Self {
+        self.files.push((path.into(), text.into()));
         self
     }
 
@@ -305,6 +325,19 @@ impl Host {
     /// Reads a file.
     pub fn read(&self, path: &str) -> Result<String> {
         self.sh(&format!("cat {path}"))
+    }
+
+    /// A path of the host as this machine reaches it, whether it runs or is off: reading many times a
+    /// second costs no process. What lies below /run is there while it runs.
+    pub fn outer(&self, path: &str) -> PathBuf {
+        let path = path.trim_start_matches('/');
+        match self.leader() {
+            Ok(leader) => Path::new("/proc")
+                .join(leader.to_string())
+                .join("root")
+                .join(path),
+            Err(_) => self.upper().join(path),
+        }
     }
 
     /// Runs systemctl on the host.

@@ -218,6 +218,9 @@ async fn another_ready_schedulable_node_is_found() {
         }
     };
     assert!(others("nobody".to_owned()).await);
+    let census = peers::census(&host.clients.coordinator, "nobody").await;
+    let census = census.expect("counted");
+    assert!(!census.down.contains(&host.name), "Ready: {census:?}");
     // No other test makes a Node Ready.
     assert!(!others(host.name.clone()).await);
     nodes

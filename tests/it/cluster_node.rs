@@ -6,14 +6,15 @@ use k8s_openapi::api::core::v1::Node as Object;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube_rebootd::cluster::answer::ApiError;
-use kube_rebootd::cluster::node::OwnNode;
+use kube_rebootd::cluster::node::{OwnNode, read};
+use kube_rebootd::cluster::watch::{Select, Watch};
 use kube_rebootd::names;
 use kube_rebootd::node::Node;
 use kube_rebootd::node_set::{Leftovers, NodeSet, foreign_cordon, leftovers};
 use kube_rebootd::slot::Keys;
 use serde_json::{Value, json};
 
-use crate::plane::{Host, enter, make_node};
+use crate::plane::{Host, SOON, enter, make_node};
 
 const AT: Duration = Duration::from_secs(1);
 
@@ -58,6 +59,37 @@ async fn admin(host: &Host, manager: &str, body: Value) {
         .patch(&host.name, &params, &Patch::Merge(body))
         .await
         .expect("patched");
+}
+
+/// The kubelet's part is played: kubemark never fills it.
+#[tokio::test]
+async fn volumes_in_use_are_read_and_watched() {
+    let host = enter().host().await;
+    let own = own(&host);
+    let select = Select {
+        labels: None,
+        fields: Some(own.fields()),
+    };
+    let mut watch = Watch::start("watch own Node", own.api(), select, |node| read(node, None));
+    let nodes: Api<Object> = Api::all(host.admin.clone());
+    let volume = "kubernetes.io/csi/ebs.csi.aws.com^vol-1";
+    for expected in [vec![volume.to_owned()], Vec::new()] {
+        let body = json!({"status": {"volumesInUse": expected}});
+        nodes
+            .patch_status(&host.name, &PatchParams::default(), &Patch::Merge(body))
+            .await
+            .expect("a status");
+        assert_eq!(get(&host).await.volumes_in_use, expected);
+        loop {
+            let seen = watch.view().items.unwrap_or_default();
+            if seen.values().any(|node| node.volumes_in_use == expected) {
+                break;
+            }
+            tokio::time::timeout(SOON, watch.changed())
+                .await
+                .expect("an event");
+        }
+    }
 }
 
 #[tokio::test]

@@ -88,7 +88,7 @@ async fn i9_budgets_answer_by_name() {
     let answer = until("the budget", || async {
         match evict(&host, &one).await {
             EvictAnswer::Budget(why) => Some(why),
-            EvictAnswer::Busy { .. } => None,
+            EvictAnswer::Busy { .. } | EvictAnswer::Unanswered { .. } => None,
             other => panic!("{other:?}"),
         }
     })
@@ -98,7 +98,9 @@ async fn i9_budgets_answer_by_name() {
     until("two budgets", || async {
         match evict(&host, &one).await {
             EvictAnswer::TwoBudgets(why) => Some(why),
-            EvictAnswer::Budget(_) | EvictAnswer::Busy { .. } => None,
+            EvictAnswer::Budget(_) | EvictAnswer::Busy { .. } | EvictAnswer::Unanswered { .. } => {
+                None
+            }
             other => panic!("{other:?}"),
         }
     })

@@ -15,8 +15,11 @@ use std::{
 };
 
 use tempfile::TempDir;
+use tokio::sync::Notify;
 use zbus::{
-    BoxDBusError, Connection, DBusError, Variant, connection::Builder, fdo, interface,
+    BoxDBusError, Connection, DBusError, Guid, Variant,
+    connection::{Builder, socket::Channel},
+    fdo, interface,
     object_server::SignalEmitter,
 };
 
@@ -64,6 +67,10 @@ pub(crate) struct Knobs {
     pub(crate) prepare_on_reboot: bool,
     /// `Reboot` calls, accepted or not.
     pub(crate) reboots: usize,
+    /// Told when a shutdown begins.
+    pub(crate) going_down: Arc<Notify>,
+    /// logind answers nothing at all.
+    pub(crate) mute: bool,
     /// The last wall message.
     pub(crate) wall: String,
     /// systemd's `Version`.
@@ -94,6 +101,8 @@ impl Default for Knobs {
             preparing: false,
             prepare_on_reboot: true,
             reboots: 0,
+            going_down: Arc::default(),
+            mute: false,
             wall: String::new(),
             version: "257.13-fake".to_owned(),
             system_state: "running".to_owned(),
@@ -106,6 +115,24 @@ impl Default for Knobs {
             leftovers: Vec::new(),
         }
     }
+}
+
+/// Both services without a bus, in this process and on its clock: the connection of the services, and
+/// the other end, for `Bus::given`.
+pub(crate) async fn in_process(state: &Shared) -> (Connection, Connection) {
+    let guid = Guid::generate();
+    let (ours, theirs) = Channel::pair();
+    let login = FakeLogin {
+        state: Arc::clone(state),
+    };
+    let services = Builder::authenticated_socket(ours, guid.clone())
+        .p2p()
+        .serve_at(LOGIN_PATH, login)
+        .serve_at(SYSTEMD_PATH, FakeSystemd::new(Arc::clone(state)))
+        .build();
+    let client = Builder::authenticated_socket(theirs, guid).p2p().build();
+    let (services, client) = tokio::join!(services, client);
+    (services.unwrap(), client.unwrap())
 }
 
 /// Knobs shared with the fakes.
@@ -315,6 +342,15 @@ struct FakeLogin {
     state: Shared,
 }
 
+impl FakeLogin {
+    /// Never, while logind is mute.
+    async fn heard(&self) {
+        if self.state.lock().unwrap().mute {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
 #[interface(name = "org.freedesktop.login1.Manager")]
 impl FakeLogin {
     async fn reboot(
@@ -355,7 +391,11 @@ impl FakeLogin {
             Refusal::Silent => std::future::pending::<()>().await,
         }
         if prepare {
-            self.state.lock().unwrap().preparing = true;
+            {
+                let mut state = self.state.lock().unwrap();
+                state.preparing = true;
+                state.going_down.notify_one();
+            }
             Self::prepare_for_shutdown(&emitter, true)
                 .await
                 .map_err(fdo::Error::from)?;
@@ -367,12 +407,14 @@ impl FakeLogin {
         self.state.lock().unwrap().wall = if enable { message } else { String::new() };
     }
 
-    fn list_inhibitors(&self) -> Vec<InhibitorRow> {
+    async fn list_inhibitors(&self) -> Vec<InhibitorRow> {
+        self.heard().await;
         self.state.lock().unwrap().inhibitors.clone()
     }
 
     #[zbus(property(emits_changed_signal = "false"))]
-    fn preparing_for_shutdown(&self) -> bool {
+    async fn preparing_for_shutdown(&self) -> bool {
+        self.heard().await;
         self.state.lock().unwrap().preparing
     }
 

@@ -13,6 +13,9 @@ fn problems(text: &str) -> Vec<String> {
 
 /// A check that is sound but for the key under test.
 fn around(section: &str, line: &str) -> (String, usize) {
+    if section.is_empty() {
+        return (format!("# a comment\n{line}\n"), 2);
+    }
     if section != "triggers.check" {
         return (format!("# a comment\n[{section}]\n{line}\n"), 3);
     }
@@ -36,6 +39,7 @@ const LONG: &str = "\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
 /// Table, key, values that are each wrong in one way. The first is of the wrong type.
 #[rustfmt::skip]
 const WRONG: &[(&str, &str, &[&str])] = &[
+    ("", "mode", &["true", "\"off\""]),
     ("node", "kubeconfig", &["1", "\"relative\""]),
     ("node", "context", &["true"]),
     ("node", "name", &["[]", "\"Upper\"", "\"a..b\""]),
@@ -45,6 +49,9 @@ const WRONG: &[(&str, &str, &[&str])] = &[
     ("coordination", "impersonate", &["false", "\"a:b\""]),
     ("coordination", "kubeconfig", &["1", "\"x\""]),
     ("coordination", "prove_node", &["\"yes\""]),
+    ("coordination", "max_unavailable", &["true", "0", "-1", "0.5", "\"5\"", "\"0%\"", "\"101%\"", "\"+5%\"", "\"%\"", "99999999999"]),
+    ("coordination", "min_interval", &["60", "\"-1s\"", "\"9000h\""]),
+    ("coordination", "stale_after", &["30", "\"0s\"", "\"9000h\""]),
     ("triggers", "sentinels", &["\"/run/x\"", "[1]", "[\"run/x\"]", "[\"/x\\u0000\"]"]),
     ("triggers", "node_annotation", &["\"yes\"", "1"]),
     ("triggers", "period", &["5", "\"5\"", "\"0s\"", "\"25h\"", "\"-1m\""]),
@@ -64,7 +71,9 @@ const WRONG: &[(&str, &str, &[&str])] = &[
     ("drain", "on_timeout", &["1", "\"force\""]),
     ("drain", "parallelism", &["\"25\"", "0", "501", "-1", "99999999999999999999"]),
     ("drain", "unmanaged", &["1", "\"delete\""]),
+    ("drain", "jobs", &["true", "\"leave\""]),
     ("drain", "empty_dir", &["1", "\"leave\""]),
+    ("drain", "volumes_timeout", &["2", "\"25h\""]),
     ("drain", "skip", &["\"a=b\"", "[1]", "[\"a b\"]", "[\"\"]"]),
     ("reboot", "kind", &["1", "\"kexec\"", "\"soft-reboot\"", "\"halt\""]),
     ("reboot", "method", &["1", "\"systemctl\"", "\"command\""]),
@@ -82,6 +91,12 @@ const WRONG: &[(&str, &str, &[&str])] = &[
     ("gates", "min_uptime", &["1", "\"1 fortnight\"", "{}"]),
 ];
 
+fn dotted(section: &str, key: &str) -> String {
+    format!("{section}.{key}")
+        .trim_start_matches('.')
+        .to_owned()
+}
+
 #[test]
 fn i12_each_wrong_value_is_one_line_with_file_line_and_key() {
     for (section, key, values) in WRONG {
@@ -89,7 +104,7 @@ fn i12_each_wrong_value_is_one_line_with_file_line_and_key() {
             let (text, line) = around(section, &format!("{key} = {value}"));
             let found = problems(&text);
             // `check = [{..}]` is blamed on the name within it.
-            let expected = format!("{FILE}:{line}: {section}.{key}");
+            let expected = format!("{FILE}:{line}: {}", dotted(section, key));
             assert_eq!(found.len(), 1, "{text}\n{found:#?}");
             assert!(found[0].starts_with(&expected), "{text}\n{found:#?}");
         }
@@ -99,7 +114,7 @@ fn i12_each_wrong_value_is_one_line_with_file_line_and_key() {
 #[test]
 fn i12_each_key_has_wrong_values_in_the_table() {
     let check = ("triggers.check", CHECK_KEYS);
-    let all = SECTIONS.iter().copied().chain([check]);
+    let all = SECTIONS.iter().copied().chain([check, ("", ROOT_KEYS)]);
     let all: Vec<_> = all
         .flat_map(|(section, keys)| keys.iter().map(move |key| (section, *key)))
         .collect();
@@ -115,7 +130,8 @@ fn i12_an_unknown_key_names_the_nearest() {
     for (section, key, _) in WRONG {
         let (text, line) = around(section, &format!("x{key} = 1"));
         let expected = format!(
-            "{FILE}:{line}: {section}.x{key}: is unknown; did you mean `{key}`? Else remove it"
+            "{FILE}:{line}: {}: is unknown; did you mean `{key}`? Else remove it",
+            dotted(section, &format!("x{key}"))
         );
         assert_eq!(problems(&text), [expected]);
     }
@@ -149,16 +165,13 @@ fn i12_a_proof_without_an_impersonation_is_refused() {
 #[test]
 fn i12_keys_of_later_releases_are_refused() {
     for text in [
-        "mode = \"active\"",
         "[[windows]]",
         "[metrics]",
         "[notify]",
         "[gates]\nusers = true",
-        "[drain]\njobs = \"wait\"",
         "[drain]\nescalate = []",
         "[triggers]\nbuiltin = []",
         "[triggers]\nscheduled_shutdown = \"warn\"",
-        "[coordination]\nmax_unavailable = \"10%\"",
     ] {
         let found = problems(text);
         assert!(
@@ -279,6 +292,21 @@ fn setting_only_a_short_timeout_is_valid() {
 }
 
 #[test]
+fn the_budget_is_a_share_or_a_number() {
+    for (value, max) in [
+        ("\"1%\"", MaxUnavailable::Percent(1)),
+        ("\"100%\"", MaxUnavailable::Percent(100)),
+        ("1", MaxUnavailable::Number(1)),
+        ("20", MaxUnavailable::Number(20)),
+    ] {
+        let text = format!("[coordination]\nmax_unavailable = {value}");
+        let effective = parse(Path::new(FILE), &text).unwrap();
+        assert_eq!(effective.config.coordination.max_unavailable, max);
+        assert_eq!(parse_effective(&effective.text).unwrap(), effective.config);
+    }
+}
+
+#[test]
 fn numbers_are_read_in_every_toml_form() {
     for form in ["1_00", "+100", "0x64", "0b110_0100"] {
         let text = format!("[drain]\nparallelism = {form}");
@@ -288,9 +316,12 @@ fn numbers_are_read_in_every_toml_form() {
 }
 
 const FULL: &str = r#"
+mode = "observe"
 [coordination]
 group = "a.b_C"
 impersonate = ""
+max_unavailable = "25%"
+min_interval = "1h"
 [triggers]
 sentinels = []
 [[triggers.check]]
@@ -317,6 +348,10 @@ fn i12_the_effective_text_is_read_back_equal() {
     let full = parse(Path::new("/etc/a\nmode = 1"), FULL).unwrap();
     assert_ne!(full.config, none.config);
     assert_eq!(parse_effective(&full.text).unwrap(), full.config);
+    assert!(
+        none.text
+            .starts_with("mode = \"active\" # default\n\n[node]\n")
+    );
     // Every key is shown once, so no key is known that nobody reads.
     for (section, keys) in SECTIONS {
         for key in keys.iter().filter(|key| **key != "check") {

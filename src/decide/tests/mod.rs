@@ -9,6 +9,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::boot::Boot;
+use crate::budget::{self, Census};
 use crate::facts::{Applied, Drained, LastList, Waiters};
 use crate::gates::{Closed, Gate};
 use crate::health::Marks;
@@ -17,6 +18,9 @@ use crate::record::Backoff;
 use crate::slot::{Peer, Peers, Take, TakeAnswer, TakeSaid, Waiter};
 use crate::trigger::{Observed, Reason, Request, Settled};
 
+mod killed;
+mod options;
+mod queue;
 mod table;
 
 const ME: &str = "n1";
@@ -38,6 +42,10 @@ fn policy() -> Policy {
         me: ME.to_owned(),
         namespace: "kube-rebootd".to_owned(),
         group: "default".to_owned(),
+        observe: false,
+        max_unavailable: MaxUnavailable::Percent(10),
+        min_interval: Duration::ZERO,
+        stale_after: Some(Duration::from_secs(1800)),
         retry: Duration::from_secs(300),
         delay: Duration::ZERO,
         timeout: Duration::from_secs(600),
@@ -130,6 +138,9 @@ prop_compose! {
             control_plane: false,
             next,
             freed,
+            last_hold: None,
+            last_seen: None,
+            held: None,
             read,
         }
     }
@@ -154,6 +165,7 @@ prop_compose! {
             ready: true,
             heartbeat: None,
             boot_id: String::new(),
+            volumes_in_use: Vec::new(),
             read,
         };
         if cordoned {
@@ -183,7 +195,8 @@ fn peers() -> impl Strategy<Value = Option<Peers>> {
         slot: ["default", "other", "unknown"][slot].to_owned(),
         quorum,
     });
-    (asked(), prop::collection::vec(peer, 0..2)).prop_map(|(asked, labelled)| {
+    let list = (asked(), prop::collection::vec(peer, 0..2), queue::census());
+    list.prop_map(|(asked, labelled, census)| {
         let leases = ["default", "other"]
             .map(str::to_owned)
             .into_iter()
@@ -192,6 +205,7 @@ fn peers() -> impl Strategy<Value = Option<Peers>> {
             asked,
             labelled,
             leases,
+            census,
         })
     })
 }
@@ -209,6 +223,7 @@ fn drained() -> impl Strategy<Value = Drained> {
             evict: Vec::new(),
             words: "1 pod left".to_owned(),
             spent: Duration::from_secs(1),
+            confirm: false,
             wake: None,
             blocked: Vec::new(),
         }),
@@ -259,6 +274,7 @@ prop_compose! {
             take: TakeAnswer { unanswered: None, said: flags[7].then_some(TakeSaid::Taken) },
             waiters: flags[4].then(|| Waiters { asked: NOW, list: vec![Waiter { node: "n3".to_owned(), since: wall() }] }),
             waiting: Some(None),
+            looks: BTreeMap::new(),
             marks: Some(Marks::default()),
             drain,
             last_list: list.and_then(|(asked, clean)| Some(LastList { asked: asked?, clean, marks: Marks::default() })),
@@ -322,6 +338,7 @@ proptest! {
         for peer in &peers.labelled {
             prop_assert!(peer.slot == "other" && !(peer.quorum && node.quorum()));
         }
+        prop_assert_eq!(budget::used_up(peers, policy().max_unavailable), None);
         prop_assert!(facts.closed.is_empty() && facts.writable && facts.record.backoff.is_none());
         prop_assert!(facts.record.request.is_some());
     }
@@ -342,6 +359,30 @@ proptest! {
         let lease = facts.leases.get("default");
         prop_assert_eq!(lease.and_then(|lease| lease.holder.as_deref()), Some(ME), "cordoned without holding");
         prop_assert!(facts.writable && facts.closed.is_empty() || hold.stage == facts.record.hold.as_ref().unwrap().stage);
+    }
+
+    #[test]
+    fn an_observer_begins_nothing(facts in facts()) {
+        let policy = Policy { observe: true, ..policy() };
+        let step = decide(&facts, &policy, now());
+        let taking = facts.record.hold.as_ref().is_some_and(|hold| hold.stage == Stage::Taking);
+        let rebooted = facts.record.hold.as_ref().is_some_and(|hold| hold.boot != facts.boot);
+        let begins = match &step.effect {
+            // The one that was on its way may have landed.
+            Effect::Take(_) => !taking,
+            Effect::Mark(_)
+            | Effect::CreateLease
+            | Effect::Evict(_)
+            | Effect::AskReboot
+            | Effect::Clear { .. } => true,
+            // After a new boot the hold is finished.
+            Effect::Apply { set, .. } => {
+                set.unschedulable && step.record.kept.is_none() && !rebooted
+            }
+            _ => false,
+        };
+        prop_assert!(!begins, "{:?}", step.effect);
+        prop_assert!(step.record.waiting.is_none());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::*;
 
 /// A holder that is drained and has looked at everything: the next step asks logind.
-fn about_to_reboot() -> Facts {
+pub(super) fn about_to_reboot() -> Facts {
     let hold = Hold {
         take: take(),
         step: 4,
@@ -32,6 +32,7 @@ fn about_to_reboot() -> Facts {
         ready: true,
         heartbeat: None,
         boot_id: String::new(),
+        volumes_in_use: Vec::new(),
         read: Some(NOW),
     };
     let lease = Lease {
@@ -46,6 +47,9 @@ fn about_to_reboot() -> Facts {
         control_plane: false,
         next: Vec::new(),
         freed: None,
+        last_hold: None,
+        last_seen: None,
+        held: None,
         read: Some(NOW),
     };
     Facts {
@@ -73,6 +77,7 @@ fn about_to_reboot() -> Facts {
         peers: None,
         take: TakeAnswer::default(),
         waiters: None,
+        looks: BTreeMap::new(),
         waiting: Some(None),
         marks: Some(Marks::default()),
         drain: Drained::Done { at: NOW },
@@ -90,7 +95,7 @@ fn about_to_reboot() -> Facts {
 }
 
 /// No hold, a request, a free slot and nothing against it: the next step takes.
-fn about_to_take() -> Facts {
+pub(super) fn about_to_take() -> Facts {
     let mut facts = about_to_reboot();
     facts.record.hold = None;
     facts.applied = None;
@@ -107,22 +112,26 @@ fn about_to_take() -> Facts {
         asked: NOW,
         labelled: Vec::new(),
         leases,
+        census: Ok(Census {
+            nodes: 20,
+            down: vec!["n9".to_owned()],
+        }),
     });
     facts
 }
 
-fn own(facts: &mut Facts) -> &mut Node {
+pub(super) fn own(facts: &mut Facts) -> &mut Node {
     match &mut facts.node {
         Seen::Present(node) => node,
         Seen::Absent | Seen::Unknown => panic!("no node"),
     }
 }
 
-fn slot(facts: &mut Facts) -> &mut Lease {
+pub(super) fn slot(facts: &mut Facts) -> &mut Lease {
     facts.leases.get_mut("default").unwrap()
 }
 
-fn peer(facts: &mut Facts, slot: &str, quorum: bool) {
+pub(super) fn peer(facts: &mut Facts, slot: &str, quorum: bool) {
     let peer = Peer {
         node: "n2".to_owned(),
         slot: slot.to_owned(),
@@ -133,9 +142,9 @@ fn peer(facts: &mut Facts, slot: &str, quorum: bool) {
 
 /// Longer than any read may be old.
 const OLD: Duration = Duration::from_secs(6);
-const STALE: Duration = Duration::from_secs(9_994);
+pub(super) const STALE: Duration = Duration::from_secs(9_994);
 
-type Change = (&'static str, fn(&mut Facts));
+pub(super) type Change = (&'static str, fn(&mut Facts));
 
 #[test]
 fn i2_every_single_thing_that_keeps_logind_from_being_asked() {
@@ -234,7 +243,7 @@ fn i1_i8_i13_every_single_thing_that_forbids_a_take() {
         decide(&about_to_take(), &policy(), now()).effect,
         Effect::Take(_)
     ));
-    let changes: [Change; 17] = [
+    let changes: [Change; 20] = [
         ("a holder", |f| slot(f).holder = Some("n2".to_owned())),
         ("a paused slot", |f| slot(f).paused = Some("why".to_owned())),
         ("a newer protocol", |f| slot(f).protocol = 2),
@@ -261,6 +270,18 @@ fn i1_i8_i13_every_single_thing_that_forbids_a_take() {
             peer(f, "other", true);
         }),
         ("a closed gate", |f| f.closed.push(shut())),
+        ("too many that are down", |f| {
+            let census = f.peers.as_mut().unwrap().census.as_mut().unwrap();
+            census.down.push("n8".to_owned());
+        }),
+        ("Nodes that were not counted", |f| {
+            f.peers.as_mut().unwrap().census = Err("denied".to_owned());
+        }),
+        ("a count that is old and says no", |f| {
+            let peers = f.peers.as_mut().unwrap();
+            peers.asked = STALE;
+            peers.census = Err("denied".to_owned());
+        }),
         ("an old look at the host", |f| f.host_read = Some(STALE)),
         ("a back-off", |f| {
             f.record.backoff = Some(Backoff {
@@ -295,7 +316,7 @@ fn the_named_waiters_act_in_their_order_and_the_rest_later() {
         let mut facts = about_to_take();
         slot(&mut facts).freed = freed;
         slot(&mut facts).next = next.iter().map(|name| (*name).to_owned()).collect();
-        slot(&mut facts).turn(ME)
+        slot(&mut facts).turn(ME, Duration::ZERO)
     };
     assert_eq!(from(&["n1", "n2"], Some(NOW)), NOW);
     assert_eq!(from(&["n2", "n1"], Some(NOW)), NOW + Duration::from_secs(1));
@@ -345,7 +366,7 @@ fn the_back_off_doubles_to_six_hours() {
     }
 }
 
-fn shut() -> Closed {
+pub(super) fn shut() -> Closed {
     Closed {
         gate: Gate::Inhibitors,
         why: "shut".to_owned(),
@@ -354,7 +375,7 @@ fn shut() -> Closed {
 }
 
 /// Each change alone keeps the step from happening, and none of them panics.
-fn forbids(good: fn() -> Facts, changes: &[Change], step: fn(&Effect) -> bool) {
+pub(super) fn forbids(good: fn() -> Facts, changes: &[Change], step: fn(&Effect) -> bool) {
     for (what, change) in changes {
         let mut facts = good();
         change(&mut facts);

@@ -16,11 +16,34 @@ impl Since {
     /// Writes to these Nodes and to the group's Leases.
     pub(super) fn of(&self, site: &Site, hosts: &[Host]) -> Vec<Request> {
         let leases = site.leases();
+        self.of_those(
+            site,
+            |node| hosts.iter().any(|host| host.name() == node),
+            |lease| leases.iter().any(|name| name == lease),
+        )
+    }
+
+    /// The same for the Lease of this name and Nodes whose names begin so.
+    pub(super) fn of_group(&self, site: &Site, group: &str) -> Vec<Request> {
+        let prefix = format!("{group}-");
+        self.of_those(
+            site,
+            |node| node.starts_with(&prefix),
+            |lease| lease == group,
+        )
+    }
+
+    fn of_those(
+        &self,
+        site: &Site,
+        node: impl Fn(&str) -> bool,
+        lease: impl Fn(&str) -> bool,
+    ) -> Vec<Request> {
         let mut requests = site.bed.requests_by("").unwrap();
         requests.retain(|request| {
             let ours = match request.resource.as_str() {
-                "nodes" => hosts.iter().any(|host| host.name() == request.name),
-                "leases" => leases.contains(&request.name),
+                "nodes" => node(&request.name),
+                "leases" => lease(&request.name),
                 _ => false,
             };
             ours && request.at >= self.0

@@ -13,14 +13,21 @@ mod cordon;
 mod dead_holder;
 mod drain;
 mod holding;
+mod kill_matrix;
 mod kills;
 mod log;
 mod loops;
 mod one_host;
+mod options;
+mod outages;
 mod pausing;
+mod phases;
 mod pods;
+mod rivals;
 mod sorts;
+mod stop_points;
 mod three_hosts;
+mod troubles;
 mod unit;
 mod workload;
 
@@ -58,6 +65,20 @@ impl Site {
             ]);
         }
         site
+    }
+
+    /// One more group with one open Lease, where the manifests have been applied already.
+    pub(crate) fn beside(group: &str) -> Self {
+        let bed = Bed::connect().unwrap();
+        let lease = format!(
+            "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata:\n  name: {group}\n  \
+             namespace: kube-rebootd\n  labels: {{kube-rebootd/group: {group}, kube-rebootd/protocol: \"1\"}}\n"
+        );
+        bed.apply(&lease).unwrap();
+        Self {
+            bed,
+            group: group.to_owned(),
+        }
     }
 
     /// Names of the group's Leases.
@@ -130,8 +151,12 @@ impl Site {
         self.boot(&HostSpec::named(name).config(self.config(config)))
     }
 
+    /// Hosts of other tests die in the same bed: the budget of this group must not care.
     pub(crate) fn config(&self, more: &str) -> String {
-        format!("[coordination]\ngroup = \"{}\"\n{more}", self.group)
+        format!(
+            "[coordination]\ngroup = \"{}\"\nmax_unavailable = \"100%\"\n{more}",
+            self.group
+        )
     }
 
     pub(crate) fn boot(&self, spec: &HostSpec) -> Host {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kube_rebootd::boot::Boot;
+use kube_rebootd::budget::{Census, MaxUnavailable};
 use kube_rebootd::decide::{Policy, decide};
 use kube_rebootd::facts::{Applied, Drained, Effect, Facts, LastList, Point, Refusal, Waiters};
 use kube_rebootd::gates::{Closed, Gate};
@@ -17,7 +18,7 @@ use kube_rebootd::slot::{self, Peer, Take, TakeAnswer, TakeSaid};
 use kube_rebootd::trigger::{Latched, Observed, Request, Settled};
 
 use super::state::{
-    Disk, Hold, Holder, Host, Id, LeaseView, Moment, Node, NodeView, SLOTS, Said, Stage,
+    Disk, HOSTS, Hold, Holder, Host, Id, LeaseView, Moment, Node, NodeView, SLOTS, Said, Stage,
     Write,
 };
 
@@ -225,6 +226,9 @@ impl Local {
             control_plane: false,
             next: Vec::new(),
             freed: None,
+            last_hold: None,
+            last_seen: None,
+            held: None,
             read: some(&self.host, view.read),
         }
     }
@@ -237,7 +241,10 @@ impl Local {
         } = view.node;
         let mut labels = BTreeMap::new();
         if let Some(slot) = label {
-            labels.insert(names::SLOT.to_owned(), SLOT_NAMES[usize::from(slot)].to_owned());
+            labels.insert(
+                names::SLOT.to_owned(),
+                SLOT_NAMES[usize::from(slot)].to_owned(),
+            );
         }
         if self.quorum {
             labels.insert(names::QUORUM_ROLES[0].to_owned(), String::new());
@@ -250,11 +257,14 @@ impl Local {
             unschedulable: cordon,
             cordon_owners: (cordon.then(|| names::NODE_MANAGER.to_owned()).into_iter()).collect(),
             labels,
-            annotations: (state.map(|state| (names::STATE.to_owned(), state)).into_iter())
-                .collect(),
+            annotations: (state
+                .map(|state| (names::STATE.to_owned(), state))
+                .into_iter())
+            .collect(),
             ready: true,
             heartbeat: None,
             boot_id: String::new(),
+            volumes_in_use: Vec::new(),
             read: some(&self.host, view.read),
         }))
     }
@@ -284,6 +294,10 @@ impl Local {
                 time(&self.host, peers.asked)
             },
             labelled,
+            census: Ok(Census {
+                nodes: HOSTS,
+                down: Vec::new(),
+            }),
             leases: SLOT_NAMES.map(str::to_owned).into_iter().collect(),
         })
     }
@@ -377,6 +391,11 @@ impl Local {
             me: name(self.me),
             namespace: "kube-rebootd".to_owned(),
             group: "default".to_owned(),
+            observe: false,
+            max_unavailable: MaxUnavailable::Percent(100),
+            min_interval: Duration::ZERO,
+            // A stale holder's slot is cleared as anybody may clear it: `Move::Clear`.
+            stale_after: None,
             retry: Duration::ZERO,
             delay: Duration::ZERO,
             timeout: Duration::from_secs(10),
@@ -438,6 +457,8 @@ impl Local {
             | Effect::ReadWaiting
             | Effect::ReadHost
             | Effect::ListWaiters
+            | Effect::ReadHolder(_)
+            | Effect::Clear { .. }
             | Effect::ListPods
             | Effect::CreateLease
             | Effect::Mark(_)

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 
 use super::local::{Act, Local, Mood, Outcome};
 use super::state::{
-    HOSTS, Hold, Holder, Host, Id, Lease, LeaseView, Moment, Node, NodeView, Owner, Peers, Process, Said,
-    State, Write,
+    HOSTS, Hold, Holder, Host, Id, Lease, LeaseView, Moment, Node, NodeView, Owner, Peers, Process,
+    Said, State, Write,
 };
 
 /// What is modelled.
@@ -157,7 +157,12 @@ impl Model {
     }
 
     /// All that can happen next, and where it leads.
-    pub(super) fn next(&self, state: &State, known: &mut Decisions, found: &mut Vec<(Move, State)>) {
+    pub(super) fn next(
+        &self,
+        state: &State,
+        known: &mut Decisions,
+        found: &mut Vec<(Move, State)>,
+    ) {
         for host in 0..self.hosts {
             self.turns(state, host, known, found);
             self.accidents(state, host, found);
@@ -201,7 +206,13 @@ impl Model {
         known.of(self.local(state, host, mood)).act
     }
 
-    fn turns(&self, state: &State, host: u8, known: &mut Decisions, found: &mut Vec<(Move, State)>) {
+    fn turns(
+        &self,
+        state: &State,
+        host: u8,
+        known: &mut Decisions,
+        found: &mut Vec<(Move, State)>,
+    ) {
         let moods: &[Mood] = if self.moods {
             &[Mood::Wanted, Mood::Closed, Mood::Withdrawn]
         } else {
@@ -223,7 +234,8 @@ impl Model {
                 refused.hosts[at(host)].process.said = Said::Refused;
                 found.push((Move::Refused(host), refused));
             }
-            if let (Some(write), true) = (written, self.late && state.hosts[at(host)].late.is_none())
+            if let (Some(write), true) =
+                (written, self.late && state.hosts[at(host)].late.is_none())
             {
                 let mut late = decided;
                 let now = late.hosts[at(host)].now();
@@ -249,12 +261,16 @@ impl Model {
                 next.hosts[at(index)].late = None;
                 next.perform(index, &write);
             });
-            add(Move::Vanish(index), &|next| next.hosts[at(index)].late = None);
+            add(Move::Vanish(index), &|next| {
+                next.hosts[at(index)].late = None
+            });
         }
         if host.process.listed {
             for slot in 0..self.slots {
                 if host.process.leases[at(slot)].is_none_or(|view| !view.current) {
-                    add(Move::ShowLease(index, slot), &|next| next.show(index, slot, 0));
+                    add(Move::ShowLease(index, slot), &|next| {
+                        next.show(index, slot, 0)
+                    });
                 }
             }
             if host.process.node.is_none_or(|view| !view.current) {
@@ -307,7 +323,11 @@ impl Model {
                 // With an acquire time that the host never had, or with that of the hold it is in.
                 set(Move::HostileName(slot, host, 0), Owner::Host(host), 0);
                 if let Some(hold) = state.hosts[at(host)].disk.hold {
-                    set(Move::HostileName(slot, host, hold.id), Owner::Host(host), hold.id);
+                    set(
+                        Move::HostileName(slot, host, hold.id),
+                        Owner::Host(host),
+                        hold.id,
+                    );
                 }
             }
         }
@@ -490,7 +510,11 @@ impl State {
         // From the cordon until the label goes; an uncordon in between is not the end of the hold.
         host.down = match host.node {
             Node { label: None, .. } => None,
-            Node { label, cordon: true, .. } => label,
+            Node {
+                label,
+                cordon: true,
+                ..
+            } => label,
             Node { label, .. } => host.down.and(label),
         };
         if let Some(view) = &mut host.process.node {

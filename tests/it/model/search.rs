@@ -75,14 +75,17 @@ impl Model {
                             states: seen.len(),
                             depth: depth + 1,
                             decisions: known.asked(),
-                reboots: known.reboots(),
+                            reboots: known.reboots(),
                             broken: Some(format!("{broken}\n{}", self.story(&came, here))),
                         };
                     }
                     next.push((to, here));
                 }
             }
-            assert!(seen.len() <= most, "more than {most} states at depth {depth}");
+            assert!(
+                seen.len() <= most,
+                "more than {most} states at depth {depth}"
+            );
             depth += usize::from(!next.is_empty());
             level = next;
         }
@@ -90,7 +93,7 @@ impl Model {
             states: seen.len(),
             depth,
             decisions: known.asked(),
-                reboots: known.reboots(),
+            reboots: known.reboots(),
             broken: None,
         }
     }
@@ -134,7 +137,9 @@ impl Model {
                 }
                 _ => Act::Nothing,
             };
-            let who = what.host().map_or(String::new(), |host| format!("n{} ", names[usize::from(host)]));
+            let who = what.host().map_or(String::new(), |host| {
+                format!("n{} ", names[usize::from(host)])
+            });
             told.push(format!("{who}{what:?} {act:?}"));
             let order;
             (state, _, order) = self.form(to);

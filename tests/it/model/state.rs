@@ -227,7 +227,11 @@ impl Host {
             Said::Conflict(when) => Some(when),
             Said::Nothing | Said::Taken | Said::Refused => None,
         };
-        let leases = process.leases.iter_mut().flatten().map(|view| &mut view.read);
+        let leases = process
+            .leases
+            .iter_mut()
+            .flatten()
+            .map(|view| &mut view.read);
         let (read, inner) = match &mut process.node {
             Some(view) => (Some(&mut view.read), view.node.record.as_mut()),
             None => (None, None),
@@ -273,7 +277,9 @@ impl Host {
         let process = &mut self.process;
         let stage = self.disk.hold.map(|hold| hold.stage);
         let point = self.disk.hold.map_or((0, 0), |hold| (hold.id, hold.step));
-        process.applied = process.applied.filter(|applied| (applied.0, applied.1) == point);
+        process.applied = process
+            .applied
+            .filter(|applied| (applied.0, applied.1) == point);
         if stage != Some(Stage::Taking) {
             process.said = Said::Nothing;
             process.unanswered = 0;
@@ -295,7 +301,10 @@ impl Host {
     /// When something was read: whether at all, whether just now, or in which order, as the stage asks.
     fn forget_reads(&mut self, stage: Option<Stage>) {
         let stale = self.stale;
-        let strict = matches!(stage, Some(Stage::Draining | Stage::Rebooting | Stage::Uncordoned));
+        let strict = matches!(
+            stage,
+            Some(Stage::Draining | Stage::Rebooting | Stage::Uncordoned)
+        );
         let process = &mut self.process;
         if !strict && process.node.is_none_or(|view| view.node == Node::default()) {
             process.applied = None;
@@ -314,7 +323,9 @@ impl Host {
             Some(Stage::Claiming) if self.timed => {}
             Some(Stage::Claiming) => {
                 let reads = self.process.leases.iter_mut().flatten();
-                reads.filter(|view| view.read > 0).for_each(|view| fresh(&mut view.read));
+                reads
+                    .filter(|view| view.read > 0)
+                    .for_each(|view| fresh(&mut view.read));
                 let order = self.order();
                 order.for_each(|moment| *moment += 2);
                 self.stale = 1;
@@ -346,7 +357,8 @@ impl Host {
     fn renumber_moments(&mut self) {
         let mut copy = *self;
         let mut used = [false; 64];
-        copy.moments().for_each(|moment| used[usize::from(*moment)] = true);
+        copy.moments()
+            .for_each(|moment| used[usize::from(*moment)] = true);
         let mut names = [0; 64];
         let (mut next, mut stale, mut old) = (0, 0, 0);
         for (moment, _) in used.iter().enumerate().filter(|(_, used)| **used) {
@@ -359,7 +371,8 @@ impl Host {
                 old = next;
             }
         }
-        self.moments().for_each(|moment| *moment = names[usize::from(*moment)]);
+        self.moments()
+            .for_each(|moment| *moment = names[usize::from(*moment)]);
         (self.stale, self.old) = (stale, old);
     }
 
@@ -394,7 +407,12 @@ impl Host {
         };
         (self.disk.hold.as_mut().into_iter())
             .chain(self.node.record.as_mut())
-            .chain(self.process.node.as_mut().and_then(|view| view.node.record.as_mut()))
+            .chain(
+                self.process
+                    .node
+                    .as_mut()
+                    .and_then(|view| view.node.record.as_mut()),
+            )
             .chain(late)
     }
 }
@@ -416,7 +434,11 @@ impl State {
     /// A slot seen held by another: which other, and under which version, changes nothing.
     fn see_others_alike(&mut self, index: usize) {
         let me = Owner::Host(u8::try_from(index).unwrap());
-        for (lease, view) in self.leases.iter().zip(&mut self.hosts[index].process.leases) {
+        for (lease, view) in self
+            .leases
+            .iter()
+            .zip(&mut self.hosts[index].process.leases)
+        {
             if let Some(view) = view
                 && view.holder == Holder::Other
             {
@@ -459,7 +481,11 @@ impl State {
         };
         let mut new = *self;
         new.hosts = order.map(|old| self.hosts[old]);
-        for peers in new.hosts.iter_mut().filter_map(|host| host.process.peers.as_mut()) {
+        for peers in new
+            .hosts
+            .iter_mut()
+            .filter_map(|host| host.process.peers.as_mut())
+        {
             peers.slot_of = order.map(|old| peers.slot_of[old]);
         }
         for lease in &mut new.leases {

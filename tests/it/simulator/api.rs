@@ -1,16 +1,21 @@
 //! How the model answers: reads, writes under preconditions, and what a daemon remembers of them.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use kube_rebootd::budget::Census;
+use kube_rebootd::cluster::lease::follow;
 use kube_rebootd::drain::PodRef;
-use kube_rebootd::facts::{Applied, Drained, Effect, LastList, Refusal, Waiters};
+use kube_rebootd::facts::{Applied, Drained, Effect, Facts, LastList, Refusal, Waiters};
 use kube_rebootd::health::Marks;
 use kube_rebootd::names;
 use kube_rebootd::node::{Node, Seen};
 use kube_rebootd::node_set::{Leftovers, NodeSet};
 use kube_rebootd::now::Now;
 use kube_rebootd::slot::{GiveUp, Lease, Peer, Peers, Take, TakeSaid, Waiter};
+use kube_rebootd::stale::Look;
 
+use super::host::ModelNode;
 use super::turn::Said;
 use super::world::World;
 
@@ -21,7 +26,8 @@ impl World {
             Effect::Take(take) => self.take(index, take),
             Effect::Apply { set, .. } => self.apply(index, set),
             Effect::Mend(left) => self.mend(index, left),
-            Effect::GiveUp(give_up) => self.give_up(index, give_up),
+            Effect::GiveUp(give_up) => self.give_up(Some(index), give_up),
+            Effect::Clear { holder, give_up } => self.clear(holder, give_up),
             Effect::Mark(waiting) => {
                 self.hosts[index].waiting = Some(waiting.clone());
                 Said::Done
@@ -54,6 +60,7 @@ impl World {
             | Effect::ReadHost
             | Effect::ListPeers
             | Effect::ListWaiters
+            | Effect::ReadHolder(_)
             | Effect::ListPods => Said::Done,
         }
     }
@@ -76,7 +83,26 @@ impl World {
         Said::Done
     }
 
-    fn give_up(&mut self, index: usize, give_up: &GiveUp) -> Said {
+    /// A waiter's clearing; the model knows better whether the holder is gone (I5).
+    fn clear(&mut self, holder: &str, give_up: &GiveUp) -> Said {
+        let lease = &self.leases[&give_up.lease];
+        if lease.resource_version == give_up.resource_version {
+            assert_eq!(lease.holder.as_deref(), Some(holder), "I5: another's hold");
+            assert!(!lease.control_plane, "I13: a control-plane node's hold");
+            assert!(
+                !self.nodes.contains_key(holder),
+                "I5: the Node of {holder} is there\n{}",
+                self.told()
+            );
+            let claims = |node: &ModelNode| node.labels.get(names::SLOT) == Some(&give_up.lease);
+            assert!(!self.nodes.values().any(claims), "I5: a Node claims it");
+        }
+        self.cleared += 1;
+        self.give_up(None, give_up)
+    }
+
+    /// `by`: the holder itself, which must have nothing of the hold left.
+    fn give_up(&mut self, by: Option<usize>, give_up: &GiveUp) -> Said {
         let version = self.bump();
         let Some(lease) = self.leases.get_mut(&give_up.lease) else {
             return Said::Refused;
@@ -88,8 +114,12 @@ impl World {
         lease.holder = None;
         lease.acquire_time = None;
         lease.next.clone_from(&give_up.next);
+        lease.last_hold = Some(give_up.last_hold.clone());
+        lease.control_plane = false;
         lease.resource_version = version;
-        self.clean_at_give_up(index);
+        if let Some(index) = by {
+            self.clean_at_give_up(index);
+        }
         Said::Done
     }
 
@@ -155,13 +185,13 @@ impl World {
             list: self.waiters(index),
         };
         let (pods, waiting) = (self.hosts[index].pods, self.hosts[index].waiting.clone());
+        let nodes = self.nodes.clone();
         let Some(facts) = &mut self.hosts[index].facts else {
             return;
         };
-        let read = |lease: &Lease| Lease {
-            read: Some(now.boot),
-            ..lease.clone()
-        };
+        learn_of_slots(facts, effect, said, &leases, &nodes, now);
+        let known = facts.leases.clone();
+        let read = |lease: &Lease| read(&known, lease, now);
         match (effect, said) {
             (Effect::Take(_), None) => facts.take.unanswered = Some(now.boot),
             (Effect::Take(take), Some(Said::Done)) => {
@@ -190,9 +220,6 @@ impl World {
             ) => {
                 facts.node = Seen::Unknown;
             }
-            (Effect::GiveUp(give_up), None | Some(Said::Conflict | Said::Refused)) => {
-                facts.leases.remove(&give_up.lease);
-            }
             (Effect::Apply { point, .. }, Some(Said::Done)) => {
                 facts.node = node;
                 facts.applied = Some(Applied {
@@ -201,9 +228,6 @@ impl World {
                 });
             }
             (Effect::ReadNode | Effect::Mend(_), Some(Said::Done)) => facts.node = node,
-            (Effect::GiveUp(GiveUp { lease, .. }) | Effect::ReadLease(lease), Some(Said::Done)) => {
-                facts.leases.insert(lease.clone(), read(&leases[lease]));
-            }
             (Effect::ReadStart, Some(Said::Done)) => {
                 facts.node = node;
                 facts.leases = leases
@@ -245,9 +269,10 @@ impl World {
             cordon_owners: node.cordon.iter().cloned().collect(),
             labels: node.labels.clone(),
             annotations: node.annotations.clone(),
-            ready: self.hosts[index].kubelet_up,
+            ready: self.hosts[index].kubelet_up && !self.hosts[index].broken,
             heartbeat: None,
             boot_id: String::new(),
+            volumes_in_use: Vec::new(),
             read,
         }))
     }
@@ -266,10 +291,21 @@ impl World {
                 })
             })
             .collect();
+        let down = (self.hosts.iter())
+            .filter(|host| host.name != *me && self.nodes.contains_key(&host.name))
+            .filter(|host| !self.up(host));
         Peers {
             asked,
             labelled,
             leases: self.leases.keys().cloned().collect(),
+            census: if self.uncounted {
+                Err("denied".to_owned())
+            } else {
+                Ok(Census {
+                    nodes: self.nodes.len(),
+                    down: down.map(|host| host.name.clone()).collect(),
+                })
+            },
         }
     }
 
@@ -299,7 +335,13 @@ impl World {
             };
         }
         if host.pods == 0 {
-            let at = *host.drained.get_or_insert(now.boot);
+            let since = *host.drained.get_or_insert(now.boot);
+            let at = since + host.unmounting;
+            host.mounted = now.boot < at;
+            if host.mounted {
+                let (words, wake) = ("1 volume still in use".to_owned(), Some(at));
+                return Drained::Unmounting { words, wake };
+            }
             return Drained::Done { at };
         }
         let pod = |number: usize| PodRef {
@@ -311,8 +353,58 @@ impl World {
             evict: (0..host.pods.min(2)).map(pod).collect(),
             words: format!("{} pods left", host.pods),
             spent: Duration::ZERO,
+            confirm: false,
             wake: None,
             blocked: Vec::new(),
         }
+    }
+}
+
+/// A consistent read, as the daemon's own `know` takes it.
+fn read(known: &BTreeMap<String, Lease>, lease: &Lease, now: Now) -> Lease {
+    let lease = Lease {
+        read: Some(now.boot),
+        ..lease.clone()
+    };
+    follow(known.get(&lease.name), lease, now.boot)
+}
+
+/// Giving up, clearing, and what is asked about a slot or its holder.
+fn learn_of_slots(
+    facts: &mut Facts,
+    effect: &Effect,
+    said: Option<Said>,
+    leases: &BTreeMap<String, Lease>,
+    nodes: &BTreeMap<String, ModelNode>,
+    now: Now,
+) {
+    match (effect, said) {
+        (
+            Effect::GiveUp(GiveUp { lease, .. })
+            | Effect::Clear {
+                give_up: GiveUp { lease, .. },
+                ..
+            }
+            | Effect::ReadLease(lease),
+            Some(Said::Done),
+        ) => {
+            let read = read(&facts.leases, &leases[lease], now);
+            facts.leases.insert(lease.clone(), read);
+        }
+        // A lost answer of a write says nothing; the object must be read again.
+        (Effect::GiveUp(give_up), _) => {
+            facts.leases.remove(&give_up.lease);
+        }
+        (Effect::Clear { give_up, .. }, _) => {
+            facts.leases.remove(&give_up.lease);
+            facts.looks.remove(&give_up.lease);
+        }
+        (Effect::ReadHolder(held), said) => {
+            let found = said.map(|_| nodes.contains_key(&held.holder));
+            let before = facts.looks.get(&held.lease);
+            let look = Look::next(before, held.clone(), now.boot, found);
+            facts.looks.insert(held.lease.clone(), look);
+        }
+        _ => {}
     }
 }

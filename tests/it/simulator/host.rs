@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use kube_rebootd::boot::Boot;
+use kube_rebootd::budget::MaxUnavailable;
 use kube_rebootd::decide::Policy;
 use kube_rebootd::facts::Facts;
 use kube_rebootd::gates::Closed;
@@ -25,7 +26,7 @@ pub(super) struct ModelNode {
 #[derive(Debug, Clone)]
 pub(crate) struct Host {
     pub(super) name: String,
-    pub(super) policy: Policy,
+    pub(crate) policy: Policy,
     pub(super) boots: u64,
     pub(super) booted: Duration,
     pub(super) disk: Option<String>,
@@ -37,9 +38,16 @@ pub(crate) struct Host {
     pub(super) kubelet_up: bool,
     pub(super) pods: usize,
     pub(super) drained: Option<Duration>,
+    /// After the last pod its volumes are in use for so long; it has none when zero.
+    pub(crate) unmounting: Duration,
+    pub(super) mounted: bool,
     /// A budget that never opens.
     pub(crate) stuck: bool,
     pub(crate) closed: Vec<Closed>,
+    /// Its kubelet does not come back.
+    pub(crate) broken: bool,
+    /// Off for good: nothing runs on it.
+    pub(super) dead: bool,
     /// logind answers yes and does nothing.
     pub(crate) deaf: bool,
     pub(super) waiting: Option<Waiting>,
@@ -62,6 +70,10 @@ impl Host {
                 me: name.to_owned(),
                 namespace: "kube-rebootd".to_owned(),
                 group: "default".to_owned(),
+                observe: false,
+                max_unavailable: MaxUnavailable::Percent(10),
+                min_interval: Duration::ZERO,
+                stale_after: Some(Duration::from_secs(1800)),
                 retry: Duration::from_secs(300),
                 delay: Duration::ZERO,
                 timeout: Duration::from_secs(600),
@@ -77,7 +89,11 @@ impl Host {
             kubelet_up: true,
             pods: 3,
             drained: None,
+            unmounting: Duration::ZERO,
+            mounted: false,
             stuck: false,
+            broken: false,
+            dead: false,
             deaf: false,
             closed: Vec::new(),
             waiting: None,

@@ -15,12 +15,14 @@ mod chance;
 mod checks;
 mod host;
 mod month;
+mod options;
+mod queue;
 mod service;
 mod turn;
 mod view;
 mod world;
 
-use chance::Chance;
+pub(crate) use chance::Chance;
 use turn::Fate;
 use world::World;
 

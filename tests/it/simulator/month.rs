@@ -42,7 +42,8 @@ enum Event {
 fn plan(chance: &mut Chance) -> Vec<(Duration, Event, usize)> {
     let mut plan = Vec::new();
     let month = usize::try_from(MONTH.as_secs()).unwrap();
-    let when = |chance: &mut Chance| Duration::from_secs(u64::try_from(chance.below(month)).unwrap());
+    let when =
+        |chance: &mut Chance| Duration::from_secs(u64::try_from(chance.below(month)).unwrap());
     // Two days on which all want a reboot within the hour, and some wishes besides.
     for _ in 0..2 {
         let day = when(chance);
@@ -148,24 +149,30 @@ fn month(seed: u64, telling: bool) -> Month {
         }
         let until = ahead.peek().map_or(end, |next| begin + next.0);
         let quiet = world.clock > begin + MONTH;
-        world.round(until, &mut |world, host| {
+        let mut fates = |world: &mut World, host: usize| {
             come.turns += 1;
             if quiet || !chance.hit(1) {
                 return Fate::Done;
             }
             let fate = FATES[chance.below(FATES.len())];
+            // Those are planned.
             if fate == Fate::PowerLoss {
                 return Fate::Done;
             }
             come.faults += 1;
             world.service.accident(host);
             fate
-        });
+        };
+        world.round(until, &mut fates, false);
         assert!(come.turns < 2_000_000, "no rest\n{}", world.told());
     }
     world.at_rest();
     for host in 0..HOSTS {
-        assert!(!world.hosts[host].sentinel, "n{host} was not served: {}", world.status(host));
+        assert!(
+            !world.hosts[host].sentinel,
+            "n{host} was not served: {}",
+            world.status(host)
+        );
         assert_eq!(
             world.service.reboots[host] + swept[host],
             wanted[host],
@@ -174,7 +181,11 @@ fn month(seed: u64, telling: bool) -> Month {
         );
     }
     come.most_passed = world.service.most_passed;
-    assert!(come.most_passed <= PASSED, "passed by {} that came later", come.most_passed);
+    assert!(
+        come.most_passed <= PASSED,
+        "passed by {} that came later",
+        come.most_passed
+    );
     come.wanted = wanted.iter().sum();
     come.reboots = world.service.reboots.iter().sum();
     come
@@ -214,7 +225,10 @@ fn i1_i6_fifty_nodes_on_three_slots_for_a_month() {
     };
     let all: Vec<Month> = std::thread::scope(|scope| {
         let threads = [scope.spawn(work), scope.spawn(work)];
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect()
     });
     println!("{seeds} months: {all:?}");
     let wanted: u32 = all.iter().map(|month| month.wanted).sum();

@@ -44,7 +44,10 @@ impl Service {
 
 impl World {
     fn since(&self, host: usize) -> Option<Timestamp> {
-        self.hosts[host].waiting.as_ref().map(|waiting| waiting.since)
+        self.hosts[host]
+            .waiting
+            .as_ref()
+            .map(|waiting| waiting.since)
     }
 
     /// This host has a slot: whom did it pass?

@@ -202,39 +202,37 @@ impl World {
         while self.clock < deadline {
             turns += 1;
             assert!(turns < 20_000, "no rest\n{}", self.told());
-            self.round(deadline, &mut fates);
+            self.round(deadline, &mut fates, true);
         }
     }
 
-    /// A turn of every host that has something to do; if none has, time passes until one has.
+    /// A turn of every host that has something to do; if none has, time passes until one has. What one does
+    /// the others' watches show: whatever it is (`all`), or only what is done to a Lease, as it is.
     pub(super) fn round(
         &mut self,
         deadline: Duration,
         fates: &mut impl FnMut(&mut Self, usize) -> Fate,
+        all: bool,
     ) {
-        let due = (0..self.hosts.len())
-            .filter(|host| self.hosts[*host].wake <= self.clock || self.hosts[*host].shutting_down);
+        let due = (0..self.hosts.len()).filter(|host| {
+            let host = &self.hosts[*host];
+            !host.dead && (host.wake <= self.clock || host.shutting_down)
+        });
         let due: Vec<usize> = due.collect();
         if due.is_empty() {
-            let next = self.hosts.iter().map(|host| host.wake).min().unwrap();
-            self.clock = next.min(deadline);
+            let alive = self.hosts.iter().filter(|host| !host.dead);
+            let next = alive.map(|host| host.wake).min();
+            self.clock = next.map_or(deadline, |next| next.min(deadline));
         }
         for host in due {
+            if self.hosts[host].dead {
+                continue;
+            }
             let fate = fates(self, host);
             let before = self.lease_changes;
-            self.turn(host, fate);
-            if self.lease_changes != before {
+            let acted = self.turn(host, fate);
+            if self.lease_changes != before || (all && acted) {
                 self.wake_all();
-            }
-        }
-    }
-
-    /// What one does to a Lease, the others' watches show.
-    pub(super) fn wake_all(&mut self) {
-        for host in &mut self.hosts {
-            // A host without its kubelet's machine has nobody to wake.
-            if host.facts.is_some() || host.wake <= self.clock {
-                host.wake = Duration::ZERO;
             }
         }
     }

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use kube_rebootd::cluster::lease::follow;
 use kube_rebootd::facts::Facts;
 use kube_rebootd::health::Marks;
 use kube_rebootd::names;
 use kube_rebootd::node::Seen;
-use kube_rebootd::slot::Lease;
 use kube_rebootd::trigger::{Finding, Verdict, observe};
 
 use super::host::fresh;
@@ -33,16 +33,8 @@ impl World {
                 if known.is_some_and(|known| known.resource_version == lease.resource_version) {
                     continue;
                 }
-                let was_held = known.is_some_and(|known| known.holder.is_some());
-                let freed = (was_held && lease.holder.is_none()).then_some(now.boot);
-                facts.leases.insert(
-                    name,
-                    Lease {
-                        freed,
-                        read: None,
-                        ..lease
-                    },
-                );
+                let lease = follow(known, lease, now.boot);
+                facts.leases.insert(name, lease);
             }
         }
         facts.shutting_down = host.shutting_down;

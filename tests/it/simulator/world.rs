@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use jiff::Timestamp;
+use kube_rebootd::decide::decide;
 use kube_rebootd::facts::Effect;
 use kube_rebootd::names;
 use kube_rebootd::phase::Phase;
@@ -23,6 +25,10 @@ pub(crate) struct World {
     pub(super) late: Vec<(Duration, usize, Effect)>,
     pub(crate) effects: u64,
     pub(crate) api_down: bool,
+    /// Nobody may count the Nodes.
+    pub(crate) uncounted: bool,
+    /// Slots that were cleared for a holder that is gone.
+    pub(crate) cleared: usize,
     pub(crate) trace: Vec<String>,
     /// The story is kept; it costs more than all else.
     pub(super) telling: bool,
@@ -46,6 +52,8 @@ impl World {
             late: Vec::new(),
             effects: 0,
             api_down: false,
+            uncounted: false,
+            cleared: 0,
             trace: Vec::new(),
             telling: true,
             lease_changes: 0,
@@ -80,6 +88,12 @@ impl World {
             world.hosts.push(Host::new(&name));
         }
         world
+    }
+
+    /// `mode` of its configuration, reloaded.
+    pub(crate) fn observe(&mut self, host: usize, observe: bool) {
+        self.hosts[host].policy.observe = observe;
+        self.hosts[host].wake = Duration::ZERO;
     }
 
     pub(crate) fn cordon_by_admin(&mut self, host: usize) {
@@ -131,6 +145,93 @@ impl World {
         node.annotations.clear();
         self.hosts[host].cordoned_before = false;
         self.hosts[host].wake = Duration::ZERO;
+    }
+
+    /// The Node is deleted; with its host, or under it.
+    pub(crate) fn delete_node(&mut self, host: usize) {
+        let name = self.hosts[host].name.clone();
+        self.nodes.remove(&name);
+        self.hosts[host].wake = Duration::ZERO;
+    }
+
+    /// A Node of this name, with nothing on it.
+    pub(crate) fn make_node(&mut self, name: &str) {
+        self.version += 1;
+        let node = ModelNode {
+            uid: format!("uid-{name}-{}", self.version),
+            version: self.version,
+            cordon: BTreeSet::new(),
+            labels: BTreeMap::new(),
+            ours: BTreeSet::new(),
+            annotations: BTreeMap::new(),
+        };
+        self.nodes.insert(name.to_owned(), node);
+    }
+
+    pub(crate) fn label(&mut self, node: &str, key: &str, value: &str) {
+        let node = self.nodes.get_mut(node).unwrap();
+        node.labels.insert(key.to_owned(), value.to_owned());
+        node.version += 1;
+    }
+
+    /// The pause of a slot.
+    pub(crate) fn annotate_lease(&mut self, lease: &str, paused: Option<&str>) {
+        let version = self.bump();
+        let lease = self.leases.get_mut(lease).unwrap();
+        lease.paused = paused.map(str::to_owned);
+        lease.resource_version = version;
+        self.wake_all();
+    }
+
+    pub(crate) fn hold_by_admin(&mut self, lease: &str, holder: &str) {
+        let version = self.bump();
+        let lease = self.leases.get_mut(lease).unwrap();
+        lease.holder = Some(holder.to_owned());
+        lease.resource_version = version;
+        self.wake_all();
+    }
+
+    pub(super) fn wake_all(&mut self) {
+        for host in &mut self.hosts {
+            host.wake = Duration::ZERO;
+        }
+    }
+
+    /// The host's next step is this effect.
+    pub(crate) fn asks(&self, host: usize, effect: &str) -> bool {
+        let mut world = self.clone();
+        world.clock += Duration::from_millis(5);
+        let facts = world.gather(host);
+        let step = decide(&facts, &world.hosts[host].policy, world.now(host));
+        format!("{:?}", step.effect).starts_with(effect)
+    }
+
+    /// The host never runs again; its Node is another matter.
+    pub(crate) fn die(&mut self, host: usize) {
+        self.hosts[host].dead = true;
+        self.hosts[host].broken = true;
+        self.hosts[host].facts = None;
+        self.hosts[host].waiting = None;
+        self.hosts[host].shutting_down = false;
+    }
+
+    pub(crate) fn waiting_since(&self, host: usize) -> Option<Timestamp> {
+        let waiting = self.hosts[host].waiting.as_ref();
+        waiting.map(|waiting| waiting.since)
+    }
+
+    /// Its kubelet reports; soon after a boot, whether anybody looks or not.
+    pub(super) fn up(&self, host: &Host) -> bool {
+        let booted = self.clock.saturating_sub(host.booted) > Duration::from_secs(2);
+        !host.broken && (host.kubelet_up || booted)
+    }
+
+    pub(crate) fn lease(&self, name: &str) -> &Lease {
+        &self.leases[name]
+    }
+
+    pub(crate) fn clock(&self) -> Duration {
+        self.clock
     }
 
     pub(crate) fn lose_disk(&mut self, host: usize) {
@@ -227,6 +328,9 @@ fn free_lease(name: &str) -> Lease {
         control_plane: false,
         next: Vec::new(),
         freed: None,
+        last_hold: None,
+        last_seen: None,
+        held: None,
         read: None,
     }
 }

@@ -1,0 +1,155 @@
+//! How many other Nodes may be down before nobody takes a slot (DESIGN.md 5, Budget). Keeps I8: what
+//! could not be counted is too many.
+
+use crate::slot::Peers;
+
+/// So many names stand in a sentence; the rest is a number.
+const NAMED: usize = 5;
+
+/// `coordination.max_unavailable`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MaxUnavailable {
+    /// Of the cluster's Nodes, rounded down, at least one; 1 to 100.
+    Percent(u32),
+    /// So many; at least 1.
+    Number(u32),
+}
+
+impl MaxUnavailable {
+    /// At so many of `nodes` Nodes the budget is used up.
+    pub fn of(self, nodes: usize) -> usize {
+        let number = |number| usize::try_from(number).unwrap_or(usize::MAX);
+        match self {
+            Self::Percent(percent) => (nodes.saturating_mul(number(percent)) / 100).max(1),
+            Self::Number(most) => number(most).max(1),
+        }
+    }
+}
+
+/// All Nodes of the cluster, from one consistent list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Census {
+    /// How many there are, with the own one.
+    pub nodes: usize,
+    /// Names of those that are not Ready, without the own one.
+    pub down: Vec<String>,
+}
+
+/// Why the budget of `max` is used up, as `peers` shows it; none: it is not.
+///
+/// A Node that carries a slot label is down by a hold, which the slots count; it does not count here.
+pub fn used_up(peers: &Peers, max: MaxUnavailable) -> Option<String> {
+    let census = match &peers.census {
+        Ok(census) => census,
+        Err(why) => return Some(format!("it is not known which nodes are down: {why}")),
+    };
+    let held = |name: &str| peers.labelled.iter().any(|peer| peer.node == name);
+    let mut down: Vec<&str> = (census.down.iter())
+        .map(String::as_str)
+        .filter(|name| !held(name))
+        .collect();
+    let most = max.of(census.nodes);
+    if down.len() < most {
+        return None;
+    }
+    down.sort_unstable();
+    let more = match down.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let named = down[..down.len().min(NAMED)].join(", ");
+    Some(format!(
+        "{} of {} nodes not Ready ({named}{more}), coordination.max_unavailable is {most}",
+        down.len(),
+        census.nodes
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::slot::Peer;
+
+    fn peers(nodes: usize, down: &[&str], labelled: &[&str]) -> Peers {
+        let labelled = labelled.iter().map(|node| Peer {
+            node: (*node).to_owned(),
+            slot: "other".to_owned(),
+            quorum: false,
+        });
+        Peers {
+            asked: Duration::ZERO,
+            labelled: labelled.collect(),
+            leases: BTreeSet::new(),
+            census: Ok(Census {
+                nodes,
+                down: down.iter().map(|node| (*node).to_owned()).collect(),
+            }),
+        }
+    }
+
+    #[test]
+    fn a_percentage_is_rounded_down_and_never_none() {
+        let tenth = MaxUnavailable::Percent(10);
+        for (nodes, most) in [
+            (0, 1),
+            (1, 1),
+            (9, 1),
+            (19, 1),
+            (20, 2),
+            (29, 2),
+            (5000, 500),
+        ] {
+            assert_eq!(tenth.of(nodes), most, "{nodes}");
+        }
+        assert_eq!(MaxUnavailable::Percent(100).of(7), 7);
+        assert_eq!(MaxUnavailable::Number(3).of(1000), 3);
+    }
+
+    #[test]
+    fn it_says_who_is_down_and_how_many_may_be() {
+        let tenth = MaxUnavailable::Percent(10);
+        assert_eq!(used_up(&peers(20, &["n4"], &[]), tenth), None);
+        assert_eq!(
+            used_up(&peers(20, &["n9", "n4"], &[]), tenth).as_deref(),
+            Some("2 of 20 nodes not Ready (n4, n9), coordination.max_unavailable is 2")
+        );
+        let many = ["a", "b", "c", "d", "e", "f", "g"];
+        let words = used_up(&peers(20, &many, &[]), tenth).expect("used up");
+        assert!(words.contains("(a, b, c, d, e and 2 more)"), "{words}");
+    }
+
+    #[test]
+    fn a_node_that_is_down_by_a_hold_does_not_count() {
+        let one = MaxUnavailable::Number(1);
+        assert_eq!(used_up(&peers(3, &["n2"], &["n2"]), one), None);
+        assert!(used_up(&peers(3, &["n2", "n3"], &["n2"]), one).is_some());
+        assert_eq!(used_up(&peers(3, &[], &["n2"]), one), None);
+    }
+
+    #[test]
+    fn i8_what_could_not_be_counted_is_too_many() {
+        let unknown = Peers {
+            census: Err("denied".to_owned()),
+            ..peers(0, &[], &[])
+        };
+        let words = used_up(&unknown, MaxUnavailable::Percent(100)).expect("closed");
+        assert!(words.contains("denied"), "{words}");
+    }
+
+    proptest! {
+        #[test]
+        fn one_more_that_is_down_never_opens_it(nodes in 1usize..50, down in 0usize..50, percent in 1u32..=100) {
+            let names: Vec<String> = (0..=down).map(|n| format!("n{n}")).collect();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let max = MaxUnavailable::Percent(percent);
+            let (fewer, more) = (peers(nodes, &names[..down], &[]), peers(nodes, &names, &[]));
+            prop_assert!(used_up(&fewer, max).is_none() || used_up(&more, max).is_some());
+            prop_assert_eq!(used_up(&fewer, max).is_some(), down >= max.of(nodes));
+        }
+    }
+}

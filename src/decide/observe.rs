@@ -1,0 +1,79 @@
+//! `mode = "observe"`: what would be done now, and nothing of it (DESIGN.md 10).
+//!
+//! No slot, and so never a cordon or a reboot; no waiting record either, which would name a node that
+//! never takes its turn; no Lease is made, no stale one cleared. Only reads, and few: this state is a long one.
+
+use super::{At, LOOK_AGAIN, Step, idle, queue};
+use crate::budget;
+use crate::facts::Effect;
+use crate::node::Seen;
+use crate::phase::Phase;
+use crate::record::Record;
+use crate::slot::Lease;
+
+/// Every gate is open: says what comes next for an active node.
+pub(super) fn decide(at: &At, record: Record) -> Step {
+    let phase = Phase::Pending;
+    let would = match look(at) {
+        Ok(would) => would,
+        Err(effect) => {
+            let step = at.step(phase, *effect, "observing: looking at the slots");
+            return Step { record, ..step };
+        }
+    };
+    let status = format!("observing: would {would}");
+    let step = idle::without_record(
+        at,
+        Record {
+            waiting: None,
+            ..record
+        },
+        phase,
+        status,
+        None,
+    );
+    Step {
+        would: Some(would),
+        ..step
+    }
+}
+
+/// After "would"; an error is what must be read first.
+fn look(at: &At) -> Result<String, Box<Effect>> {
+    let quorum = match &at.facts.node {
+        Seen::Present(node) => node.quorum(),
+        Seen::Unknown => return Err(Box::new(Effect::ReadNode)),
+        Seen::Absent => return Ok("wait: this node is not registered".to_owned()),
+    };
+    if let Err(why) = &at.facts.listed {
+        return Ok(format!("wait: {why}"));
+    }
+    let group: Vec<&Lease> = queue::group(at).collect();
+    if group.is_empty() {
+        return Ok(format!("wait: {}", queue::cure(at)));
+    }
+    let opens = queue::interval(at, &group);
+    let free = queue::free(at, &group, opens);
+    if free.is_empty() {
+        return Ok(format!("wait: {}", queue::busy(at, &group)));
+    }
+    if opens > at.now.boot {
+        return Ok("wait: coordination.min_interval is not over".to_owned());
+    }
+    // Nothing rests on it: it may be as old as a look at a phase that waits.
+    let recent = |asked| at.now.since(asked) < LOOK_AGAIN;
+    let peers = at.facts.peers.as_ref();
+    let Some(peers) = peers.filter(|peers| recent(peers.asked)) else {
+        return Err(Box::new(Effect::ListPeers));
+    };
+    if let Some(why) = budget::used_up(peers, at.policy.max_unavailable) {
+        return Ok(format!("wait: {why}"));
+    }
+    let verdicts = free
+        .iter()
+        .map(|(lease, _)| (*lease, peers.verdict(&lease.name, &at.policy.me, quorum)));
+    Ok(match queue::pick(verdicts) {
+        Ok(lease) => format!("take slot {}", lease.name),
+        Err(why) => format!("wait: {why}"),
+    })
+}

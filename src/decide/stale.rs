@@ -1,0 +1,138 @@
+//! Queued behind a hold that lasts: looking into it, and clearing what a node left that is gone for good
+//! (I5). Asks for no more than one read now and then; `crate::stale` says when.
+
+use std::time::Duration;
+
+use super::At;
+use crate::facts::Effect;
+use crate::names;
+use crate::node::Seen;
+use crate::record::Record;
+use crate::slot::{GiveUp, Lease, Waiter, hints};
+use crate::stale::{Held, Look, first_look};
+
+/// What the group's holds ask for now, or when to look again; none: there is nothing to look into.
+pub(super) fn look(
+    at: &At,
+    record: &Record,
+    group: &[&Lease],
+) -> Result<Option<Duration>, Box<Effect>> {
+    let Some(stale_after) = at.policy.stale_after else {
+        return Ok(None);
+    };
+    let mut next: Option<Duration> = None;
+    for lease in group {
+        let Some(held) = clearable(at, lease) else {
+            continue;
+        };
+        let wake = look_into(at, record, lease, held, stale_after)?;
+        next = Some(next.map_or(wake, |next| next.min(wake)));
+    }
+    Ok(next)
+}
+
+/// The hold of another node that a waiter may clear at all: never of a control-plane node, whose quorum
+/// a person must judge; not what a newer protocol means; not a slot that somebody keeps closed.
+fn clearable(at: &At, lease: &Lease) -> Option<Held> {
+    let held = Held::of(lease)?;
+    let ours = held.holder == at.policy.me;
+    let open = lease.unusable().is_none() && lease.paused.is_none();
+    (!ours && open && !lease.control_plane).then_some(held)
+}
+
+fn look_into(
+    at: &At,
+    record: &Record,
+    lease: &Lease,
+    held: Held,
+    stale_after: Duration,
+) -> Result<Duration, Box<Effect>> {
+    let (me, now) = (&at.policy.me, at.now.boot);
+    let Some(since) = lease.held else {
+        return Ok(now + stale_after);
+    };
+    let first = first_look(me, &lease.name, since, stale_after);
+    if now < first {
+        return Ok(first);
+    }
+    let Some(look) = known(at, &held) else {
+        return Err(Box::new(Effect::ReadHolder(held)));
+    };
+    let again = look.again(me, stale_after);
+    if now >= again {
+        return Err(Box::new(Effect::ReadHolder(held)));
+    }
+    if look.ripe(stale_after) && at.fresh(Some(look.asked)) {
+        clear(at, record, lease, look)?;
+    }
+    Ok(again)
+}
+
+/// The Node is gone; nobody carries the label either, by a list that was asked for after that.
+fn clear(at: &At, record: &Record, lease: &Lease, look: &Look) -> Result<(), Box<Effect>> {
+    let peers = at.facts.peers.as_ref();
+    let Some(peers) = peers.filter(|peers| peers.asked >= look.asked) else {
+        return Err(Box::new(Effect::ListPeers));
+    };
+    let claimed = peers.labelled.iter().any(|peer| peer.slot == lease.name);
+    if claimed || labelled(&at.facts.node, &lease.name) {
+        return Ok(());
+    }
+    let waiters = at.facts.waiters.as_ref();
+    let Some(waiters) = waiters.filter(|list| at.fresh(Some(list.asked))) else {
+        return Err(Box::new(Effect::ListWaiters));
+    };
+    // This node waits too, and does not name itself first because it was the one who looked.
+    let own = record.waiting.as_ref().map(|waiting| Waiter {
+        node: at.policy.me.clone(),
+        since: waiting.since,
+    });
+    let all: Vec<Waiter> = waiters.list.iter().cloned().chain(own).collect();
+    let holder = look.held.holder.clone();
+    Err(Box::new(Effect::Clear {
+        give_up: GiveUp {
+            lease: lease.name.clone(),
+            resource_version: lease.resource_version.clone(),
+            next: hints(&all, &holder),
+            last_hold: format!(
+                "{holder} until {}: cleared by {}, its Node is gone",
+                at.now.wall, at.policy.me
+            ),
+        },
+        holder,
+    }))
+}
+
+/// The own Node carries the label of this slot, or is not known.
+fn labelled(node: &Seen, lease: &str) -> bool {
+    match node {
+        Seen::Unknown => true,
+        Seen::Absent => false,
+        Seen::Present(node) => node
+            .labels
+            .get(names::SLOT)
+            .is_some_and(|slot| slot == lease),
+    }
+}
+
+/// The last look at this very hold.
+fn known<'a>(at: &At<'a>, held: &Held) -> Option<&'a Look> {
+    let look = at.facts.looks.get(&held.lease);
+    look.filter(|look| look.held == *held)
+}
+
+/// How long the holder's Node has been gone, for people; empty when it is not or nobody looked.
+pub(super) fn words(at: &At, lease: &Lease) -> String {
+    let absent = Held::of(lease)
+        .and_then(|held| known(at, &held))
+        .and_then(|look| look.absent);
+    let both = absent.zip(at.policy.stale_after);
+    both.map_or_else(String::new, |(since, stale_after)| {
+        let minutes = |time: Duration| time.as_secs() / 60;
+        format!(
+            ", whose Node is gone for {} min (cleared after {} min)",
+            minutes(at.now.since(since)),
+            minutes(stale_after)
+        )
+    })
+}

@@ -1,0 +1,60 @@
+//! What killing and cutting off on real hosts found.
+
+use super::table::{about_to_reboot, own, shut, slot};
+use super::*;
+
+#[test]
+fn i10_a_slot_found_without_a_record_is_a_reboot_unless_it_was_taken_in_this_boot() {
+    for (age, reboots) in [(9_999, 0), (10_001, 1)] {
+        let mut facts = about_to_reboot();
+        facts.host_health = Ok(());
+        facts.pod_health = Ok(());
+        let taken = wall() - Duration::from_secs(age);
+        slot(&mut facts).acquire_time = Some(taken);
+        let hold = facts.record.hold.as_mut().unwrap();
+        hold.boot = Boot::unknown();
+        hold.stage = Stage::Uncordoned;
+        hold.take.acquire_time = taken;
+        let text = facts.record.annotation().unwrap();
+        let node = own(&mut facts);
+        node.annotations.insert(names::STATE.to_owned(), text);
+        node.unschedulable = false;
+        node.cordon_owners.clear();
+        let record = decide(&facts, &policy(), now()).record;
+        assert_eq!(record.hold.unwrap().stage, Stage::Releasing);
+        assert_eq!(record.history.len(), reboots, "taken {age} s ago");
+    }
+}
+
+/// A deleted Node, or an apply without an answer, makes it unknown; its pause is then a closed gate.
+#[test]
+fn i7_a_node_that_is_not_known_is_read_before_anything_is_undone() {
+    for stage in [Stage::Draining, Stage::Rebooting] {
+        let mut facts = about_to_reboot();
+        facts.node = Seen::Unknown;
+        facts.closed = vec![shut()];
+        facts.record.hold.as_mut().unwrap().stage = stage.clone();
+        let step = decide(&facts, &policy(), now());
+        assert_eq!(step.effect, Effect::ReadNode, "{}", step.status);
+        assert_eq!(step.record.hold.unwrap().stage, stage);
+    }
+}
+
+/// The power went in mid-undoing: what was taken off the Node is not put there again, over and over.
+#[test]
+fn i6_a_hold_that_was_being_undone_is_not_marked_anew_in_the_next_boot() {
+    let mut facts = about_to_reboot();
+    facts.boot = boot("next");
+    facts.record.hold.as_mut().unwrap().stage = Stage::Undoing(Why::Withdrawn);
+    facts.host_health = Err(vec!["not yet".to_owned()]);
+    let node = own(&mut facts);
+    node.labels.clear();
+    node.annotations.clear();
+    node.unschedulable = false;
+    node.cordon_owners.clear();
+    let step = decide(&facts, &policy(), now());
+    assert_eq!(step.effect, Effect::Wait, "{}", step.status);
+    facts.host_health = Ok(());
+    let step = decide(&facts, &policy(), now());
+    assert_eq!(step.record.hold.unwrap().stage, Stage::Uncordoned);
+}

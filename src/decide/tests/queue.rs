@@ -1,0 +1,275 @@
+//! What a queue waits for beside a free slot: the budget, the interval, a holder that may be gone (I5, I8,
+//! I13).
+
+use super::table::{Change, STALE, about_to_take, forbids, own, peer, slot};
+use super::*;
+use crate::stale::{Held, Look};
+
+/// A small cluster with nobody down, with too many down, or not counted.
+pub(super) fn census() -> impl Strategy<Value = Result<Census, String>> {
+    prop_oneof![
+        4 => Just(0usize).prop_map(Some),
+        1 => Just(1usize).prop_map(Some),
+        1 => Just(None),
+    ]
+    .prop_map(|down| {
+        let down = down.ok_or_else(|| "denied".to_owned())?;
+        Ok(Census {
+            nodes: 5,
+            down: (0..down).map(|number| format!("n{}", number + 4)).collect(),
+        })
+    })
+}
+
+/// Of `policy()`.
+const STALE_AFTER: Duration = Duration::from_secs(1800);
+const NEARLY: Duration = Duration::from_secs(1799);
+/// Longer than any hold is left alone, and than the looks are apart.
+const LONG_AGO: Duration = Duration::from_secs(100);
+
+/// Waiting behind a hold whose Node has been gone for long enough: the next step clears.
+fn about_to_clear() -> Facts {
+    let mut facts = about_to_take();
+    let lease = slot(&mut facts);
+    lease.holder = Some("n2".to_owned());
+    lease.acquire_time = Some(wall());
+    lease.held = Some(LONG_AGO);
+    let look = Look {
+        held: Held::of(lease).unwrap(),
+        asked: NOW,
+        absent: NOW.checked_sub(STALE_AFTER),
+    };
+    facts.looks.insert("default".to_owned(), look);
+    let own = crate::slot::Waiting {
+        group: "default".to_owned(),
+        since: wall(),
+    };
+    facts.record.waiting = Some(own.clone());
+    facts.waiting = Some(Some(own));
+    facts.waiters = Some(Waiters {
+        asked: NOW,
+        list: Vec::new(),
+    });
+    facts
+}
+
+fn look(facts: &mut Facts) -> &mut Look {
+    facts.looks.get_mut("default").unwrap()
+}
+
+#[test]
+fn i5_i13_every_single_thing_that_forbids_a_clearing() {
+    let facts = about_to_clear();
+    let step = decide(&facts, &policy(), now());
+    let Effect::Clear { holder, give_up } = &step.effect else {
+        panic!("{:?}: {}", step.effect, step.status);
+    };
+    assert_eq!((holder.as_str(), give_up.lease.as_str()), ("n2", "default"));
+    assert_eq!(give_up.resource_version, "6");
+    assert_eq!(give_up.next, [ME], "its own place in the queue");
+    let changes: [Change; 17] = [
+        ("a control-plane node", |f| slot(f).control_plane = true),
+        ("a newer protocol", |f| slot(f).protocol = 2),
+        ("a paused slot", |f| slot(f).paused = Some("why".to_owned())),
+        ("another holder", |f| slot(f).holder = Some("n3".to_owned())),
+        ("another hold of the same", |f| {
+            slot(f).acquire_time = Some(Timestamp::UNIX_EPOCH);
+        }),
+        ("a recreated Lease", |f| slot(f).uid = "new".to_owned()),
+        ("a young hold", |f| slot(f).held = Some(NOW)),
+        ("no look", |f| f.looks.clear()),
+        ("a Node that was there", |f| look(f).absent = None),
+        ("a Node that is not gone long enough", |f| {
+            look(f).absent = NOW.checked_sub(NEARLY);
+        }),
+        ("an old look", |f| look(f).asked = STALE),
+        ("a Node that claims it", |f| peer(f, "default", false)),
+        ("the own Node that claims it", |f| {
+            let label = (names::SLOT.to_owned(), "default".to_owned());
+            own(f).labels.extend([label]);
+        }),
+        ("no look at the peers", |f| f.peers = None),
+        ("a look at the peers from before", |f| {
+            f.peers.as_mut().unwrap().asked = STALE;
+        }),
+        ("no list of waiters", |f| f.waiters = None),
+        ("no request", |f| f.observed.request = None),
+    ];
+    forbids(about_to_clear, &changes, |effect| {
+        matches!(effect, Effect::Clear { .. })
+    });
+}
+
+#[test]
+fn i5_a_look_is_made_now_and_then_and_only_at_a_long_hold() {
+    let mut facts = about_to_clear();
+    facts.looks.clear();
+    let ask = |facts: &Facts| decide(facts, &policy(), now());
+    assert!(matches!(ask(&facts).effect, Effect::ReadHolder(_)));
+    slot(&mut facts).held = NOW.checked_sub(NEARLY);
+    let step = ask(&facts);
+    assert_eq!(step.effect, Effect::Wait, "{}", step.status);
+    assert!(step.wake.unwrap() <= NOW + Duration::from_secs(301));
+    // A Node that is there: again in five to ten minutes.
+    let mut facts = about_to_clear();
+    look(&mut facts).absent = None;
+    for (ago, again) in [(0, false), (299, false), (601, true)] {
+        look(&mut facts).asked = NOW.checked_sub(Duration::from_secs(ago)).unwrap();
+        let asks = matches!(ask(&facts).effect, Effect::ReadHolder(_));
+        assert_eq!(asks, again, "{ago}");
+    }
+    // Where nodes prove their name nobody could clear it.
+    let strict = Policy {
+        stale_after: None,
+        ..policy()
+    };
+    assert_eq!(decide(&facts, &strict, now()).effect, Effect::Wait);
+    assert_eq!(
+        decide(&about_to_clear(), &strict, now()).effect,
+        Effect::Wait
+    );
+    look(&mut facts).asked = NOW;
+    // The waiting record comes first: who looks can be named.
+    facts.waiting = Some(None);
+    assert!(matches!(ask(&facts).effect, Effect::Mark(_)));
+}
+
+/// Longest-waiting first, whoever clears; never the holder that is gone.
+#[test]
+fn a_clearing_names_the_longest_waiting() {
+    let mut facts = about_to_clear();
+    let second = |seconds| Timestamp::from_second(1_790_000_000 + seconds).unwrap();
+    let waiter = |node: &str, since: i64| Waiter {
+        node: node.to_owned(),
+        since: second(since),
+    };
+    facts.waiters.as_mut().unwrap().list =
+        vec![waiter("n5", 9), waiter("n2", -9), waiter("n4", -5)];
+    let step = decide(&facts, &policy(), now());
+    let Effect::Clear { give_up, .. } = step.effect else {
+        panic!("{:?}", step.effect);
+    };
+    assert_eq!(give_up.next, ["n4", ME, "n5"]);
+}
+
+#[test]
+fn i8_the_budget_sends_back_who_has_labelled_itself_and_not_cordoned() {
+    let claiming = || {
+        let mut facts = about_to_take();
+        let hold = Hold {
+            take: take(),
+            step: 2,
+            boot: boot("now"),
+            node_uid: Some("node-uid".to_owned()),
+            stage: Stage::Claiming,
+            foreign_cordon: false,
+            marks: None,
+            drain_spent: 0,
+            asks: 0,
+            asked: None,
+        };
+        facts.record.hold = Some(hold.clone());
+        let text = facts.record.annotation().unwrap();
+        let label = (names::SLOT.to_owned(), "default".to_owned());
+        own(&mut facts).labels.extend([label]);
+        own(&mut facts)
+            .annotations
+            .insert(names::STATE.to_owned(), text);
+        slot(&mut facts).holder = Some(ME.to_owned());
+        slot(&mut facts).acquire_time = Some(wall());
+        let at = NOW.checked_sub(Duration::from_secs(1)).unwrap();
+        let point = Point::of(&hold);
+        facts.applied = Some(Applied { point, at });
+        facts
+    };
+    let cordons = |facts: &Facts| match decide(facts, &policy(), now()).effect {
+        Effect::Apply { set, .. } => set.unschedulable,
+        _ => false,
+    };
+    assert!(cordons(&claiming()));
+    for census in [
+        Err("denied".to_owned()),
+        Ok(Census {
+            nodes: 19,
+            down: vec!["n9".to_owned()],
+        }),
+    ] {
+        let mut facts = claiming();
+        facts.peers.as_mut().unwrap().census = census;
+        let step = decide(&facts, &policy(), now());
+        let stage = step.record.hold.map(|hold| hold.stage);
+        assert!(
+            matches!(stage, Some(Stage::Undoing(Why::Budget(_)))),
+            "{stage:?}: {}",
+            step.status
+        );
+    }
+    // Waiting for the pods took too long: counted again.
+    let mut facts = claiming();
+    facts.applied.as_mut().unwrap().at = Duration::ZERO;
+    facts.peers.as_mut().unwrap().asked = STALE;
+    let step = decide(&facts, &policy(), now());
+    assert_eq!(step.effect, Effect::ListPeers);
+}
+
+#[test]
+fn the_interval_counts_from_the_latest_hold_of_the_group() {
+    let mut policy = policy();
+    policy.min_interval = Duration::from_secs(600);
+    let mut facts = about_to_take();
+    let takes = |facts: &Facts| matches!(decide(facts, &policy, now()).effect, Effect::Take(_));
+    assert!(takes(&facts), "no hold yet");
+    for (ago, open) in [(600, true), (599, false), (0, false)] {
+        slot(&mut facts).last_seen = NOW.checked_sub(Duration::from_secs(ago));
+        assert_eq!(takes(&facts), open, "{ago}");
+    }
+    // Another slot of the group, held or not; a slot of another group does not count.
+    slot(&mut facts).last_seen = None;
+    let mut second = slot(&mut facts).clone();
+    second.name = "default-2".to_owned();
+    second.holder = Some("n2".to_owned());
+    second.last_seen = Some(NOW);
+    facts.leases.insert(second.name.clone(), second);
+    assert!(!takes(&facts));
+    facts.leases.get_mut("default-2").unwrap().group = "other".to_owned();
+    assert!(takes(&facts));
+    // Who was named goes first when it is over.
+    slot(&mut facts).last_seen = NOW.checked_sub(Duration::from_secs(600));
+    slot(&mut facts).freed = Some(LONG_AGO);
+    slot(&mut facts).next = vec!["n3".to_owned()];
+    assert!(!takes(&facts));
+    slot(&mut facts).next = vec![ME.to_owned()];
+    assert!(takes(&facts));
+}
+
+proptest! {
+    #[test]
+    fn i5_i13_a_clearing_rests_on_fresh_reads_and_an_absence_of_stale_after(
+        facts in facts(), gone in prop::option::of(0u64..2500), asked in 0u64..20, held in 0u64..9999,
+        control_plane in prop::bool::weighted(0.2), holder in 1u8..4,
+    ) {
+        let mut facts = facts;
+        facts.record.hold = None;
+        facts.record.backoff = None;
+        facts.writable = true;
+        facts.closed.clear();
+        let Some(lease) = facts.leases.get_mut("default") else { return Ok(()) };
+        lease.holder = Some(format!("n{holder}"));
+        lease.held = Some(Duration::from_secs(held));
+        lease.control_plane = control_plane;
+        let ago = |seconds| NOW.checked_sub(Duration::from_secs(seconds)).unwrap();
+        let look = Look { held: Held::of(lease).unwrap(), asked: ago(asked), absent: gone.map(ago) };
+        facts.looks.insert("default".to_owned(), look.clone());
+        let step = decide(&facts, &policy(), now());
+        let Effect::Clear { holder, give_up } = &step.effect else { return Ok(()) };
+        let lease = &facts.leases["default"];
+        prop_assert_eq!(Some(holder), lease.holder.as_ref());
+        prop_assert_eq!(&give_up.resource_version, &lease.resource_version);
+        prop_assert!(!control_plane && lease.paused.is_none() && lease.protocol == 1 && holder != ME);
+        let peers = facts.peers.as_ref().unwrap();
+        prop_assert!(peers.asked >= look.asked && asked <= 5);
+        prop_assert!(peers.labelled.iter().all(|peer| peer.slot != "default"));
+        prop_assert!(look.absent.is_some_and(|since| look.asked >= since + STALE_AFTER));
+        prop_assert!(held + 1800 <= NOW.as_secs());
+    }
+}

@@ -1,0 +1,211 @@
+//! A hold whose holder is gone for good: when a waiter may clear it (DESIGN.md 5, Stale).
+//!
+//! Keeps I5: a slot never expires by time. What clears it is that the holder's Node does not exist, seen
+//! again and again by one waiter on its own boot clock; time alone only says when to look.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::slot::{Lease, scatter};
+
+/// A hold that lasts is looked into only after this long on the waiter's own clock: a drain with its
+/// default timeout and a boot are over by then.
+const LONG: Duration = Duration::from_secs(30 * 60);
+/// From one look to the next, at least; as much again is spread over the waiters, so that a group of
+/// thousands asks a few times a second at most.
+const EVERY: Duration = Duration::from_secs(5 * 60);
+/// Looks further apart than this do not count as one absence: the Node may have been there in between.
+const GAP: Duration = Duration::from_secs(20 * 60);
+
+/// One hold of another node, as its Lease tells it: another holder or acquire time is another hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    pub lease: String,
+    pub uid: String,
+    pub holder: String,
+    pub acquire_time: Option<Timestamp>,
+}
+
+impl Held {
+    /// The hold of a Lease that is held.
+    pub fn of(lease: &Lease) -> Option<Self> {
+        Some(Self {
+            lease: lease.name.clone(),
+            uid: lease.uid.clone(),
+            holder: lease.holder.clone()?,
+            acquire_time: lease.acquire_time,
+        })
+    }
+}
+
+/// What consistent reads of a holder's Node have shown, on the boot clock of who reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Look {
+    pub held: Held,
+    /// When the last read was asked for.
+    pub asked: Duration,
+    /// Every read since this one answered 404; none: the last one found the Node or had no answer.
+    pub absent: Option<Duration>,
+}
+
+impl Look {
+    /// The look at `held` that was asked for at `asked` and `found` the Node or not; none: the API server
+    /// did not say. Only another 404 soon after the last one goes on counting.
+    pub fn next(before: Option<&Self>, held: Held, asked: Duration, found: Option<bool>) -> Self {
+        let goes_on = before
+            .filter(|before| before.held == held && asked.saturating_sub(before.asked) <= GAP)
+            .and_then(|before| before.absent);
+        let absent = match found {
+            Some(false) => Some(goes_on.unwrap_or(asked)),
+            Some(true) | None => None,
+        };
+        Self {
+            held,
+            asked,
+            absent,
+        }
+    }
+
+    /// The Node was gone for `stale_after` when this look was asked for.
+    pub fn ripe(&self, stale_after: Duration) -> bool {
+        self.absent
+            .is_some_and(|since| self.asked.saturating_sub(since) >= stale_after)
+    }
+
+    /// When `me` looks again: every now and then, and once exactly when it may be ripe.
+    pub fn again(&self, me: &str, stale_after: Duration) -> Duration {
+        let next = self.asked + EVERY + spread(me, &self.held.lease, EVERY);
+        match self.absent.map(|since| since + stale_after) {
+            Some(ripe) if ripe > self.asked => next.min(ripe),
+            Some(_) | None => next,
+        }
+    }
+}
+
+/// When `me` first looks into a hold it has seen since `held`. Who wants stale holds cleared sooner than
+/// by default also wants them looked into sooner.
+pub fn first_look(me: &str, lease: &str, held: Duration, stale_after: Duration) -> Duration {
+    let long = LONG.min(stale_after);
+    held + long + spread(me, lease, long / 6)
+}
+
+/// Up to `most`, always the same for a node and a Lease.
+fn spread(me: &str, lease: &str, most: Duration) -> Duration {
+    let millis = u64::try_from(most.as_millis()).unwrap_or(u64::MAX).max(1);
+    Duration::from_millis(scatter(&[me, lease, "look"]) % millis)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const STALE: Duration = Duration::from_secs(30 * 60);
+
+    fn held(holder: &str) -> Held {
+        Held {
+            lease: "default".to_owned(),
+            uid: "u".to_owned(),
+            holder: holder.to_owned(),
+            acquire_time: None,
+        }
+    }
+
+    fn minutes(minutes: u64) -> Duration {
+        Duration::from_secs(60 * minutes)
+    }
+
+    /// Looks at these minutes, each with its answer.
+    fn looks(answers: &[(u64, Option<bool>)]) -> Look {
+        let mut look = None;
+        for (minute, found) in answers {
+            look = Some(Look::next(
+                look.as_ref(),
+                held("n7"),
+                minutes(*minute),
+                *found,
+            ));
+        }
+        look.expect("a look")
+    }
+
+    #[test]
+    fn i5_only_an_absence_without_a_break_is_ripe() {
+        let (gone, there, silent) = (Some(false), Some(true), None);
+        let cases = [
+            (vec![(0, gone)], false),
+            (vec![(0, gone), (10, gone), (20, gone), (29, gone)], false),
+            (vec![(0, gone), (10, gone), (20, gone), (30, gone)], true),
+            (vec![(0, gone), (10, there), (20, gone), (30, gone)], false),
+            (vec![(0, gone), (10, silent), (20, gone), (30, gone)], false),
+            (vec![(0, gone), (10, gone), (20, gone), (30, there)], false),
+            (vec![(0, gone), (10, gone), (20, gone), (30, silent)], false),
+            // Nobody looked for half an hour.
+            (vec![(0, gone), (30, gone)], false),
+            (vec![(0, there), (10, gone), (25, gone), (40, gone)], true),
+        ];
+        for (answers, ripe) in cases {
+            assert_eq!(looks(&answers).ripe(STALE), ripe, "{answers:?}");
+        }
+    }
+
+    #[test]
+    fn i5_another_hold_begins_anew() {
+        let before = looks(&[(0, Some(false)), (15, Some(false))]);
+        for other in [
+            held("n8"),
+            Held {
+                uid: "other".to_owned(),
+                ..held("n7")
+            },
+            Held {
+                acquire_time: Some(Timestamp::UNIX_EPOCH),
+                ..held("n7")
+            },
+        ] {
+            let look = Look::next(Some(&before), other, minutes(30), Some(false));
+            assert_eq!(look.absent, Some(minutes(30)));
+        }
+    }
+
+    #[test]
+    fn looks_are_spread_over_the_waiters() {
+        let first = |node: usize| first_look(&format!("n{node}"), "default", minutes(1), STALE);
+        let look = looks(&[(31, Some(true))]);
+        let next = |node: usize| look.again(&format!("n{node}"), STALE);
+        let mut firsts: Vec<Duration> = (0..100).map(first).collect();
+        let mut nexts: Vec<Duration> = (0..100).map(next).collect();
+        for (times, from, to) in [(&mut firsts, 31, 36), (&mut nexts, 36, 41)] {
+            times.sort_unstable();
+            times.dedup();
+            assert!(times.len() > 95, "{} different", times.len());
+            assert!(times[0] >= minutes(from) && times[times.len() - 1] < minutes(to));
+            assert!(times[times.len() - 1].saturating_sub(times[0]) > minutes(4));
+        }
+    }
+
+    proptest! {
+        /// However the looks fall, ripe means: the first and the last are `stale_after` apart, all in
+        /// between said 404, and none was more than the gap after the one before.
+        #[test]
+        fn i5_ripe_is_never_less_than_stale_after_of_404(
+            answers in prop::collection::vec((0u64..25, prop::option::weighted(0.95, prop::bool::weighted(0.1))), 1..20),
+        ) {
+            let (mut minute, mut look, mut since) = (0, None::<Look>, None::<u64>);
+            for (step, found) in answers {
+                minute += step;
+                if found != Some(false) {
+                    since = None;
+                } else if since.is_none() || step > 20 {
+                    since = Some(minute);
+                }
+                let next = Look::next(look.as_ref(), held("n7"), minutes(minute), found);
+                prop_assert_eq!(next.ripe(STALE), since.is_some_and(|since| minute - since >= 30));
+                prop_assert!(next.again("n1", STALE) > next.asked);
+                look = Some(next);
+            }
+        }
+    }
+}

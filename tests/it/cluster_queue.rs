@@ -1,0 +1,236 @@
+//! What a queue asks a real API server: how many Nodes are down, when the last hold ended, and whether a
+//! holder is gone for good (I5, I8).
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use kube_rebootd::budget::{MaxUnavailable, used_up};
+use kube_rebootd::cluster::lease::{Leases, Took, follow, stored};
+use kube_rebootd::cluster::peers;
+use kube_rebootd::names;
+use kube_rebootd::slot::{GiveUp, Lease, Take};
+use kube_rebootd::stale::{Held, Look};
+use serde_json::{Value, json};
+
+use crate::plane::{Host, enter, make_node, make_slot};
+
+const AT: Duration = Duration::from_secs(1);
+
+fn leases(host: &Host) -> Leases {
+    Leases::new(host.clients.coordinator.clone(), "kube-rebootd", &host.name)
+}
+
+async fn get(host: &Host, name: &str) -> Lease {
+    let lease = leases(host).get(name, AT).await.expect("read");
+    lease.expect("there")
+}
+
+async fn take(host: &Host, name: &str) {
+    let lease = get(host, name).await;
+    let take = Take {
+        namespace: "kube-rebootd".to_owned(),
+        lease: lease.name,
+        uid: lease.uid,
+        resource_version: lease.resource_version,
+        acquire_time: stored(Timestamp::now()),
+        control_plane: false,
+    };
+    let took = leases(host).take(&take, AT).await;
+    assert!(matches!(took, Took::Ours(_)), "{took:?}");
+}
+
+fn given_up(lease: &Lease, last_hold: &str) -> GiveUp {
+    GiveUp {
+        lease: lease.name.clone(),
+        resource_version: lease.resource_version.clone(),
+        next: vec!["n7".to_owned()],
+        last_hold: last_hold.to_owned(),
+    }
+}
+
+/// The cells Status of the Table as the API server sends it, by name.
+async fn statuses(host: &Host) -> Vec<(String, String)> {
+    let request = http::Request::get("/api/v1/nodes?includeObject=None")
+        .header("Accept", "application/json;as=Table;g=meta.k8s.io;v=v1")
+        .body(Vec::new())
+        .expect("a request");
+    let table: Value = host
+        .clients
+        .coordinator
+        .request(request)
+        .await
+        .expect("a table");
+    assert_eq!(table["kind"], "Table");
+    let rows = table["rows"].as_array().expect("rows");
+    let text = |cell: &Value| cell.as_str().expect("a string").to_owned();
+    rows.iter()
+        .map(|row| {
+            assert!(row["object"].is_null(), "no object was asked for: {row}");
+            (text(&row["cells"][0]), text(&row["cells"][1]))
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn i8_nodes_that_are_not_ready_are_counted_from_a_table() {
+    let host = enter().host().await;
+    let nodes: Api<Node> = Api::all(host.admin.clone());
+    let params = PatchParams::default();
+    // None is Ready and schedulable at any moment: another test counts on that.
+    for (name, ready, cordoned, status) in [
+        ("table-on", Some("True"), true, "Ready,SchedulingDisabled"),
+        ("table-off", Some("False"), false, "NotReady"),
+        ("table-silent", Some("Unknown"), false, "NotReady"),
+        (
+            "table-out",
+            Some("False"),
+            true,
+            "NotReady,SchedulingDisabled",
+        ),
+        ("table-new", None, false, "Unknown"),
+        ("table-held", Some("False"), false, "NotReady"),
+    ] {
+        make_node(&host.admin, name).await;
+        let cordon = json!({"spec": {"unschedulable": cordoned}});
+        nodes
+            .patch(name, &params, &Patch::Merge(cordon))
+            .await
+            .expect("cordoned");
+        if let Some(ready) = ready {
+            let body = json!({"status": {"conditions": [{"type": "Ready", "status": ready}]}});
+            let done = nodes.patch_status(name, &params, &Patch::Merge(body)).await;
+            done.expect("a status");
+        }
+        let all = statuses(&host).await;
+        let row = all.iter().find(|(row, _)| row == name).expect("a row");
+        assert_eq!(row.1, status, "{name}");
+    }
+    // Of a Lease that exists: a label without one would keep every daemon of the plane from taking.
+    make_slot(&host.admin, "elsewhere", "elsewhere").await;
+    let label = json!({"metadata": {"labels": {(names::SLOT): "elsewhere"}}});
+    nodes
+        .patch("table-held", &params, &Patch::Merge(label))
+        .await
+        .expect("labelled");
+
+    let coordinator = &host.clients.coordinator;
+    let seen = peers::list(coordinator, "kube-rebootd", &host.name, AT)
+        .await
+        .expect("a list");
+    let census = seen.census.clone().expect("counted");
+    let down = |name: &str| census.down.iter().any(|down| down == name);
+    for name in [
+        "table-off",
+        "table-silent",
+        "table-out",
+        "table-new",
+        "table-held",
+    ] {
+        assert!(down(name), "{name} is not Ready: {census:?}");
+    }
+    assert!(!down("table-on"), "{census:?}");
+    assert!(!down(&host.name), "the own Node is no other: {census:?}");
+    assert!(census.nodes > census.down.len(), "the own one is counted");
+
+    // What is down by a hold does not count; other tests have Nodes that are down too.
+    let held = census
+        .down
+        .iter()
+        .filter(|name| seen.labelled.iter().any(|peer| peer.node == **name));
+    let others = u32::try_from(census.down.len() - held.count()).expect("a number");
+    assert!(used_up(&seen, MaxUnavailable::Number(others)).is_some());
+    assert_eq!(used_up(&seen, MaxUnavailable::Number(others + 1)), None);
+
+    // The node's own identity may not list Nodes: that closes the budget, it is no error to wait for.
+    let refused = peers::census(&host.clients.node, &host.name)
+        .await
+        .expect_err("refused");
+    assert!(
+        !refused.unanswered() && refused.to_string().contains("count Nodes"),
+        "{refused}"
+    );
+}
+
+#[tokio::test]
+async fn i5_a_waiter_clears_the_slot_of_a_node_that_is_gone_and_no_other() {
+    let plane = enter();
+    let (holder, waiter) = (plane.host().await, plane.host().await);
+    make_slot(&waiter.admin, "gone", "gone").await;
+    take(&holder, "gone").await;
+    let there = async |name: &str| {
+        let coordinator = &waiter.clients.coordinator;
+        peers::exists(coordinator, name).await.expect("an answer")
+    };
+    assert!(there(&holder.name).await);
+    let nodes: Api<Node> = Api::all(waiter.admin.clone());
+    nodes
+        .delete(&holder.name, &DeleteParams::default())
+        .await
+        .expect("deleted");
+    for name in [
+        holder.name.as_str(),
+        "never-was",
+        "no/name",
+        "No Name",
+        "",
+        "..",
+    ] {
+        assert!(!there(name).await, "{name:?}");
+    }
+    // A waiter may not ask as itself: no answer is not an absence.
+    let node = peers::exists(&waiter.clients.node, &holder.name).await;
+    assert!(node.is_err(), "{node:?}");
+
+    let seen = get(&waiter, "gone").await;
+    let look = Look::next(None, Held::of(&seen).expect("held"), AT, Some(false));
+    assert_eq!(look.held.holder, holder.name);
+    assert!(look.ripe(Duration::ZERO));
+    // The Lease was touched since it was looked at: nothing is cleared.
+    let touch = json!({"metadata": {"annotations": {"a": "b"}}});
+    let api: Api<k8s_openapi::api::coordination::v1::Lease> =
+        Api::namespaced(waiter.admin.clone(), "kube-rebootd");
+    api.patch("gone", &PatchParams::default(), &Patch::Merge(touch))
+        .await
+        .expect("touched");
+    let old = leases(&waiter).give_up(&given_up(&seen, "old"), AT).await;
+    assert!(old.is_err(), "{old:?}");
+    let now = get(&waiter, "gone").await;
+    assert_eq!(now.holder.as_ref(), Some(&holder.name));
+    // The shipped policy and roles let a waiter do it.
+    let freed = leases(&waiter)
+        .give_up(&given_up(&now, "cleared"), AT)
+        .await
+        .expect("cleared");
+    assert_eq!((freed.holder, freed.acquire_time), (None, None));
+    assert_eq!(freed.last_hold.as_deref(), Some("cleared"));
+    take(&waiter, "gone").await;
+}
+
+#[tokio::test]
+async fn i5_the_end_of_each_hold_is_seen_on_the_own_clock() {
+    let plane = enter();
+    let (one, two) = (plane.host().await, plane.host().await);
+    make_slot(&one.admin, "ends", "ends").await;
+    let at = |seconds| Duration::from_secs(seconds);
+    let mut seen = follow(None, get(&two, "ends").await, at(10));
+    assert_eq!((seen.last_hold.clone(), seen.last_seen), (None, None));
+    for (round, begin) in [(1, 20), (2, 40)] {
+        take(&one, "ends").await;
+        seen = follow(Some(&seen), get(&two, "ends").await, at(begin));
+        assert_eq!(seen.held, Some(at(begin)));
+        let before = seen.last_seen;
+        let again = follow(Some(&seen), get(&two, "ends").await, at(begin + 1));
+        assert_eq!((again.held, again.last_seen), (Some(at(begin)), before));
+        let give_up = given_up(&get(&one, "ends").await, &format!("round {round}"));
+        leases(&one).give_up(&give_up, AT).await.expect("given up");
+        seen = follow(Some(&seen), get(&two, "ends").await, at(begin + 10));
+        assert_eq!((seen.held, seen.last_seen), (None, Some(at(begin + 10))));
+        assert_eq!(seen.freed, Some(at(begin + 10)));
+    }
+    // At first sight it counts from then, however long ago it was.
+    let first = follow(None, get(&one, "ends").await, at(99));
+    assert_eq!(first.last_seen, Some(at(99)));
+}

@@ -1,0 +1,292 @@
+//! One cell of the matrix: a cycle that is broken off at one point in one way, and what must come of it.
+
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use jiff::Timestamp;
+
+use super::Kind;
+use super::station::{STATE, Station};
+use crate::e2e::stop_points;
+
+/// Longest wait for one step of a cycle on two busy cores: a cycle of these hosts takes 10 to 20 s.
+const STEP: Duration = Duration::from_secs(150);
+
+/// When the request of an undone cycle is withdrawn.
+pub(super) const WITHDRAWN_AT: &str = "did Evict answered";
+
+/// What happens to the daemon, or the host, at the point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Mode {
+    /// SIGKILL; systemd starts it again.
+    Killed,
+    /// The host's power goes, and comes back.
+    PowerLoss,
+    /// Killed, and the state directory is gone at the next start.
+    StateGone,
+    /// Killed, and the state file was cut off.
+    StateCut,
+    /// Killed, and the state file is a newer version's.
+    StateNewer,
+}
+
+impl Mode {
+    pub(super) const ALL: [(Self, &str); 5] = [
+        (Self::Killed, "SIGKILL"),
+        (Self::PowerLoss, "power loss"),
+        (Self::StateGone, "state gone"),
+        (Self::StateCut, "state cut off"),
+        (Self::StateNewer, "state of a newer version"),
+    ];
+
+    /// Whether the point is one for it: a state file is lost where it was written.
+    pub(super) fn is_for(self, point: &str) -> bool {
+        match self {
+            Self::Killed | Self::PowerLoss => true,
+            Self::StateGone | Self::StateCut | Self::StateNewer => point.starts_with("wrote "),
+        }
+    }
+}
+
+/// A point and what happens there.
+#[derive(Debug, Clone)]
+pub(super) struct Case {
+    pub(super) kind: Kind,
+    pub(super) point: String,
+    pub(super) mode: Mode,
+}
+
+/// A cycle from the request on; `push` gives it from outside what it waits for.
+struct Cycle<'a> {
+    station: &'a Station,
+    began: Timestamp,
+    boots: usize,
+    freed: bool,
+    withdrawn: bool,
+    owned_too: bool,
+}
+
+impl<'a> Cycle<'a> {
+    fn begin(station: &'a Station, why: &str, stop_at: Option<&str>) -> Result<Self, String> {
+        station.wait("an idle host with a pod", STEP, || {
+            station.left()?;
+            station.peopled()
+        })?;
+        let boots = station.host.boots().map_err(words)?;
+        station.hold_for_another().map_err(words)?;
+        stop_points::record(&station.host, stop_at).map_err(words)?;
+        // History is kept in whole microseconds at best: nothing of before may be later than this.
+        let began = Timestamp::now();
+        station.want(why).map_err(words)?;
+        Ok(Self {
+            station,
+            began,
+            boots,
+            freed: false,
+            withdrawn: false,
+            owned_too: false,
+        })
+    }
+
+    /// The slot becomes free when the host has queued; the label gets another owner once it is there; a
+    /// request that is to be withdrawn is, once an eviction was answered.
+    fn push(&mut self) -> Result<()> {
+        let points = stop_points::passed(&self.station.host);
+        let passed = |wanted: &str| points.iter().any(|point| point == wanted);
+        if !self.freed && passed("did Mark no-hold") {
+            self.station.hold("")?;
+            self.freed = true;
+        }
+        if !self.owned_too && passed("did Apply claiming") {
+            self.owned_too = self.station.own_label_too()?;
+        }
+        if self.station.kind == Kind::Undone && !self.withdrawn && passed(WITHDRAWN_AT) {
+            self.station.withdraw()?;
+            self.withdrawn = true;
+        }
+        Ok(())
+    }
+
+    /// Until the daemon has stopped itself: its process id.
+    fn until_stopped(&mut self) -> Result<String, String> {
+        let mut stopped = None;
+        let station = self.station;
+        station.wait("the daemon to stop itself", STEP, || {
+            stopped = stop_points::stopped(&station.host);
+            if stopped.is_none() {
+                self.push()?;
+            }
+            Ok(stopped.is_some())
+        })?;
+        stopped.ok_or_else(|| "it did not stop".to_owned())
+    }
+
+    /// Until all is over: this many boots, nothing left.
+    fn until_over(&mut self, boots: usize) -> Result<(), String> {
+        let station = self.station;
+        let undone = station.kind == Kind::Undone && boots == self.boots;
+        station.wait("the cycle to be over", STEP, || {
+            self.push()?;
+            let now = station.host.boots()?;
+            ensure!(now == boots, "{now} boots of {boots}");
+            ensure!(
+                !undone || self.withdrawn,
+                "the request is not withdrawn yet"
+            );
+            station.left()?;
+            Ok(true)
+        })
+    }
+
+    /// Reboots in the history, on the Node and on disk.
+    fn history(&self, wanted: usize) -> Result<(), String> {
+        let (node, disk) = self.station.history(self.began).map_err(words)?;
+        let told = |count: usize| count == wanted;
+        if told(node) && told(disk) {
+            return Ok(());
+        }
+        Err(format!(
+            "history: {node} reboots on the Node and {disk} on disk, not {wanted}"
+        ))
+    }
+}
+
+#[allow(clippy::needless_pass_by_value)] // as `map_err` gives it
+fn words(err: anyhow::Error) -> String {
+    format!("{err:#}")
+}
+
+/// A cycle nobody disturbs; the points it passed, each once.
+pub(super) fn undisturbed(station: &Station) -> Result<Vec<String>, String> {
+    let mut cycle = Cycle::begin(station, "undisturbed", None)?;
+    let rebooted = usize::from(station.kind == Kind::Rebooted);
+    if rebooted > 0 {
+        // Else the shutdown may end the daemon before it passes that point.
+        delay_shutdown(station)?;
+        station.wait("the reboot to be asked for", STEP, || {
+            cycle.push()?;
+            let points = stop_points::passed(&station.host);
+            Ok(points.iter().any(|point| point.starts_with(ASKED)))
+        })?;
+        let_shut_down(station)?;
+    }
+    cycle.until_over(cycle.boots + rebooted)?;
+    cycle.history(rebooted)?;
+    let mut points: Vec<String> = Vec::new();
+    for point in stop_points::passed(&station.host) {
+        if !points.contains(&point) {
+            points.push(point);
+        }
+    }
+    Ok(points)
+}
+
+/// From logind's yes on: the host is about to go down.
+const ASKED: &str = "did AskReboot";
+
+/// The shutdown waits for a process of the host's own.
+fn delay_shutdown(station: &Station) -> Result<(), String> {
+    let line =
+        "systemd-run --quiet --unit=late systemd-inhibit --what=shutdown --mode=delay sleep 100";
+    station.host.sh(line).map(|_| ()).map_err(words)
+}
+
+fn let_shut_down(station: &Station) -> Result<(), String> {
+    let stopped = station.host.sh("systemctl stop late");
+    stopped.map(|_| ()).map_err(words)
+}
+
+impl Case {
+    /// Every way for a point.
+    pub(super) fn all(kind: Kind, point: &str) -> Vec<Self> {
+        let modes = Mode::ALL.iter().map(|(mode, _)| *mode);
+        let case = |mode| Self {
+            kind,
+            point: point.to_owned(),
+            mode,
+        };
+        modes.filter(|mode| mode.is_for(point)).map(case).collect()
+    }
+
+    pub(super) fn name(&self) -> String {
+        format!("{:?} at \"{}\" {:?}", self.kind, self.point, self.mode)
+    }
+
+    /// Runs it; what was wrong, with what the daemon passed and said.
+    pub(super) fn run(&self, station: &Station) -> Result<(), String> {
+        let began = Timestamp::now();
+        self.tried(station).map_err(|why| {
+            let (points, journal) = (
+                stop_points::passed(&station.host).join("\n  "),
+                station.journal(began),
+            );
+            eprintln!("{}: {why}\n  {points}\n{journal}", self.name());
+            why
+        })
+    }
+
+    fn tried(&self, station: &Station) -> Result<(), String> {
+        let why = format!("{}-{:?}", self.point.replace(' ', "-"), self.mode);
+        let asked = self.point.starts_with(ASKED);
+        let mut cycle = Cycle::begin(station, &why, Some(&self.point))?;
+        if asked {
+            delay_shutdown(station)?;
+        }
+        let pid = cycle.until_stopped()?;
+        let at_stop = station.host.boots().map_err(words)?;
+        let held = stop_points::passed(&station.host)
+            .iter()
+            .any(|point| point.starts_with("wrote taking"));
+        self.strike(station, &pid).map_err(words)?;
+        if asked && self.mode == Mode::Killed {
+            station.wait("it to know that logind was asked", STEP, || {
+                Ok(station.host.status()?.starts_with("rebooting: accepted"))
+            })?;
+            let_shut_down(station)?;
+        }
+        let (boots, history) = match (self.mode, self.kind) {
+            // The power loss is a new boot: it does what the reboot was for, when there was a hold.
+            (Mode::PowerLoss, _) => (at_stop + 1, usize::from(held)),
+            (_, Kind::Rebooted) => (cycle.boots + 1, 1),
+            (_, Kind::Undone) => (cycle.boots, 0),
+        };
+        cycle.until_over(boots)?;
+        if self.mode == Mode::PowerLoss
+            && self.kind == Kind::Undone
+            && self.point.starts_with("wrote no-hold")
+        {
+            return cycle.history(0);
+        }
+        cycle.history(history)
+    }
+
+    /// What the mode does, while the daemon stands still.
+    fn strike(&self, station: &Station, pid: &str) -> Result<()> {
+        let state = station.host.outer(&format!("{STATE}/state.json"));
+        match self.mode {
+            Mode::PowerLoss => {
+                station.host.power_cut()?;
+                station.host.power_on()?;
+                // It may have been waiting in the queue: whoever it waited for is done.
+                if station.held_by_another()? {
+                    station.hold("")?;
+                }
+                return Ok(());
+            }
+            Mode::Killed => {}
+            Mode::StateGone => fs::remove_dir_all(station.host.outer(STATE))?,
+            Mode::StateCut => {
+                let text = fs::read(&state)?;
+                fs::write(&state, &text[..text.len() / 2])?;
+            }
+            Mode::StateNewer => {
+                let text = fs::read_to_string(&state)?;
+                let newer = text.replacen("\"version\": 1", "\"version\": 2,\n  \"news\": true", 1);
+                ensure!(newer != text, "no version in {text}");
+                fs::write(&state, newer)?;
+            }
+        }
+        station.host.sh(&format!("kill -KILL {pid}")).map(|_| ())
+    }
+}

@@ -1,0 +1,144 @@
+//! One host's way through a cycle that waits in every phase, so that something can happen to it there.
+
+use testbed::{Host, HostSpec};
+
+use super::{Site, pods};
+
+/// Long enough for anything to happen while the host waits to go down.
+const INHIBIT: &str = "[Login]\nInhibitDelayMaxSec=120\n";
+
+/// A made-up node that holds the slot.
+const HOLDER: &str = "somebody-else";
+
+/// A failed attempt is repeated at once, and what logind forgot soon.
+const CONFIG: &str = "[drain]\nmode = \"always\"\nunmanaged = \"evict\"\n\
+                      [reboot]\nretry = \"1s\"\ntimeout = \"20s\"\n";
+
+/// Where the cycle waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// For the slot.
+    Queued,
+    /// For a pod that ends slowly.
+    Draining,
+    /// For a process that delays the shutdown logind agreed to.
+    Rebooting,
+    /// For the kubelet.
+    Verifying,
+}
+
+pub(super) const PHASES: [Phase; 4] = [
+    Phase::Queued,
+    Phase::Draining,
+    Phase::Rebooting,
+    Phase::Verifying,
+];
+
+/// The host, and what holds it up.
+pub(super) struct Journey {
+    pub(super) site: Site,
+    pub(super) host: Host,
+    pub(super) lease: String,
+    pod: String,
+}
+
+impl Journey {
+    /// Idle, with a pod that takes `seconds` to end.
+    pub(super) fn new(group: &str, seconds: u32) -> Self {
+        Self::on(Site::new(group, 1), seconds)
+    }
+
+    pub(super) fn on(site: Site, seconds: u32) -> Self {
+        Self::with(site, seconds, |spec| spec)
+    }
+
+    /// The same with a host that is special.
+    pub(super) fn with(
+        site: Site,
+        seconds: u32,
+        special: impl FnOnce(HostSpec) -> HostSpec,
+    ) -> Self {
+        let group = &site.group;
+        let lease = site.leases()[0].clone();
+        let spec = HostSpec::named(format!("{group}-1"))
+            .file("/etc/systemd/logind.conf.d/test.conf", INHIBIT)
+            .config(site.config(CONFIG));
+        let host = site.boot(&special(spec));
+        let pod = format!("{group}-slow");
+        pods::slow(&site, &host, &pod, seconds);
+        Self {
+            site,
+            host,
+            lease,
+            pod,
+        }
+    }
+
+    /// What STATUS says in a phase.
+    pub(super) fn words(&self, phase: Phase) -> String {
+        match phase {
+            Phase::Queued => format!("queued: {} is held by {HOLDER}", self.lease),
+            Phase::Draining => "draining: ".to_owned(),
+            Phase::Rebooting => "rebooting: accepted by logind".to_owned(),
+            Phase::Verifying => "verifying: ".to_owned(),
+        }
+    }
+
+    /// Everything that makes it wait on its way.
+    pub(super) fn begin(&self) {
+        self.site.hold_by_admin(&self.lease, HOLDER);
+        self.host.systemctl(&["disable", "kubelet"]).unwrap();
+        // Held by a process of its own, so that the shutdown waits for it and not for us.
+        self.host
+            .sh("systemd-run --unit=late systemd-inhibit --what=shutdown --mode=delay sleep 600")
+            .unwrap();
+        self.host.touch("/run/reboot-required").unwrap();
+    }
+
+    pub(super) fn reach(&self, phase: Phase) {
+        self.site.wait_status(&self.host, &self.words(phase));
+        if phase == Phase::Verifying {
+            assert_eq!(self.host.boots().unwrap(), 2);
+        }
+        let holder = match phase {
+            Phase::Queued => HOLDER,
+            Phase::Draining | Phase::Rebooting | Phase::Verifying => self.host.name(),
+        };
+        assert_eq!(self.site.holder(&self.lease), holder, "{phase:?}");
+    }
+
+    /// Ends what the phase waits for; draining ends with the pod.
+    pub(super) fn leave(&self, phase: Phase) {
+        match phase {
+            Phase::Queued => self.site.hold_by_admin(&self.lease, ""),
+            Phase::Draining => {}
+            Phase::Rebooting => {
+                self.host.systemctl(&["stop", "late"]).unwrap();
+            }
+            Phase::Verifying => {
+                self.host
+                    .systemctl(&["enable", "--now", "kubelet"])
+                    .unwrap();
+            }
+        }
+    }
+
+    /// Exactly one reboot, and nothing left.
+    pub(super) fn end(self) {
+        self.site.wait_rebooted(&self.host, 1);
+        self.site.nothing_left(&self.host);
+        pods::gone(&self.site, &self.pod);
+    }
+
+    /// Something happens in every phase, and each goes on where it was.
+    pub(super) fn in_every_phase(self, happens: impl Fn(&Self, Phase)) {
+        self.begin();
+        for phase in PHASES {
+            self.reach(phase);
+            happens(&self, phase);
+            self.reach(phase);
+            self.leave(phase);
+        }
+        self.end();
+    }
+}

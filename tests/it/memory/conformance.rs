@@ -1,0 +1,10 @@
+//! The same requests to the server in memory and to a real one: the answers must be the same, or what
+//! the whole daemons prove in virtual time is worth nothing. The rows are kubernetes.md's "Proved"
+//! tables, as far as the daemon rests on them.
+
+mod evictions;
+mod leases;
+mod nodes;
+mod reads;
+mod side;
+mod watches;

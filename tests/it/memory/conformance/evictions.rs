@@ -1,0 +1,184 @@
+//! Evictions, under every sort of budget.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::side::{BUDGET, How, POD, Side, Who, both};
+
+/// A pod of host `host` with `app: <name>`.
+async fn pod(side: &mut Side, name: &str, host: usize, ready: bool) -> Value {
+    let body = json!({"metadata": {"name": name, "labels": {"app": name}},
+        "spec": {"nodeName": side.name(host), "terminationGracePeriodSeconds": 30,
+            "containers": [{"name": "c", "image": "i"}]}});
+    let made = side.ask("", Who::Admin, How::Post, POD, &body).await;
+    let status = json!({"status": {"phase": "Running",
+        "conditions": [{"type": "Ready", "status": if ready { "True" } else { "False" }}]}});
+    side.ask(
+        "",
+        Who::Admin,
+        How::Merge("kubelet"),
+        &format!("{POD}/{name}/status"),
+        &status,
+    )
+    .await;
+    made
+}
+
+/// A budget over `app: <pod>` with this status.
+async fn budget(side: &mut Side, name: &str, pod: &str, allowed: u64, healthy: u64, spec: Value) {
+    let mut body = json!({"metadata": {"name": name},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": pod}}}});
+    for (key, value) in spec.as_object().into_iter().flatten() {
+        body["spec"][key] = value.clone();
+    }
+    side.ask("", Who::Admin, How::Post, BUDGET, &body).await;
+    let status = json!({"status": {"observedGeneration": 1, "disruptionsAllowed": allowed,
+        "currentHealthy": healthy, "desiredHealthy": 1, "expectedPods": 2}});
+    side.ask(
+        "",
+        Who::Admin,
+        How::Merge("c"),
+        &format!("{BUDGET}/{name}/status"),
+        &status,
+    )
+    .await;
+}
+
+/// Asks until the server's caches know the pod and its budget.
+async fn evict(side: &mut Side, what: &str, pod: &str, uid: Option<&Value>, dry: bool) {
+    let path = format!(
+        "{POD}/{pod}/eviction{}",
+        if dry { "?dryRun=All" } else { "" }
+    );
+    let mut body = json!({"metadata": {"name": pod, "namespace": "default"}});
+    if let Some(uid) = uid {
+        body["deleteOptions"] = json!({"preconditions": {"uid": uid}});
+    }
+    side.ask(what, Who::Node(0), How::Post, &path, &body).await;
+}
+
+/// The real server's admission and budget caches lag: a dry run says when they have followed.
+async fn settled(side: &mut Side, pod: &str, wanted: u64) {
+    for _ in 0..200 {
+        let body = json!({"metadata": {"name": pod, "namespace": "default"}});
+        let path = format!("{POD}/{pod}/eviction?dryRun=All");
+        let said = side.ask("", Who::Node(0), How::Post, &path, &body).await;
+        let code = said["code"].as_u64().unwrap_or(201);
+        if code == wanted {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("{pod} never answered {wanted}");
+}
+
+#[tokio::test]
+async fn i9_evictions_answer_as_a_real_server() {
+    both(2, async |side| {
+        let free = pod(side, "conf-free", 0, true).await;
+        settled(side, "conf-free", 201).await;
+        let (wrong, right) = (
+            json!("00000000-0000-0000-0000-000000000000"),
+            free["metadata"]["uid"].clone(),
+        );
+        evict(side, "dry run", "conf-free", None, true).await;
+        evict(side, "another uid", "conf-free", Some(&wrong), false).await;
+        evict(side, "evicted", "conf-free", Some(&right), false).await;
+        evict(side, "again", "conf-free", Some(&right), false).await;
+        side.ask(
+            "terminating",
+            Who::Admin,
+            How::Get,
+            &format!("{POD}/conf-free"),
+            &json!(null),
+        )
+        .await;
+        evict(side, "nothing there", "conf-none", None, false).await;
+        pod(side, "conf-theirs", 1, true).await;
+        evict(side, "another's", "conf-theirs", None, false).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn i9_budgets_answer_as_a_real_server() {
+    both(1, async |side| {
+        pod(side, "conf-full", 0, true).await;
+        settled(side, "conf-full", 201).await;
+        budget(side, "conf-full", "conf-full", 0, 1, json!({})).await;
+        settled(side, "conf-full", 429).await;
+        evict(side, "no disruption allowed", "conf-full", None, false).await;
+        evict(side, "dry run of it", "conf-full", None, true).await;
+        budget(side, "conf-second", "conf-full", 0, 1, json!({})).await;
+        settled(side, "conf-full", 500).await;
+        evict(side, "two budgets", "conf-full", None, false).await;
+
+        let one = pod(side, "conf-one", 0, true).await;
+        let uid = one["metadata"]["uid"].clone();
+        settled(side, "conf-one", 201).await;
+        budget(side, "conf-one", "conf-one", 1, 2, json!({})).await;
+        settled(side, "conf-one", 201).await;
+        evict(side, "one allowed, tried", "conf-one", Some(&uid), true).await;
+        let wrong = json!("00000000-0000-0000-0000-000000000000");
+        evict(
+            side,
+            "one allowed, another uid",
+            "conf-one",
+            Some(&wrong),
+            false,
+        )
+        .await;
+        evict(side, "used up all the same", "conf-one", Some(&uid), false).await;
+        side.ask(
+            "the budget",
+            Who::Admin,
+            How::Get,
+            &format!("{BUDGET}/conf-one"),
+            &json!(null),
+        )
+        .await;
+
+        pod(side, "conf-sick", 0, false).await;
+        settled(side, "conf-sick", 201).await;
+        budget(side, "conf-sick", "conf-sick", 0, 1, json!({})).await;
+        settled(side, "conf-sick", 201).await;
+        evict(side, "unready, enough healthy", "conf-sick", None, false).await;
+
+        pod(side, "conf-ill", 0, false).await;
+        settled(side, "conf-ill", 201).await;
+        budget(side, "conf-ill", "conf-ill", 0, 0, json!({})).await;
+        settled(side, "conf-ill", 429).await;
+        evict(side, "unready, too few healthy", "conf-ill", None, false).await;
+
+        pod(side, "conf-any", 0, false).await;
+        settled(side, "conf-any", 201).await;
+        budget(
+            side,
+            "conf-any",
+            "conf-any",
+            0,
+            0,
+            json!({"unhealthyPodEvictionPolicy": "AlwaysAllow"}),
+        )
+        .await;
+        settled(side, "conf-any", 201).await;
+        evict(side, "unready, always allowed", "conf-any", None, false).await;
+
+        pod(side, "conf-new", 0, true).await;
+        settled(side, "conf-new", 201).await;
+        let unseen = json!({"metadata": {"name": "conf-new"},
+            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "conf-new"}}}});
+        side.ask("", Who::Admin, How::Post, BUDGET, &unseen).await;
+        settled(side, "conf-new", 429).await;
+        evict(
+            side,
+            "a budget nobody has looked at",
+            "conf-new",
+            None,
+            false,
+        )
+        .await;
+    })
+    .await;
+}

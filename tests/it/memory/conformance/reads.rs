@@ -1,0 +1,92 @@
+//! Who may see what.
+
+use serde_json::json;
+
+use super::side::{BEAT, How, LEASE, NODE, Who, both};
+
+#[tokio::test]
+async fn reads_answer_as_a_real_server() {
+    both(2, async |side| {
+        let (one, two) = (side.name(0).to_owned(), side.name(1).to_owned());
+        let review = json!({"metadata": {}});
+        let reviews = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+        side.ask("who", Who::Node(0), How::Post, reviews, &review)
+            .await;
+        let label = json!({"metadata": {"labels": {"kube-rebootd/conf": "reads"}}});
+        for name in [&one, &two] {
+            side.ask(
+                "labelled",
+                Who::Admin,
+                How::Merge("x"),
+                &format!("{NODE}/{name}"),
+                &label,
+            )
+            .await;
+        }
+        let none = json!(null);
+        let labelled = format!("{NODE}?labelSelector=kube-rebootd%2Fconf");
+        let gets = [
+            ("nodes", NODE.to_owned()),
+            ("labelled nodes", labelled),
+            ("own node", format!("{NODE}/{one}")),
+            ("other node", format!("{NODE}/{two}")),
+            (
+                "own node by list",
+                format!("{NODE}?fieldSelector=metadata.name%3D{one}"),
+            ),
+            (
+                "other node by list",
+                format!("{NODE}?fieldSelector=metadata.name%3D{two}"),
+            ),
+            (
+                "own pods",
+                format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{one}"),
+            ),
+            (
+                "others' pods",
+                format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{two}"),
+            ),
+            ("all pods", "/api/v1/pods".to_owned()),
+            (
+                "slots",
+                format!("{LEASE}?labelSelector=kube-rebootd%2Fgroup%3Dnone"),
+            ),
+            (
+                "heartbeats",
+                format!("{BEAT}?labelSelector=kube-rebootd%2Fwaiting%3Dnone"),
+            ),
+        ];
+        for (what, path) in gets {
+            for who in [Who::Node(0), Who::Slots(0)] {
+                if (what, who) == ("nodes", Who::Slots(0)) {
+                    continue;
+                }
+                side.ask(&format!("{what} as {who:?}"), who, How::Get, &path, &none)
+                    .await;
+            }
+        }
+        let cordon = json!({"spec": {"unschedulable": true}});
+        let own = format!("{NODE}/{one}");
+        side.ask("cordoned", Who::Admin, How::Merge("x"), &own, &cordon)
+            .await;
+        let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+        let status = format!("{NODE}/{two}/status");
+        side.ask("ready", Who::Node(1), How::Merge("x"), &status, &ready)
+            .await;
+        let table = format!("{NODE}?labelSelector=kube-rebootd%2Fconf");
+        for who in [Who::Node(0), Who::Slots(0)] {
+            let what = format!("table as {who:?}");
+            side.ask(&what, who, How::Table, &table, &none).await;
+        }
+        let review = json!({"metadata": {}});
+        side.ask(
+            "who as coordinator",
+            Who::Slots(0),
+            How::Post,
+            reviews,
+            &review,
+        )
+        .await;
+    })
+    .await;
+}

@@ -1,0 +1,230 @@
+//! The invariants, looked at with every write that the server sees and every reboot that begins.
+
+use std::sync::Arc;
+
+use kube_rebootd::names;
+use serde_json::Value;
+
+use super::rules::{SLOTS, User};
+use super::store::Event;
+use super::{Answer, Request, State};
+
+/// The cordon is (also) the daemon's.
+pub(crate) fn cordoned(node: &Value) -> bool {
+    let entries = node["metadata"]["managedFields"].as_array();
+    let ours = |entry: &Value| {
+        entry["manager"] == names::NODE_MANAGER
+            && entry["operation"] == "Apply"
+            && entry["fieldsV1"]["f:spec"].get("f:unschedulable").is_some()
+    };
+    node["spec"]["unschedulable"] == true && entries.is_some_and(|entries| entries.iter().any(ours))
+}
+
+pub(crate) fn label<'a>(node: &'a Value, key: &str) -> Option<&'a str> {
+    node["metadata"]["labels"].get(key)?.as_str()
+}
+
+pub(crate) fn annotation<'a>(node: &'a Value, key: &str) -> Option<&'a str> {
+    node["metadata"]["annotations"].get(key)?.as_str()
+}
+
+/// A cordon that a person's pause made theirs.
+fn kept(node: &Value) -> bool {
+    annotation(node, names::STATE).is_some_and(|state| state.contains("\"kept\""))
+}
+
+fn name(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+pub(crate) fn holder(lease: &Value) -> Option<&str> {
+    lease["spec"]["holderIdentity"]
+        .as_str()
+        .filter(|holder| !holder.is_empty())
+}
+
+impl State {
+    fn breaks(&mut self, what: String) {
+        let at = self.trace.last().cloned().unwrap_or_default();
+        self.broken.push(format!("{what}\n    after {at}"));
+    }
+
+    /// A request of a daemon and its answer; what it wrote comes after `version`.
+    pub(super) fn judge(
+        &mut self,
+        from: &str,
+        user: &User,
+        request: &Request,
+        answer: &Answer,
+        version: u64,
+    ) {
+        if *user == User::Admin {
+            return;
+        }
+        if answer.code == 403 && !self.refusals_wanted {
+            self.breaks(format!(
+                "I11: {from} was refused: {} ({})",
+                request.line(),
+                answer.body["message"]
+            ));
+        }
+        if request.resource == "pods/eviction" {
+            self.judge_eviction(from, request);
+        }
+        let events = &self.store.events;
+        let new = events.partition_point(|event| event.version <= version);
+        let events: Vec<Event> = events[new..].to_vec();
+        for event in &events {
+            match event.key.0.as_str() {
+                "nodes" => self.judge_node(event),
+                "leases" if event.key.1 == SLOTS => self.judge_lease(from, event),
+                _ => {}
+            }
+        }
+    }
+
+    fn judge_eviction(&mut self, from: &str, request: &Request) {
+        if request.body["deleteOptions"]["preconditions"]["uid"]
+            .as_str()
+            .is_none()
+        {
+            self.breaks(format!(
+                "I9: {from} evicts {} without its uid",
+                request.name
+            ));
+        }
+        let node = self.object(("nodes", "", from));
+        if node.is_none_or(|node| node["spec"]["unschedulable"] != true) {
+            self.breaks(format!(
+                "I1: {from} evicts {} without a cordon",
+                request.name
+            ));
+        }
+    }
+
+    fn judge_node(&mut self, event: &Event) {
+        let Some(node) = &event.after else { return };
+        if !cordoned(node) {
+            return;
+        }
+        let me = name(node).to_owned();
+        let slot = label(node, names::SLOT).map(str::to_owned);
+        let Some(slot) = slot else {
+            let was = event.before.as_ref().is_some_and(|before| cordoned(before));
+            if !kept(node) || !was {
+                self.breaks(format!("I1: {me} is cordoned without a slot"));
+            }
+            return;
+        };
+        if event.before.as_ref().is_none_or(|before| !cordoned(before)) {
+            let lease = self.object(("leases", SLOTS, &slot));
+            let has = lease.as_ref().and_then(|lease| holder(lease));
+            if has != Some(&me) {
+                self.breaks(format!("I2: {me} cordons for {slot}, which {has:?} holds"));
+            }
+        }
+        let down: Vec<Arc<Value>> = self
+            .objects("nodes")
+            .into_iter()
+            .filter(|node| cordoned(node))
+            .collect();
+        let same = down
+            .iter()
+            .filter(|node| label(node, names::SLOT) == Some(&slot));
+        if same.count() > 1 {
+            self.breaks(format!("I1: two nodes are cordoned for {slot}"));
+        }
+        let quorum = |node: &&Arc<Value>| {
+            names::QUORUM_ROLES
+                .iter()
+                .any(|role| label(node, role).is_some())
+        };
+        if down.iter().filter(quorum).count() > 1 {
+            self.breaks("I13: two control-plane nodes are cordoned".to_owned());
+        }
+    }
+
+    fn judge_lease(&mut self, from: &str, event: &Event) {
+        let held = |lease: &Option<Arc<Value>>| {
+            lease
+                .as_ref()
+                .and_then(|lease| holder(lease).map(str::to_owned))
+        };
+        let (before, after) = (held(&event.before), held(&event.after));
+        if let Some(after) = &after
+            && before.as_ref() != Some(after)
+            && from != after
+        {
+            self.breaks(format!("I11: {from} gives {} to {after}", event.key.2));
+        }
+        if let Some(after) = &after {
+            let held = self.objects("leases").into_iter().filter(|lease| {
+                lease["metadata"]["namespace"] == SLOTS && holder(lease) == Some(after)
+            });
+            if held.count() > 1 {
+                self.breaks(format!("I1: {after} holds two slots"));
+            }
+        }
+        let Some(before) = before.filter(|_| after.is_none()) else {
+            return;
+        };
+        if from != before {
+            self.breaks(format!(
+                "I11: {from} frees {}, which {before} holds",
+                event.key.2
+            ));
+        }
+        let Some(node) = self.object(("nodes", "", &before)) else {
+            return;
+        };
+        if label(&node, names::SLOT).is_some() {
+            self.breaks(format!(
+                "I4: {before} gives {} up with its label on",
+                event.key.2
+            ));
+        }
+        if cordoned(&node) && !kept(&node) {
+            self.breaks(format!(
+                "I4: {before} gives {} up while cordoned",
+                event.key.2
+            ));
+        }
+    }
+
+    /// logind of `host` has said yes (I2).
+    pub(crate) fn judge_reboot(&mut self, host: &str) {
+        let Some(node) = self.object(("nodes", "", host)) else {
+            return self.breaks(format!("I2: {host} reboots without a Node"));
+        };
+        let slot = label(&node, names::SLOT).map(str::to_owned);
+        let lease = slot
+            .as_deref()
+            .and_then(|slot| self.object(("leases", SLOTS, slot)));
+        let has = lease
+            .as_ref()
+            .and_then(|lease| holder(lease).map(str::to_owned));
+        if has.as_deref() != Some(host) {
+            self.breaks(format!("I2: {host} reboots while {has:?} holds {slot:?}"));
+        }
+        if node["spec"]["unschedulable"] != true {
+            self.breaks(format!("I2: {host} reboots without a cordon"));
+        }
+        let stays = |pod: &Arc<Value>| {
+            let owner = &pod["metadata"]["ownerReferences"][0];
+            let ended = matches!(
+                pod["status"]["phase"].as_str(),
+                Some("Succeeded" | "Failed")
+            );
+            pod["spec"]["nodeName"] == host && owner["kind"] == "ReplicaSet" && !ended
+        };
+        let left: Vec<String> = self
+            .objects("pods")
+            .iter()
+            .filter(|pod| stays(pod))
+            .map(|pod| name(pod).to_owned())
+            .collect();
+        if !left.is_empty() && !self.pods_may_stay {
+            self.breaks(format!("I2: {host} reboots with {left:?}"));
+        }
+    }
+}

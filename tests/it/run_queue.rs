@@ -1,0 +1,178 @@
+//! The daemon itself in a queue: the built binary on a real API server and a fake system bus (I5, I8).
+//!
+//! No host reboots here, and no time is spent on booting one: what a hold does to a host is for `e2e`.
+
+use std::os::unix::net::UnixDatagram;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::coordination::v1::Lease as Object;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use kube_rebootd::cluster::lease::Leases;
+use kube_rebootd::slot::Lease;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::json;
+use tokio::process::Child;
+
+use crate::cli_host::{CliHost, binary};
+use crate::plane::{Host, SOON, enter, make_node, make_slot};
+
+/// A daemon and every STATUS it has told.
+struct Running {
+    cli: CliHost,
+    node: Host,
+    child: Child,
+    notify: UnixDatagram,
+    told: Vec<String>,
+}
+
+impl Running {
+    /// Starts it with `config` as a member of the group `group`.
+    async fn start(group: &str, config: &str) -> Self {
+        let plane = enter();
+        let node = plane.host().await;
+        let cli = CliHost::start().await;
+        cli.join(plane.write_kubeconfig(&node.name));
+        configure(&cli, group, config);
+        let socket = cli.root().path("/run/notify");
+        let notify = UnixDatagram::bind(&socket).expect("a socket");
+        notify.set_nonblocking(true).expect("not blocking");
+        let log = std::fs::File::create(cli.root().path("/run/log")).expect("a log");
+        let child = binary()
+            .arg("--root")
+            .arg(cli.root().path("/"))
+            .arg("run")
+            .env("DBUS_SYSTEM_BUS_ADDRESS", cli.bus.address())
+            .env("NOTIFY_SOCKET", &socket)
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .expect("it runs");
+        Self {
+            cli,
+            node,
+            child,
+            notify,
+            told: Vec::new(),
+        }
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.cli.root().path("/run/log")).expect("a log")
+    }
+
+    /// Waits until a STATUS that came after the last awaited one contains `words`.
+    async fn wait_status(&mut self, words: &str) {
+        let begin = Instant::now();
+        let from = self.told.len();
+        let mut buffer = [0; 4096];
+        loop {
+            while let Ok(size) = self.notify.recv(&mut buffer) {
+                let text = String::from_utf8_lossy(&buffer[..size]).into_owned();
+                let status = text.lines().find_map(|line| line.strip_prefix("STATUS="));
+                self.told.extend(status.map(str::to_owned));
+                if status.is_some_and(|status| status.contains(words)) {
+                    return;
+                }
+            }
+            assert!(
+                begin.elapsed() < SOON,
+                "it never said {words:?} but {:#?}\n{}",
+                &self.told[from..],
+                self.log()
+            );
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    fn reload(&self, group: &str, config: &str) {
+        configure(&self.cli, group, config);
+        let pid = i32::try_from(self.child.id().expect("it runs")).expect("a pid");
+        kill(Pid::from_raw(pid), Signal::SIGHUP).expect("it hears");
+    }
+
+    async fn lease(&self, name: &str) -> Lease {
+        let leases = Leases::new(self.node.admin.clone(), "kube-rebootd", "test");
+        let lease = leases.get(name, Duration::ZERO).await.expect("read");
+        lease.expect("there")
+    }
+}
+
+fn configure(cli: &CliHost, group: &str, config: &str) {
+    let text = format!("[coordination]\ngroup = \"{group}\"\n{config}");
+    cli.write("/etc/kube-rebootd/config.toml", &text);
+}
+
+async fn hold_by_admin(host: &Host, lease: &str, holder: &str) {
+    let api: Api<Object> = Api::namespaced(host.admin.clone(), "kube-rebootd");
+    let held = Patch::Merge(json!({"spec": {"holderIdentity": holder}}));
+    let params = PatchParams::default();
+    api.patch(lease, &params, &held).await.expect("held");
+}
+
+#[tokio::test]
+async fn i5_a_daemon_that_has_just_started_counts_the_interval_from_its_start() {
+    let slot = "run-rest";
+    let admin = enter().host().await;
+    make_slot(&admin.admin, slot, slot).await;
+    let api: Api<Object> = Api::namespaced(admin.admin.clone(), "kube-rebootd");
+    let ended = json!({"metadata": {"annotations": {"kube-rebootd/last-hold": "long ago"}}});
+    let params = PatchParams::default();
+    let done = api.patch(slot, &params, &Patch::Merge(&ended)).await;
+    done.expect("a last hold");
+    let rest = "min_interval = \"2s\"\nmax_unavailable = 100000\n";
+    let mut daemon = Running::start(slot, rest).await;
+    daemon.cli.write("/run/reboot-required", "");
+    daemon
+        .wait_status("coordination.min_interval ends in")
+        .await;
+    assert_eq!(daemon.lease(slot).await.holder, None);
+    daemon.wait_status("cordoning").await;
+    let asked = daemon.cli.bus.until("a reboot", |knobs| knobs.reboots == 1);
+    asked.await;
+}
+
+#[tokio::test]
+async fn i5_i8_a_dead_hold_is_cleared_and_the_slot_taken_when_few_enough_are_down() {
+    let slot = "run-queue";
+    let admin = enter().host().await;
+    make_slot(&admin.admin, slot, slot).await;
+    hold_by_admin(&admin, slot, "never-was").await;
+    // Nobody's kubelet: it never becomes Ready.
+    make_node(&admin.admin, "run-queue-down").await;
+    let short = "stale_after = \"1s\"\nmin_interval = \"2s\"\n";
+    let mut daemon = Running::start(slot, &format!("{short}max_unavailable = 1\n")).await;
+    daemon.cli.write("/run/reboot-required", "");
+
+    daemon
+        .wait_status("run-queue is held by never-was, whose Node is gone")
+        .await;
+    // Cleared: the interval counts from then, and after it the budget is in the way.
+    daemon
+        .wait_status("coordination.min_interval ends in")
+        .await;
+    daemon
+        .wait_status("coordination.max_unavailable is 1")
+        .await;
+    let lease = daemon.lease(slot).await;
+    assert_eq!(lease.holder, None);
+    let last = lease.last_hold.expect("a last hold");
+    assert!(
+        last.starts_with("never-was until ") && last.contains(&daemon.node.name),
+        "{last}"
+    );
+    assert_eq!(lease.next, [daemon.node.name.clone()]);
+    let log = daemon.log();
+    assert!(log.contains("cleared slot run-queue"), "{log}");
+    assert_eq!(daemon.cli.bus.knobs().reboots, 0);
+
+    // All that are down are allowed now: at once, not at the next look.
+    daemon.reload(slot, &format!("{short}max_unavailable = 100000\n"));
+    daemon.wait_status("cordoning").await;
+    let asked = daemon.cli.bus.until("a reboot", |knobs| knobs.reboots == 1);
+    asked.await;
+    let lease = daemon.lease(slot).await;
+    assert_eq!(lease.holder, Some(daemon.node.name.clone()));
+}

@@ -1,0 +1,302 @@
+//! The rest of the cluster, in virtual time: kubelets, the node lifecycle controller, the workload and
+//! disruption controllers, as far as the daemon meets them.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::memory::{Server, State};
+
+/// How long a pod takes to end, in seconds; a container that ignores SIGTERM takes its whole grace.
+pub(super) const ENDS: &str = "test/ends";
+/// From a cordon to the taint of the node lifecycle controller: some 10 ms on a real cluster.
+const LIFECYCLE: Duration = Duration::from_millis(20);
+/// From the last heartbeat to NotReady (`--node-monitor-grace-period`).
+const MONITOR_GRACE: Duration = Duration::from_secs(40);
+/// From a pod's end to its successor's readiness elsewhere.
+const SUCCESSOR: Duration = Duration::from_secs(5);
+
+pub(super) fn make_node(server: &Server, name: &str, control_plane: bool) {
+    server.set(|state| {
+        let mut labels = json!({"kubernetes.io/hostname": name});
+        if control_plane {
+            labels["node-role.kubernetes.io/control-plane"] = json!("");
+        }
+        state.make(
+            ("nodes", "", name),
+            "kubelet",
+            json!({"metadata": {"labels": labels}, "spec": {}}),
+        );
+        state.make(
+            ("leases", "kube-node-lease", name),
+            "kubelet",
+            json!({"spec": {"holderIdentity": name, "leaseDurationSeconds": 40}}),
+        );
+    });
+    kubelet_back(server, name, &format!("{name}-boot-0"));
+}
+
+/// A slot of the group default, open.
+pub(super) fn make_slot(server: &Server, name: &str) {
+    server.set(|state| {
+        state.make(("leases", "kube-rebootd", name), "kube-rebootd-setup",
+            json!({"metadata": {"labels": {"kube-rebootd/group": "default", "kube-rebootd/protocol": "1"}},
+                "spec": {}}));
+    });
+}
+
+/// A ready pod.
+#[derive(Debug, Clone)]
+pub(super) struct Pod<'a> {
+    pub(super) name: &'a str,
+    pub(super) app: &'a str,
+    pub(super) node: &'a str,
+    pub(super) owner: &'a str,
+    pub(super) ends: u64,
+    pub(super) grace: u64,
+}
+
+impl<'a> Pod<'a> {
+    pub(super) fn new(name: &'a str, node: &'a str) -> Self {
+        Self {
+            name,
+            app: name,
+            node,
+            owner: "ReplicaSet",
+            ends: 1,
+            grace: 30,
+        }
+    }
+
+    pub(super) fn make(&self, server: &Server) {
+        let body = json!({
+            "metadata": {"labels": {"app": self.app}, "annotations": {ENDS: self.ends.to_string()},
+                "ownerReferences": [{"apiVersion": "apps/v1", "kind": self.owner, "name": self.app,
+                    "uid": format!("owner-{}", self.app), "controller": true}]},
+            "spec": {"nodeName": self.node, "terminationGracePeriodSeconds": self.grace,
+                "containers": [{"name": "c"}]},
+            "status": running("0")});
+        server.set(|state| state.make(("pods", "shop", self.name), "kubelet", body));
+    }
+}
+
+fn running(boot: &str) -> Value {
+    json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}],
+        "containerStatuses": [{"name": "c", "image": "i", "imageID": "i", "ready": true, "restartCount": 0,
+            "containerID": format!("containerd://{boot}"), "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}]})
+}
+
+/// A budget over `app`.
+pub(super) fn make_budget(server: &Server, name: &str, app: &str, min_available: u64) {
+    server.set(|state| {
+        state.make(("poddisruptionbudgets", "shop", name), "kubectl",
+            json!({"metadata": {"generation": 1},
+                "spec": {"minAvailable": min_available, "selector": {"matchLabels": {"app": app}}}}));
+        recount(state);
+    });
+}
+
+/// The host is going down.
+pub(super) fn kubelet_gone(server: &Server, name: &str) {
+    server.set(|state| state.beating.remove(name));
+    let (server, name) = (server.clone(), name.to_owned());
+    tokio::spawn(async move {
+        tokio::time::sleep(MONITOR_GRACE).await;
+        if !server.state().beating.contains(&name) {
+            ready(&server, &name, "Unknown", None);
+        }
+    });
+}
+
+/// The kubelet of a new boot: heartbeat, readiness, and the pods that are still bound here.
+pub(super) fn kubelet_back(server: &Server, name: &str, boot: &str) {
+    server.set(|state| state.beating.insert(name.to_owned()));
+    ready(server, name, "True", Some(boot));
+    server.set(|state| {
+        for pod in state.objects("pods") {
+            if pod["spec"]["nodeName"] == name && pod["status"]["phase"] == "Running" {
+                let pod = pod["metadata"]["name"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned();
+                state.edit(("pods", "shop", &pod), "kubelet", |pod| {
+                    pod["status"] = running(boot)
+                });
+            }
+        }
+    });
+}
+
+fn ready(server: &Server, name: &str, status: &str, boot: Option<&str>) {
+    server.set(|state| {
+        let now = state.now();
+        state.edit(("nodes", "", name), "kubelet-status", |node| {
+            node["status"]["conditions"] =
+                json!([{"type": "Ready", "status": status, "lastHeartbeatTime": now, "lastTransitionTime": now}]);
+            if let Some(boot) = boot {
+                node["status"]["nodeInfo"]["bootID"] = json!(boot);
+            }
+        });
+    });
+}
+
+/// Follows what happens and does what the controllers would do, for ever.
+pub(super) async fn controllers(server: Server) {
+    let mut changed = server.changed();
+    let mut seen = 0;
+    loop {
+        let (keys, version) = server.state().changes(seen);
+        seen = version;
+        for (resource, namespace, name) in &keys {
+            match resource.as_str() {
+                "pods" => pod(&server, namespace, name),
+                "nodes" => {
+                    let (server, name) = (server.clone(), name.clone());
+                    tokio::spawn(async move {
+                        tokio::time::sleep(LIFECYCLE).await;
+                        server.set(|state| taint(state, &name));
+                    });
+                }
+                _ => {}
+            }
+        }
+        if keys.iter().any(|(resource, ..)| resource == "pods") {
+            server.set(recount);
+        }
+        if changed.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+fn taint(state: &mut State, name: &str) {
+    state.edit(("nodes", "", name), "kube-controller-manager", |node| {
+        let key = "node.kubernetes.io/unschedulable";
+        let wanted = node["spec"]["unschedulable"] == true;
+        let mut taints = node["spec"]["taints"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        let there = taints.iter().any(|taint| taint["key"] == key);
+        if wanted && !there {
+            taints.push(json!({"key": key, "effect": "NoSchedule"}));
+        } else if !wanted && there {
+            taints.retain(|taint| taint["key"] != key);
+        }
+        if taints.is_empty() {
+            node["spec"].as_object_mut().unwrap().remove("taints");
+        } else {
+            node["spec"]["taints"] = json!(taints);
+        }
+    });
+}
+
+/// A pod that was told to end does so, and its ReplicaSet makes another elsewhere.
+fn pod(server: &Server, namespace: &str, name: &str) {
+    let Some(pod) = server.state().object(("pods", namespace, name)) else {
+        return;
+    };
+    let metadata = &pod["metadata"];
+    if metadata.get("deletionTimestamp").is_none()
+        || metadata["annotations"].get("test/ending").is_some()
+    {
+        return;
+    }
+    let grace = metadata["deletionGracePeriodSeconds"]
+        .as_u64()
+        .unwrap_or(30);
+    let ends = metadata["annotations"][ENDS]
+        .as_str()
+        .and_then(|ends| ends.parse().ok())
+        .unwrap_or(1);
+    let uid = metadata["uid"].clone();
+    let (server, namespace, name) = (server.clone(), namespace.to_owned(), name.to_owned());
+    server.set(|state| {
+        state.edit(("pods", &namespace, &name), "kubelet", |pod| {
+            pod["metadata"]["annotations"]["test/ending"] = json!("");
+        });
+    });
+    tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_secs(grace.min(ends))).await;
+        let at = ("pods", namespace.as_str(), name.as_str());
+        let gone = server.set(|state| {
+            let there = state.object(at).filter(|pod| pod["metadata"]["uid"] == uid);
+            if there.is_some() {
+                state.remove(at);
+            }
+            there
+        });
+        let Some(gone) = gone else { return };
+        tokio::time::sleep(SUCCESSOR).await;
+        server.set(|state| succeed(state, &gone));
+    });
+}
+
+/// Another pod of the same ReplicaSet, where pods may go.
+fn succeed(state: &mut State, gone: &Value) {
+    if gone["metadata"]["ownerReferences"][0]["kind"] != "ReplicaSet" {
+        return;
+    }
+    let free = state.objects("nodes").into_iter().find(|node| {
+        let ready = node["status"]["conditions"][0]["status"] == "True";
+        ready
+            && node["spec"]["unschedulable"] != true
+            && node["metadata"]["name"] != gone["spec"]["nodeName"]
+    });
+    let Some(free) = free else { return };
+    let name = gone["metadata"]["name"].as_str().unwrap_or_default();
+    let name = format!(
+        "{}-{}",
+        name.split("-next").next().unwrap_or_default(),
+        "next"
+    );
+    let name = (0..)
+        .map(|n| format!("{name}{n}"))
+        .find(|name| state.object(("pods", "shop", name)).is_none());
+    let mut body = gone.clone();
+    body["spec"]["nodeName"] = free["metadata"]["name"].clone();
+    body["status"] = running("next");
+    let metadata = body["metadata"].as_object_mut().unwrap();
+    for field in [
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "managedFields",
+    ] {
+        metadata.remove(field);
+    }
+    body["metadata"]["annotations"]
+        .as_object_mut()
+        .unwrap()
+        .remove("test/ending");
+    state.make(("pods", "shop", &name.unwrap_or_default()), "kubelet", body);
+    recount(state);
+}
+
+/// The disruption controller.
+fn recount(state: &mut State) {
+    for budget in state.objects("poddisruptionbudgets") {
+        let app = &budget["spec"]["selector"]["matchLabels"]["app"];
+        let pods = state.objects("pods");
+        let healthy = pods.iter().filter(|pod| {
+            pod["metadata"]["labels"]["app"] == *app
+                && pod["metadata"].get("deletionTimestamp").is_none()
+                && pod["status"]["conditions"][0]["status"] == "True"
+        });
+        let (healthy, wanted) = (
+            healthy.count() as u64,
+            budget["spec"]["minAvailable"].as_u64().unwrap_or(0),
+        );
+        let name = budget["metadata"]["name"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        state.edit(
+            ("poddisruptionbudgets", "shop", &name),
+            "kube-controller-manager",
+            |budget| {
+                budget["status"] = json!({"observedGeneration": 1, "currentHealthy": healthy,
+                "desiredHealthy": wanted, "disruptionsAllowed": healthy.saturating_sub(wanted)});
+            },
+        );
+    }
+}

@@ -1,0 +1,260 @@
+//! Every answer of the eviction table (kubernetes.md 3), met by a whole daemon (I9).
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::cluster::{Pod, make_budget};
+use super::world::{HOUR, MINUTE, Plan, World};
+use crate::memory::{Answer, Fate, Fault, Verb};
+
+/// Two hosts; one has a pod and wants a reboot.
+async fn one_pod() -> World {
+    let world = World::new(2, 1).await;
+    Pod::new("web", "n0").make(&world.server);
+    world
+}
+
+fn evictions(world: &World) -> usize {
+    let state = world.server.state();
+    state
+        .trace
+        .iter()
+        .filter(|line| line.contains("create pods/eviction"))
+        .count()
+}
+
+fn refused(code: u16, message: &str, details: serde_json::Value) -> Answer {
+    let mut answer = Answer::status(code, "x", message);
+    answer.body["details"] = details;
+    answer
+}
+
+/// The first evictions meet `fate`; afterwards the server does what it is asked.
+async fn meets(fate: Fate, times: u32) {
+    let world = one_pod().await;
+    let fault = Fault {
+        times,
+        ..Fault::of(fate, Verb::Create, "pods/eviction")
+    };
+    world.server.set(|state| state.faults.push(fault));
+    world.want(0);
+    world.until_rebooted(&[0], 1, HOUR).await;
+    world.check(evictions(&world) > 0, "nothing was evicted");
+}
+
+#[tokio::test(start_paused = true)]
+async fn i9_a_pod_is_evicted_and_waited_for() {
+    let world = World::new(2, 1).await;
+    Pod {
+        ends: 25,
+        ..Pod::new("slow", "n0")
+    }
+    .make(&world.server);
+    Pod {
+        owner: "DaemonSet",
+        ..Pod::new("agent", "n0")
+    }
+    .make(&world.server);
+    world.want(0);
+    world.until_rebooted(&[0], 1, HOUR).await;
+    world.check(evictions(&world) == 1, "one eviction for one pod");
+}
+
+#[tokio::test(start_paused = true)]
+async fn i9_a_budget_is_waited_for_without_haste_and_named() {
+    let world = one_pod().await;
+    make_budget(&world.server, "web-budget", "web", 1);
+    world.want(0);
+    world.until_phase(0, "Draining", MINUTE).await;
+    world.pass(8 * MINUTE).await;
+    world.check(
+        world.phase(0) == "Draining" && world.cordoned(0),
+        "waits for the budget",
+    );
+    world.check(world.said(0, "web-budget"), "the budget is named");
+    let asked = evictions(&world);
+    // From 1 s to 15 s: some 35 in 8 minutes.
+    world.check(
+        (8..60).contains(&asked),
+        &format!("{asked} evictions in 8 minutes"),
+    );
+    world
+        .server
+        .set(|state| state.remove(("poddisruptionbudgets", "shop", "web-budget")));
+    world.until_rebooted(&[0], 1, HOUR).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn i9_two_budgets_end_the_attempt_and_nothing_is_left() {
+    let world = one_pod().await;
+    make_budget(&world.server, "first", "web", 0);
+    make_budget(&world.server, "second", "web", 0);
+    world.want(0);
+    world.until_phase(0, "Draining", MINUTE).await;
+    world.until_phase(0, "Undoing", HOUR).await;
+    world
+        .until("the slot is free", MINUTE, |world| {
+            world.holder("default").is_none()
+        })
+        .await;
+    world.at_rest();
+    world.check(world.boots(0) == 0, "no reboot with the pod there");
+    world.check(
+        world.said(0, "more than one PodDisruptionBudget"),
+        "the cause is named",
+    );
+    world
+        .server
+        .set(|state| state.remove(("poddisruptionbudgets", "shop", "second")));
+    world.until_rebooted(&[0], 1, 8 * HOUR).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn i9_priority_and_fairness_is_obeyed() {
+    let world = one_pod().await;
+    let busy = Fate::Says(Answer::busy(429, 40));
+    let fault = Fault {
+        times: 6,
+        ..Fault::of(busy, Verb::Create, "pods/eviction")
+    };
+    world.server.set(|state| state.faults.push(fault));
+    world.want(0);
+    world.until_phase(0, "Draining", MINUTE).await;
+    world.pass(2 * MINUTE).await;
+    let asked = evictions(&world);
+    world.check(
+        (2..=4).contains(&asked),
+        &format!("{asked} evictions in 2 minutes of Retry-After: 40"),
+    );
+    world.until_rebooted(&[0], 1, HOUR).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn i9_a_storm_of_500() {
+    meets(Fate::Says(Answer::busy(500, 0)), 20).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn i9_a_storm_of_503_with_a_retry_after() {
+    meets(Fate::Says(Answer::busy(503, 5)), 10).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn i9_a_budget_that_changes_at_the_same_moment_504() {
+    meets(Fate::Says(Answer::busy(504, 0)), 5).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn i9_a_budget_nobody_has_looked_at() {
+    let details = json!({"retryAfterSeconds": 10, "causes": [{"reason": "DisruptionBudget",
+        "message": "The disruption budget web is still being processed by the server."}]});
+    meets(Fate::Says(refused(429, "Cannot evict pod", details)), 5).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn i9_a_namespace_that_ends() {
+    let details = json!({"causes": [{"reason": "NamespaceTerminating"}]});
+    meets(
+        Fate::Says(refused(403, "pods \"web\" is forbidden", details)),
+        5,
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn i9_a_pod_that_the_servers_cache_does_not_know_yet() {
+    let message = "node \"n0\" can only evict pods with spec.nodeName set to itself";
+    meets(Fate::Says(refused(403, message, json!({}))), 5).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn i9_a_pod_that_is_said_to_be_gone() {
+    meets(Fate::Says(refused(404, "not found", json!({}))), 5).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn i9_a_pod_of_another_uid() {
+    meets(
+        Fate::Says(refused(
+            409,
+            "Precondition failed: UID in precondition",
+            json!({}),
+        )),
+        5,
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn i9_a_webhook_that_refuses_for_a_while() {
+    meets(
+        Fate::Says(refused(
+            403,
+            "admission webhook denied the request",
+            json!({}),
+        )),
+        5,
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn i9_an_eviction_whose_answer_is_lost() {
+    meets(Fate::AnswerLost, 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn i9_an_eviction_that_is_never_answered() {
+    meets(Fate::AnswerSilent, 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn i9_an_eviction_that_never_arrives() {
+    meets(Fate::Silent, 3).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn i9_an_eviction_that_lands_late() {
+    meets(Fate::Late(Duration::from_secs(40)), 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn i9_a_full_node_is_drained_in_few_requests() {
+    let world = World::with(Plan {
+        hosts: 2,
+        slots: 1,
+        quorum: 0,
+        config: "[drain]\nparallelism = 110\n",
+    })
+    .await;
+    let names: Vec<String> = (0..110).map(|pod| format!("pod-{pod}")).collect();
+    for name in &names {
+        Pod {
+            app: "many",
+            ..Pod::new(name, "n0")
+        }
+        .make(&world.server);
+    }
+    world.want(0);
+    world.until_phase(0, "Draining", MINUTE).await;
+    let begin = tokio::time::Instant::now();
+    world.until_phase(0, "Rebooting", HOUR).await;
+    // The pods themselves take a second; DESIGN.md 7 allows 3 s.
+    world.check(
+        begin.elapsed() < Duration::from_secs(3),
+        &format!("{:?}", begin.elapsed()),
+    );
+    let state = world.server.state();
+    let pods = state
+        .trace
+        .iter()
+        .filter(|line| line.contains(" pods"))
+        .count();
+    drop(state);
+    world.check(
+        (111..=115).contains(&pods),
+        &format!("{pods} requests for pods"),
+    );
+    world.until_rebooted(&[0], 1, HOUR).await;
+}

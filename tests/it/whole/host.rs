@@ -1,0 +1,219 @@
+//! One host: its directory, its logind, its clock, and its life of boots and daemons.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube_rebootd::cluster::client::Origin;
+use kube_rebootd::daemon;
+use kube_rebootd::host::{Bus, Clock};
+use kube_rebootd::now::Now;
+use kube_rebootd::root::Root;
+use tempfile::TempDir;
+use tokio::sync::mpsc;
+use tracing::{Instrument, info_span};
+
+use super::cluster;
+use crate::fake_bus::{Knobs, Shared, in_process};
+use crate::memory::{Server, User};
+
+/// From logind's yes to the end of the daemon.
+const SHUTDOWN: Duration = Duration::from_secs(5);
+/// Firmware, kernel, systemd.
+const BOOT: Duration = Duration::from_secs(40);
+/// From the daemon's start to the kubelet's first sign of life.
+const KUBELET: Duration = Duration::from_secs(10);
+
+/// What a test does to a host.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Order {
+    /// SIGKILL; systemd starts it again after this time.
+    Kill(Duration),
+    /// The plug.
+    PowerLoss,
+}
+
+/// A host; clones are the same one.
+#[derive(Clone)]
+pub(super) struct Host {
+    pub(super) name: String,
+    dir: Arc<TempDir>,
+    pub(super) logind: Shared,
+    server: Server,
+    state: Arc<Mutex<State>>,
+    orders: mpsc::UnboundedSender<Order>,
+}
+
+pub(super) struct State {
+    clock: Clock,
+    /// Boots so far, the first one not counted.
+    pub(super) boots: u64,
+    /// The sentinel comes back with the boot.
+    pub(super) sticky: bool,
+    /// The kubelet stays dead in later boots.
+    pub(super) no_kubelet: bool,
+    /// The daemon ended by itself, with these words.
+    pub(super) ended: Option<String>,
+}
+
+/// Why a daemon is no more.
+enum End {
+    Itself(String),
+    Ordered(Order),
+    Down,
+}
+
+impl Host {
+    pub(super) fn start(server: &Server, name: &str, config: &str, wall: Timestamp) -> Self {
+        // In memory where there is such a place: every write of the state waits for the disk.
+        let place = ["/dev/shm", "/tmp"]
+            .into_iter()
+            .find(|place| std::path::Path::new(place).is_dir());
+        let dir = tempfile::tempdir_in(place.unwrap()).unwrap();
+        let (orders, ordered) = mpsc::unbounded_channel();
+        let clock = Clock::starting_at(Now {
+            wall,
+            boot: Duration::from_secs(600),
+        });
+        let host = Self {
+            name: name.to_owned(),
+            dir: Arc::new(dir),
+            logind: Shared::default(),
+            server: server.clone(),
+            state: Arc::new(Mutex::new(State {
+                clock,
+                boots: 0,
+                sticky: false,
+                no_kubelet: false,
+                ended: None,
+            })),
+            orders,
+        };
+        host.write("/etc/kube-rebootd/config.toml", config);
+        std::fs::create_dir_all(host.path("/run")).unwrap();
+        host.name_boot();
+        tokio::spawn(host.clone().live(ordered));
+        host
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    pub(super) fn logind(&self) -> MutexGuard<'_, Knobs> {
+        self.logind.lock().unwrap()
+    }
+
+    pub(super) fn path(&self, path: &str) -> PathBuf {
+        Root::at(self.dir.path()).path(path)
+    }
+
+    pub(super) fn write(&self, path: &str, text: &str) {
+        let file = self.path(path);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, text).unwrap();
+    }
+
+    pub(super) fn order(&self, order: Order) {
+        self.orders.send(order).unwrap();
+    }
+
+    /// Sets the host's wall clock.
+    pub(super) fn set_wall(&self, seconds: i64) {
+        self.state().clock.set_wall(seconds);
+    }
+
+    pub(super) fn boot_id(&self) -> String {
+        format!("{}-boot-{}", self.name, self.state().boots)
+    }
+
+    fn name_boot(&self) {
+        self.write(
+            "/proc/sys/kernel/random/boot_id",
+            &format!("{}\n", self.boot_id()),
+        );
+    }
+
+    async fn live(self, mut ordered: mpsc::UnboundedReceiver<Order>) {
+        loop {
+            match self.run(&mut ordered).await {
+                End::Itself(why) => {
+                    self.state().ended = Some(why);
+                    tokio::time::sleep(Duration::from_secs(10)).await;
+                }
+                End::Ordered(Order::Kill(time)) => tokio::time::sleep(time).await,
+                End::Ordered(Order::PowerLoss) => self.boot().await,
+                End::Down => self.boot().await,
+            }
+        }
+    }
+
+    /// One daemon, from its start to its end.
+    async fn run(&self, ordered: &mut mpsc::UnboundedReceiver<Order>) -> End {
+        let (_services, bus) = in_process(&self.logind).await;
+        let client = |user| self.server.client(&self.name, user);
+        let clients = Origin::Given {
+            node: client(User::Node(self.name.clone())),
+            coordinator: client(User::Coordinator),
+        };
+        let (clock, down) = {
+            let logind = self.logind();
+            (self.state().clock.clone(), Arc::clone(&logind.going_down))
+        };
+        let root = Root::at(self.dir.path());
+        let span = info_span!("daemon", host = self.name.as_str());
+        let life = async {
+            match daemon::start(root, None, Bus::given(bus), clock, clients).await {
+                Ok(daemon) => match Box::pin(daemon.run()).await {
+                    Ok(()) => "it stopped".to_owned(),
+                    Err(err) => err.to_string(),
+                },
+                Err(err) => err.to_string(),
+            }
+        };
+        let shutdown = async {
+            down.notified().await;
+            self.server.set(|state| state.judge_reboot(&self.name));
+            tokio::time::sleep(SHUTDOWN).await;
+        };
+        tokio::select! {
+            why = life.instrument(span) => End::Itself(why),
+            Some(order) = ordered.recv() => End::Ordered(order),
+            () = shutdown => End::Down,
+        }
+    }
+
+    /// Down, and up again.
+    async fn boot(&self) {
+        cluster::kubelet_gone(&self.server, &self.name);
+        tokio::time::sleep(BOOT).await;
+        {
+            let mut state = self.state();
+            state.boots += 1;
+            // The hardware clock went on; nobody set it.
+            let wall = state.clock.now().wall;
+            state.clock = Clock::starting_at(Now {
+                wall,
+                boot: Duration::from_secs(8),
+            });
+        }
+        self.name_boot();
+        {
+            let mut logind = self.logind();
+            logind.preparing = false;
+            logind.boot_usec += 1;
+        }
+        if !self.state().sticky {
+            let _ = std::fs::remove_file(self.path("/run/reboot-required"));
+        }
+        if self.state().no_kubelet {
+            return;
+        }
+        let host = self.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(KUBELET).await;
+            cluster::kubelet_back(&host.server, &host.name, &host.boot_id());
+        });
+    }
+}

@@ -1,0 +1,46 @@
+//! The main job, without any fault.
+
+use super::world::{HOUR, Plan, World};
+
+#[tokio::test(start_paused = true)]
+async fn one_host_reboots_once_and_leaves_nothing() {
+    let world = World::new(1, 1).await;
+    world.want(0);
+    world.until_rebooted(&[0], 1, HOUR).await;
+    let phases = world.phases(0);
+    let whole = [
+        "Idle",
+        "Queued",
+        "Claiming",
+        "Draining",
+        "Rebooting",
+        "Verifying",
+        "Releasing",
+        "Idle",
+    ];
+    let seen: Vec<&str> = phases.iter().map(String::as_str).collect();
+    world.check(
+        seen == whole || seen == [&whole[..1], &["Pending"], &whole[1..]].concat(),
+        &format!("{seen:?}"),
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn i1_five_hosts_go_one_after_another() {
+    let world = World::new(5, 1).await;
+    (0..5).for_each(|host| world.want(host));
+    world.until_rebooted(&[0, 1, 2, 3, 4], 1, HOUR).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn i13_control_plane_nodes_go_one_at_a_time_on_three_slots() {
+    let world = World::with(Plan {
+        hosts: 3,
+        slots: 3,
+        quorum: 3,
+        config: "",
+    })
+    .await;
+    (0..3).for_each(|host| world.want(host));
+    world.until_rebooted(&[0, 1, 2], 1, HOUR).await;
+}

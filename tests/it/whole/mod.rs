@@ -1,0 +1,19 @@
+//! Whole daemons in virtual time: the real `daemon::start` and `run`, each on a host of its own below a
+//! directory, with a fake logind, against the API server in memory. Hours take a moment, and whatever
+//! can go wrong does so on request.
+//!
+//! A daemon dies by being dropped, a host reboots by a new boot id; I1 to I4, I9, I11 and I13 are judged
+//! at every write that the server sees (`judge`).
+
+mod clocks;
+mod cluster;
+mod evictions;
+mod faults;
+mod host;
+mod kured;
+mod life;
+mod log;
+mod logind;
+mod many;
+mod outages;
+mod world;
