@@ -2,7 +2,7 @@
 //!
 //! No IO, no clock, no await. A step names what must be durable first, then one effect; after it the
 //! world is looked at again. There are no transitions to get wrong: after a crash the same facts
-//! lead to the same step. `tests/it/simulator.rs` kills between any two of them.
+//! lead to the same step. `tests/it/simulator` kills between any two of them.
 
 use std::time::Duration;
 
@@ -318,6 +318,11 @@ fn cordoned<'a>(at: &At<'a>, hold: &Hold, phase: Phase) -> Result<&'a Node, Box<
                 Effect::ReadNode,
                 "reading the own Node",
             )));
+        }
+        // The label came before the cordon: where it is gone somebody took it, and whoever looked since
+        // may have taken the slot (I1). Setting it again would be one claim too many.
+        if !node_set::knows(node, hold) {
+            return Err(Box::new(undo(at, hold, Why::Lost)));
         }
         let record = at.facts.record.clone();
         return Err(Box::new(apply(

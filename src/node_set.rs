@@ -117,7 +117,7 @@ pub fn marked(node: &Node) -> bool {
 }
 
 /// The cordon is (also) ours.
-fn ours(node: &Node) -> bool {
+pub fn ours(node: &Node) -> bool {
     node.unschedulable
         && node
             .cordon_owners

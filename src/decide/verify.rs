@@ -130,7 +130,9 @@ fn adopt(at: &At, hold: &Hold, node: &Node) -> Step {
 fn mark_anew(at: &At, hold: &Hold, node: &Node) -> Option<Step> {
     let orphan = hold.boot == Boot::unknown();
     let undone = matches!(hold.stage, Stage::Undoing(_));
-    if orphan || undone || node_set::knows(node, hold) {
+    // Nor has it a cordon of ours: where only the label is gone somebody took it, and who takes the slot
+    // next must not find it there again.
+    if orphan || undone || node_set::knows(node, hold) || node_set::ours(node) {
         return None;
     }
     let step = |effect| {

@@ -21,6 +21,7 @@ mod host_logind;
 mod hostile;
 mod kubeconfigs;
 mod memory;
+mod model;
 mod plane;
 mod rotation;
 mod run_queue;

@@ -15,7 +15,9 @@ use kube_rebootd::now::Now;
 use kube_rebootd::slot::{GiveUp, Lease, Peer, Peers, Take, TakeSaid, Waiter};
 use kube_rebootd::stale::Look;
 
-use super::world::{ModelNode, Said, World};
+use super::host::ModelNode;
+use super::turn::Said;
+use super::world::World;
 
 impl World {
     /// Does the effect; an error is a definite refusal.
@@ -42,6 +44,7 @@ impl World {
             }
             Effect::AskReboot => {
                 self.may_reboot(index, now);
+                self.service.asked(index, self.hosts[index].sentinel);
                 let host = &mut self.hosts[index];
                 host.asked += 1;
                 host.shutting_down = !host.deaf;
@@ -71,10 +74,12 @@ impl World {
         if lease.uid != take.uid || lease.resource_version != take.resource_version {
             return Said::Conflict;
         }
+        self.lease_changes += 1;
         lease.holder = Some(me);
         lease.acquire_time = Some(take.acquire_time);
         lease.control_plane = take.control_plane;
         lease.resource_version = version;
+        self.served(index);
         Said::Done
     }
 
@@ -105,6 +110,7 @@ impl World {
         if lease.resource_version != give_up.resource_version {
             return Said::Conflict;
         }
+        self.lease_changes += 1;
         lease.holder = None;
         lease.acquire_time = None;
         lease.next.clone_from(&give_up.next);

@@ -11,12 +11,20 @@ use kube_rebootd::names;
 use kube_rebootd::phase::Phase;
 
 mod api;
+mod chance;
+mod checks;
+mod host;
+mod month;
 mod options;
 mod queue;
+mod service;
+mod turn;
+mod view;
 mod world;
 
-pub(crate) use world::Chance;
-use world::{Fate, World};
+pub(crate) use chance::Chance;
+use turn::Fate;
+use world::World;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

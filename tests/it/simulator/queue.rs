@@ -7,7 +7,9 @@ use kube_rebootd::budget::MaxUnavailable;
 use kube_rebootd::names;
 use kube_rebootd::phase::Phase;
 
-use super::world::{Chance, Fate, World};
+use super::chance::Chance;
+use super::turn::Fate;
+use super::world::World;
 use super::{FATES, HOUR, calm};
 
 const MINUTE: Duration = Duration::from_secs(60);

@@ -1,0 +1,469 @@
+//! One host of the model, as `decide` sees it: [`Facts`] from the small state, and the step back.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube_rebootd::boot::Boot;
+use kube_rebootd::budget::{Census, MaxUnavailable};
+use kube_rebootd::decide::{Policy, decide};
+use kube_rebootd::facts::{Applied, Drained, Effect, Facts, LastList, Point, Refusal, Waiters};
+use kube_rebootd::gates::{Closed, Gate};
+use kube_rebootd::health::Marks;
+use kube_rebootd::names;
+use kube_rebootd::node::{self, Seen};
+use kube_rebootd::now::Now;
+use kube_rebootd::record::{self, Record, Why};
+use kube_rebootd::slot::{self, Peer, Take, TakeAnswer, TakeSaid};
+use kube_rebootd::trigger::{Latched, Observed, Request, Settled};
+
+use super::state::{
+    Disk, HOSTS, Hold, Holder, Host, Id, LeaseView, Moment, Node, NodeView, SLOTS, Said, Stage,
+    Write,
+};
+
+/// All that a decision of one host rests on.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Local {
+    pub(super) me: u8,
+    pub(super) slots: u8,
+    /// Every host is of the control plane.
+    pub(super) quorum: bool,
+    pub(super) mood: Mood,
+    pub(super) host: Host,
+    pub(super) id: Id,
+    /// The model is made worse on purpose: see `Fault`.
+    pub(super) blind: bool,
+}
+
+/// What the world outside the model wants of this host right now.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Mood {
+    /// A reboot is wanted and allowed.
+    Wanted,
+    /// Wanted, but a gate is closed.
+    Closed,
+    /// Nothing asks for it.
+    Withdrawn,
+}
+
+/// What a step does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Act {
+    Nothing,
+    ReadStart,
+    Begin,
+    ReadLease(u8),
+    ReadNode,
+    ListPeers,
+    AskReboot,
+    Write(Write),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Outcome {
+    pub(super) disk: Disk,
+    pub(super) act: Act,
+}
+
+const NOW: Duration = Duration::from_secs(10_000);
+pub(super) const SLOT_NAMES: [&str; SLOTS] = ["default", "default-1"];
+const NODE_UID: &str = "uid";
+
+fn name(host: u8) -> String {
+    format!("n{host}")
+}
+
+/// A moment as a time: 1 s, 20 s or 1000 s ago, in order.
+fn time(host: &Host, moment: Moment) -> Duration {
+    let age = if moment <= host.old {
+        1_000
+    } else if moment <= host.stale {
+        20
+    } else {
+        1
+    };
+    NOW - Duration::from_secs(age) + Duration::from_millis(u64::from(moment))
+}
+
+fn moment(host: &Host, time_of: Duration) -> Moment {
+    (1..host.now())
+        .find(|moment| time(host, *moment) == time_of)
+        .unwrap_or(host.now())
+}
+
+fn some(host: &Host, moment: Moment) -> Option<Duration> {
+    (moment > 0).then(|| time(host, moment))
+}
+
+fn acquired(id: Id) -> Timestamp {
+    Timestamp::from_second(1_790_000_000 + i64::from(id)).unwrap()
+}
+
+fn id(acquired: Timestamp) -> Id {
+    u8::try_from(acquired.as_second() - 1_790_000_000).unwrap()
+}
+
+fn slot(name: &str) -> u8 {
+    let place = SLOT_NAMES.iter().position(|slot| *slot == name);
+    u8::try_from(place.unwrap()).unwrap()
+}
+
+fn boot(here: bool) -> Boot {
+    Boot {
+        id: if here { "this" } else { "earlier" }.to_owned(),
+        userspace: 1,
+    }
+}
+
+fn version(current: bool) -> String {
+    if current { "2" } else { "1" }.to_owned()
+}
+
+fn request() -> Request {
+    Request {
+        since: acquired(0),
+        reasons: Vec::new(),
+        latched: vec![Latched {
+            by: "the model".to_owned(),
+            reason: String::new(),
+            at: acquired(0),
+        }],
+    }
+}
+
+impl Hold {
+    fn wide(&self, host: &Host, quorum: bool) -> record::Hold {
+        record::Hold {
+            take: Take {
+                namespace: "kube-rebootd".to_owned(),
+                lease: SLOT_NAMES[usize::from(self.slot)].to_owned(),
+                uid: SLOT_NAMES[usize::from(self.slot)].to_owned(),
+                resource_version: version(self.current),
+                acquire_time: acquired(self.id),
+                control_plane: quorum,
+            },
+            step: u64::from(self.step),
+            boot: boot(self.here),
+            node_uid: self.node_known.then(|| NODE_UID.to_owned()),
+            stage: match self.stage {
+                Stage::Taking => record::Stage::Taking,
+                Stage::Claiming => record::Stage::Claiming,
+                Stage::Draining => record::Stage::Draining,
+                Stage::Rebooting => record::Stage::Rebooting,
+                Stage::Uncordoned => record::Stage::Uncordoned,
+                Stage::Releasing => record::Stage::Releasing,
+                Stage::Undoing => record::Stage::Undoing(Why::Ordered),
+            },
+            foreign_cordon: self.foreign,
+            marks: None,
+            drain_spent: 0,
+            asks: u32::from(self.asks),
+            asked: some(host, self.asked),
+        }
+    }
+
+    fn of(hold: &record::Hold, host: &Host) -> Self {
+        Self {
+            slot: slot(&hold.take.lease),
+            id: id(hold.take.acquire_time),
+            current: hold.take.resource_version == version(true),
+            step: u8::try_from(hold.step).unwrap(),
+            here: hold.boot == boot(true),
+            node_known: hold.node_uid.is_some(),
+            stage: match hold.stage {
+                record::Stage::Taking => Stage::Taking,
+                record::Stage::Claiming => Stage::Claiming,
+                record::Stage::Draining => Stage::Draining,
+                record::Stage::Rebooting => Stage::Rebooting,
+                record::Stage::Uncordoned => Stage::Uncordoned,
+                record::Stage::Releasing => Stage::Releasing,
+                record::Stage::Undoing(_) => Stage::Undoing,
+            },
+            foreign: hold.foreign_cordon,
+            asks: u8::try_from(hold.asks).unwrap(),
+            asked: hold.asked.map_or(0, |asked| moment(host, asked)),
+        }
+    }
+}
+
+impl Local {
+    fn record(&self, hold: Option<&Hold>, settled: bool) -> Record {
+        Record {
+            hold: hold.map(|hold| hold.wide(&self.host, self.quorum)),
+            request: Some(request()),
+            settled: settled.then(|| Settled {
+                boot: boot(true),
+                proved_boot: Duration::ZERO,
+                reasons: BTreeMap::new(),
+            }),
+            ..Record::default()
+        }
+    }
+
+    fn disk(&self) -> Record {
+        let disk = &self.host.disk;
+        if disk.blank {
+            return Record::default();
+        }
+        self.record(disk.hold.as_ref(), disk.settled)
+    }
+
+    fn lease(&self, index: usize, view: &LeaseView) -> slot::Lease {
+        slot::Lease {
+            name: SLOT_NAMES[index].to_owned(),
+            uid: SLOT_NAMES[index].to_owned(),
+            resource_version: version(view.current),
+            group: "default".to_owned(),
+            holder: match view.holder {
+                Holder::Nobody => None,
+                Holder::Me => Some(name(self.me)),
+                Holder::Other => Some("other".to_owned()),
+            },
+            acquire_time: (view.holder != Holder::Nobody).then(|| acquired(view.id)),
+            paused: None,
+            protocol: 1,
+            control_plane: false,
+            next: Vec::new(),
+            freed: None,
+            last_hold: None,
+            last_seen: None,
+            held: None,
+            read: some(&self.host, view.read),
+        }
+    }
+
+    fn node(&self, view: &NodeView) -> Seen {
+        let Node {
+            label,
+            cordon,
+            record,
+        } = view.node;
+        let mut labels = BTreeMap::new();
+        if let Some(slot) = label {
+            labels.insert(
+                names::SLOT.to_owned(),
+                SLOT_NAMES[usize::from(slot)].to_owned(),
+            );
+        }
+        if self.quorum {
+            labels.insert(names::QUORUM_ROLES[0].to_owned(), String::new());
+        }
+        let state = record.and_then(|hold| self.record(Some(&hold), false).annotation());
+        Seen::Present(Box::new(node::Node {
+            name: name(self.me),
+            uid: NODE_UID.to_owned(),
+            resource_version: version(view.current),
+            unschedulable: cordon,
+            cordon_owners: (cordon.then(|| names::NODE_MANAGER.to_owned()).into_iter()).collect(),
+            labels,
+            annotations: (state
+                .map(|state| (names::STATE.to_owned(), state))
+                .into_iter())
+            .collect(),
+            ready: true,
+            heartbeat: None,
+            boot_id: String::new(),
+            volumes_in_use: Vec::new(),
+            read: some(&self.host, view.read),
+        }))
+    }
+
+    fn peers(&self) -> Option<slot::Peers> {
+        let peers = self.host.process.peers.as_ref()?;
+        let mut labelled: Vec<Peer> = (0_u8..)
+            .zip(peers.slot_of)
+            .filter_map(|(host, slot)| {
+                Some(Peer {
+                    node: name(host),
+                    slot: SLOT_NAMES[usize::from(slot?)].to_owned(),
+                    quorum: self.quorum,
+                })
+            })
+            .collect();
+        labelled.extend(peers.hostile.then(|| Peer {
+            node: "hostile".to_owned(),
+            slot: SLOT_NAMES[0].to_owned(),
+            quorum: false,
+        }));
+        Some(slot::Peers {
+            // The weakened daemon believes a list from before its label.
+            asked: if self.blind {
+                NOW
+            } else {
+                time(&self.host, peers.asked)
+            },
+            labelled,
+            census: Ok(Census {
+                nodes: HOSTS,
+                down: Vec::new(),
+            }),
+            leases: SLOT_NAMES.map(str::to_owned).into_iter().collect(),
+        })
+    }
+
+    fn take_answer(&self) -> TakeAnswer {
+        let process = &self.host.process;
+        TakeAnswer {
+            unanswered: some(&self.host, process.unanswered),
+            said: match process.said {
+                Said::Nothing => None,
+                Said::Taken => Some(TakeSaid::Taken),
+                Said::Refused => Some(TakeSaid::Refused(String::new())),
+                Said::Conflict(when) => Some(TakeSaid::Conflict(time(&self.host, when))),
+            },
+        }
+    }
+
+    /// Facts that say no more than the state does; what the lock does not rest on is always there:
+    /// pods gone, host healthy, gates read just now.
+    fn facts(&self) -> Facts {
+        let process = &self.host.process;
+        let record = self.disk();
+        let views = process.leases.iter().enumerate();
+        Facts {
+            started: process.started,
+            shutting_down: self.host.shutting_down,
+            host_read: Some(NOW),
+            observed: Observed {
+                request: (self.mood != Mood::Withdrawn).then(request),
+                settled: record.settled.clone(),
+                uncleared: Vec::new(),
+            },
+            closed: (self.mood == Mood::Closed)
+                .then(|| Closed {
+                    gate: Gate::NodePaused,
+                    why: String::new(),
+                    opens: None,
+                })
+                .into_iter()
+                .collect(),
+            node: match &process.node {
+                None => Seen::Unknown,
+                Some(view) => self.node(view),
+            },
+            applied: process.applied.map(|(id, step, at)| Applied {
+                point: Point {
+                    hold: (step > 0).then(|| acquired(id)),
+                    step: u64::from(step),
+                },
+                at: time(&self.host, at),
+            }),
+            leases: views
+                .filter_map(|(index, view)| {
+                    let view = view.as_ref()?;
+                    Some((SLOT_NAMES[index].to_owned(), self.lease(index, view)))
+                })
+                .collect(),
+            listed: if process.listed {
+                Ok(())
+            } else {
+                Err(String::new())
+            },
+            peers: self.peers(),
+            take: self.take_answer(),
+            waiters: Some(Waiters {
+                asked: NOW,
+                list: Vec::new(),
+            }),
+            waiting: Some(None),
+            marks: Some(Marks::default()),
+            drain: Drained::Done { at: Duration::ZERO },
+            last_list: Some(LastList {
+                asked: NOW,
+                clean: true,
+                marks: Marks::default(),
+            }),
+            ask: some(&self.host, process.refused).map(|at| Refusal {
+                at,
+                why: String::new(),
+            }),
+            ask_accepted: some(&self.host, process.accepted),
+            host_health: Ok(()),
+            pod_health: Ok(()),
+            ..Facts::of_a_start(boot(true), record)
+        }
+    }
+
+    /// The code's own decision.
+    pub(super) fn decide(&self) -> Outcome {
+        let policy = Policy {
+            me: name(self.me),
+            namespace: "kube-rebootd".to_owned(),
+            group: "default".to_owned(),
+            observe: false,
+            max_unavailable: MaxUnavailable::Percent(100),
+            min_interval: Duration::ZERO,
+            // A stale holder's slot is cleared as anybody may clear it: `Move::Clear`.
+            stale_after: None,
+            retry: Duration::ZERO,
+            delay: Duration::ZERO,
+            timeout: Duration::from_secs(10),
+            health_timeout: Duration::from_secs(900),
+        };
+        let now = Now {
+            wall: acquired(self.id),
+            boot: NOW,
+        };
+        let step = decide(&self.facts(), &policy, now);
+        let record = &step.record;
+        let disk = Disk {
+            blank: *record == Record::default(),
+            hold: record.hold.as_ref().map(|hold| Hold::of(hold, &self.host)),
+            settled: (record.settled.as_ref()).is_some_and(|settled| settled.boot == boot(true)),
+        };
+        Outcome {
+            disk,
+            act: self.act(&step.effect),
+        }
+    }
+
+    fn act(&self, effect: &Effect) -> Act {
+        Act::Write(match effect {
+            Effect::ReadStart => return Act::ReadStart,
+            Effect::Begin => return Act::Begin,
+            Effect::ReadLease(lease) => return Act::ReadLease(slot(lease)),
+            Effect::ReadNode => return Act::ReadNode,
+            Effect::ListPeers => return Act::ListPeers,
+            Effect::AskReboot => return Act::AskReboot,
+            Effect::Take(take) => Write::Take {
+                slot: slot(&take.lease),
+                id: id(take.acquire_time),
+                current: take.resource_version == version(true),
+            },
+            Effect::Apply { set, point } => Write::Apply {
+                node: Node {
+                    label: set.labels.get(names::SLOT).map(|lease| slot(lease)),
+                    cordon: set.unschedulable,
+                    record: (set.annotations.get(names::STATE))
+                        .and_then(|text| Record::decode(text).unwrap().hold)
+                        .map(|hold| Hold::of(&hold, &self.host)),
+                },
+                current: set.resource_version == version(true),
+                point: (point.hold.map_or(0, id), u8::try_from(point.step).unwrap()),
+            },
+            Effect::Mend(left) => Write::Mend {
+                label: left.labels.iter().any(|key| key == names::SLOT),
+                record: left.annotations.iter().any(|key| key == names::STATE),
+                cordon: left.cordon,
+                current: left.resource_version == version(true),
+            },
+            Effect::GiveUp(give_up) => Write::GiveUp {
+                slot: slot(&give_up.lease),
+                current: give_up.resource_version == version(true),
+            },
+            // Hints, pods and gates: the lock does not rest on them.
+            Effect::Wait
+            | Effect::ReadWaiting
+            | Effect::ReadHost
+            | Effect::ListWaiters
+            | Effect::ReadHolder(_)
+            | Effect::Clear { .. }
+            | Effect::ListPods
+            | Effect::CreateLease
+            | Effect::Mark(_)
+            | Effect::Unmark
+            | Effect::Evict(_) => return Act::Nothing,
+        })
+    }
+}

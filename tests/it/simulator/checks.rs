@@ -1,0 +1,140 @@
+//! The invariants, at every step and at the end.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use kube_rebootd::names;
+use kube_rebootd::now::Now;
+
+use super::host::ModelNode;
+use super::world::World;
+
+impl World {
+    /// I2, at the moment logind is asked.
+    pub(super) fn may_reboot(&self, index: usize, now: Now) {
+        let host = &self.hosts[index];
+        let facts = host.facts.as_ref().unwrap();
+        let hold = facts.record.hold.as_ref().unwrap();
+        let lease = &self.leases[&hold.take.lease];
+        assert_eq!(
+            lease.holder.as_deref(),
+            Some(host.name.as_str()),
+            "I2: not the holder\n{}",
+            self.told()
+        );
+        let read = facts.leases[&hold.take.lease].read.unwrap();
+        assert!(now.since(read) <= Duration::from_secs(5), "I2: an old read");
+        assert_eq!(host.pods, 0, "I2: not drained");
+        assert!(!host.mounted, "volumes are mounted\n{}", self.told());
+        assert!(facts.closed.is_empty(), "I2: a gate is closed");
+        assert!(self.cordoned(index), "I2: not cordoned");
+    }
+
+    /// I4, at the moment a Lease is given up.
+    pub(super) fn clean_at_give_up(&self, index: usize) {
+        let host = &self.hosts[index];
+        let Some(node) = self.nodes.get(&host.name) else {
+            return;
+        };
+        assert!(
+            !node.labels.contains_key(names::SLOT),
+            "I4: label after the Lease\n{}",
+            self.told()
+        );
+        let kept = host
+            .facts
+            .as_ref()
+            .is_some_and(|facts| facts.record.kept.is_some());
+        assert!(
+            kept || !node.cordon.contains(names::NODE_MANAGER),
+            "I4: cordon after the Lease"
+        );
+        assert!(!host.shutting_down, "I4: given up while the host goes down");
+    }
+
+    /// I1 and I13, after every step.
+    pub(super) fn check(&self) {
+        let down = |node: &&ModelNode| {
+            node.labels.contains_key(names::SLOT) && node.cordon.contains(names::NODE_MANAGER)
+        };
+        let down: Vec<&ModelNode> = self.nodes.values().filter(down).collect();
+        let slots: BTreeSet<&String> = down.iter().map(|node| &node.labels[names::SLOT]).collect();
+        assert_eq!(
+            slots.len(),
+            down.len(),
+            "I1: two nodes down on one slot\n{}",
+            self.told()
+        );
+        assert!(down.len() <= self.leases.len(), "I1: more down than slots");
+        let quorum = down
+            .iter()
+            .filter(|node| node.labels.contains_key(names::QUORUM_ROLES[0]));
+        assert!(
+            quorum.count() <= 1,
+            "I13: two of the quorum down\n{}",
+            self.told()
+        );
+    }
+
+    /// The story so far, for a failure.
+    pub(crate) fn told(&self) -> String {
+        let from = self.trace.len().saturating_sub(60);
+        self.trace[from..].join("\n")
+    }
+
+    /// I3 and I6: what must be true when all is over.
+    pub(crate) fn at_rest(&self) {
+        for (index, host) in self.hosts.iter().enumerate() {
+            if host.dead {
+                continue;
+            }
+            let node = &self.nodes[&host.name];
+            assert!(
+                !node.labels.contains_key(names::SLOT),
+                "label left on {}\n{}",
+                host.name,
+                self.told()
+            );
+            assert!(
+                !node.annotations.contains_key(names::STATE),
+                "record left on {}",
+                host.name
+            );
+            assert!(
+                !node.cordon.contains(names::NODE_MANAGER),
+                "I3: cordon left on {}\n{}",
+                host.name,
+                self.told()
+            );
+            assert_eq!(
+                !node.cordon.is_empty(),
+                host.cordoned_before,
+                "I3: foreign cordon on {}",
+                host.name
+            );
+            assert_eq!(
+                self.record(index).hold,
+                None,
+                "I6: hold left on {}: {}\n{}",
+                host.name,
+                host.status,
+                self.told()
+            );
+            assert_eq!(host.waiting, None, "waiting record left on {}", host.name);
+        }
+        // Nobody clears what nobody waits for.
+        let dead = |name: &str| (self.hosts.iter()).any(|host| host.dead && host.name == name);
+        for lease in self.leases.values() {
+            if lease.holder.as_deref().is_some_and(dead) {
+                continue;
+            }
+            assert_eq!(
+                lease.holder,
+                None,
+                "I6: {} is still held\n{}",
+                lease.name,
+                self.told()
+            );
+        }
+    }
+}
