@@ -166,7 +166,7 @@ impl Connector {
     /// Comes by both clients and asks the API server for the node's name.
     pub async fn connect(&self) -> Result<Clients, ConnectError> {
         let Origin::Given { node, coordinator } = &self.origin else {
-            return self.from_kubeconfig().await;
+            return self.read_kubeconfig().await;
         };
         Ok(Clients {
             node: node.clone(),
@@ -179,7 +179,7 @@ impl Connector {
     }
 
     /// Reads the credentials and builds both clients.
-    async fn from_kubeconfig(&self) -> Result<Clients, ConnectError> {
+    async fn read_kubeconfig(&self) -> Result<Clients, ConnectError> {
         let access = &self.access;
         let context = access.context.clone();
         let mut own = self.read(access.kubeconfig.clone(), context).await?;

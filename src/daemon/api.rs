@@ -147,7 +147,8 @@ impl Api {
             old.looked = Instant::now();
         }
         let wanted = self.building.is_some() || old.ending();
-        if !wanted && !(looks && old.clients.outdated()) {
+        let changed = looks && old.clients.outdated();
+        if !wanted && !changed {
             return old;
         }
         match self.build().await {
@@ -164,14 +165,13 @@ impl Api {
     }
 
     async fn build(&mut self) -> Result<Connected, ConnectError> {
-        let building = match &mut self.building {
-            Some(building) => building,
-            None => {
-                self.touched = false;
-                let connector = self.connector.clone();
-                let connect = async move { Box::pin(connector.connect()).await };
-                self.building.insert(tokio::spawn(connect))
-            }
+        let building = if let Some(building) = &mut self.building {
+            building
+        } else {
+            self.touched = false;
+            let connector = self.connector.clone();
+            let connect = async move { Box::pin(connector.connect()).await };
+            self.building.insert(tokio::spawn(connect))
         };
         let Ok(built) = tokio::time::timeout(PATIENCE, building).await else {
             return Err(ConnectError::Pending);

@@ -57,6 +57,7 @@ pub(crate) enum Refusal {
 pub(crate) type InhibitorRow = (String, String, String, String, u32, u32);
 
 /// The host's state and what was done to it.
+#[allow(clippy::struct_excessive_bools)] // knobs of a fake
 #[derive(Debug)]
 pub(crate) struct Knobs {
     pub(crate) inhibitors: Vec<InhibitorRow>,

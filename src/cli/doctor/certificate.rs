@@ -17,8 +17,8 @@ const RENEWED_BY: i64 = 90;
 
 /// The kubeconfig's user; a kubelet's has one.
 pub(super) fn credential(root: &Root, found: &Found, now: Timestamp) -> Check {
-    let users = found.kubeconfig.auth_infos.iter();
-    let Some(user) = users.filter_map(|user| user.auth_info.as_ref()).next() else {
+    let mut users = found.kubeconfig.auth_infos.iter();
+    let Some(user) = users.find_map(|user| user.auth_info.as_ref()) else {
         return Check::fail(CREDENTIAL, "the user is empty", join());
     };
     if let Some(file) = &user.client_certificate {
