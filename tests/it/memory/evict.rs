@@ -68,7 +68,7 @@ pub(super) fn evict(store: &mut Store, user: &User, request: &Request) -> Answer
                 "reason": "EvictionByEvictionAPI"});
             match pod["status"]["conditions"].as_array_mut() {
                 Some(all) if all.iter().all(|one| one["type"] != "DisruptionTarget") => {
-                    all.push(target)
+                    all.push(target);
                 }
                 Some(_) => {}
                 None => pod["status"]["conditions"] = json!([target]),

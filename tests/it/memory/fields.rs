@@ -31,7 +31,7 @@ pub(super) struct Conflict {
 pub(super) fn named(value: &Value) -> Set {
     let mut set = Set::new();
     name(&[], value, &mut set);
-    set.retain(|path| tracked(path));
+    set.retain(tracked);
     set
 }
 
@@ -182,8 +182,7 @@ pub(super) fn apply(
                 manager: other.name.clone(),
                 field: path
                     .iter()
-                    .map(|element| format!(".{}", &element[2..]))
-                    .collect(),
+                    .fold(String::new(), |field, element| field + "." + &element[2..]),
             });
             other.set.remove(path);
         }

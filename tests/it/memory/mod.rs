@@ -1,6 +1,13 @@
 //! An API server in memory, for whole daemons in virtual time: exactly what the daemon asks of a real
 //! one, with its traps, and with faults on request. `conformance` holds it against the real server.
 
+#![allow(
+    clippy::too_many_lines,        // tables of requests
+    clippy::struct_excessive_bools, // knobs of a fake
+    clippy::needless_pass_by_value,
+    clippy::unnecessary_wraps
+)]
+
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;

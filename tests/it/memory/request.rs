@@ -51,9 +51,8 @@ impl Request {
     /// None: no such path here.
     pub(super) fn read(parts: &Parts, body: &[u8]) -> Option<Self> {
         let path: Vec<&str> = parts.uri.path().trim_matches('/').split('/').collect();
-        let rest = match path.as_slice() {
-            ["api", "v1", rest @ ..] | ["apis", _, _, rest @ ..] => rest,
-            _ => return None,
+        let (["api", "v1", rest @ ..] | ["apis", _, _, rest @ ..]) = path.as_slice() else {
+            return None;
         };
         let (namespace, rest) = match rest {
             ["namespaces", namespace, rest @ ..] => (*namespace, rest),

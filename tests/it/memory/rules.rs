@@ -64,12 +64,9 @@ fn node_may(node: &str, request: &Request) -> bool {
         .get("fieldSelector")
         .map_or("", String::as_str);
     match (request.resource.as_str(), request.verb) {
-        ("selfsubjectreviews" | "events", Verb::Create)
+        ("selfsubjectreviews" | "events" | "pods/eviction" | "nodes", Verb::Create)
         | ("pods", Verb::Delete)
-        | ("pods/eviction", Verb::Create)
-        | ("pods/status" | "nodes", Verb::Patch | Verb::Update)
-        | ("nodes/status", Verb::Patch | Verb::Update)
-        | ("nodes", Verb::Create) => true,
+        | ("pods/status" | "nodes" | "nodes/status", Verb::Patch | Verb::Update) => true,
         ("nodes", Verb::Get) => own,
         ("nodes", Verb::List | Verb::Watch) => field == format!("metadata.name={node}"),
         ("pods", Verb::List | Verb::Watch) => field == format!("spec.nodeName={node}"),

@@ -230,8 +230,10 @@ impl Store {
         };
         self.events.push(event);
         if self.events.len() > EVENTS_KEPT {
-            let old = self.events.drain(..EVENTS_KEPT / 2);
-            self.compacted = old.last().map_or(self.compacted, |event| event.version);
+            let mut old = self.events.drain(..EVENTS_KEPT / 2);
+            self.compacted = old
+                .next_back()
+                .map_or(self.compacted, |event| event.version);
         }
     }
 

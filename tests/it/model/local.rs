@@ -83,7 +83,7 @@ fn time(host: &Host, moment: Moment) -> Duration {
     } else {
         1
     };
-    NOW - Duration::from_secs(age) + Duration::from_millis(u64::from(moment))
+    NOW.checked_sub(Duration::from_secs(age)).unwrap() + Duration::from_millis(u64::from(moment))
 }
 
 fn moment(host: &Host, time_of: Duration) -> Moment {

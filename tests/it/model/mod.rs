@@ -17,6 +17,13 @@
 //! "Down" is from the cordon to the end of the hold: till then the label stays. An admin's unlock ends
 //! the hold by force.
 
+#![allow(
+    clippy::struct_excessive_bools, // knobs of a model
+    clippy::similar_names,
+    clippy::trivially_copy_pass_by_ref,
+    clippy::large_types_passed_by_value
+)]
+
 mod local;
 mod moves;
 mod search;

@@ -262,14 +262,14 @@ impl Model {
                 next.perform(index, &write);
             });
             add(Move::Vanish(index), &|next| {
-                next.hosts[at(index)].late = None
+                next.hosts[at(index)].late = None;
             });
         }
         if host.process.listed {
             for slot in 0..self.slots {
                 if host.process.leases[at(slot)].is_none_or(|view| !view.current) {
                     add(Move::ShowLease(index, slot), &|next| {
-                        next.show(index, slot, 0)
+                        next.show(index, slot, 0);
                     });
                 }
             }

@@ -11,7 +11,7 @@ use crate::memory::{Server, State};
 pub(super) const ENDS: &str = "test/ends";
 /// From a cordon to the taint of the node lifecycle controller: some 10 ms on a real cluster.
 const LIFECYCLE: Duration = Duration::from_millis(20);
-/// From the last heartbeat to NotReady (`--node-monitor-grace-period`).
+/// From the last heartbeat to `NotReady` (`--node-monitor-grace-period`).
 const MONITOR_GRACE: Duration = Duration::from_secs(40);
 /// From a pod's end to its successor's readiness elsewhere.
 const SUCCESSOR: Duration = Duration::from_secs(5);
@@ -120,7 +120,7 @@ pub(super) fn kubelet_back(server: &Server, name: &str, boot: &str) {
                     .unwrap_or_default()
                     .to_owned();
                 state.edit(("pods", "shop", &pod), "kubelet", |pod| {
-                    pod["status"] = running(boot)
+                    pod["status"] = running(boot);
                 });
             }
         }
@@ -191,7 +191,7 @@ fn taint(state: &mut State, name: &str) {
     });
 }
 
-/// A pod that was told to end does so, and its ReplicaSet makes another elsewhere.
+/// A pod that was told to end does so, and its `ReplicaSet` makes another elsewhere.
 fn pod(server: &Server, namespace: &str, name: &str) {
     let Some(pod) = server.state().object(("pods", namespace, name)) else {
         return;
@@ -232,7 +232,7 @@ fn pod(server: &Server, namespace: &str, name: &str) {
     });
 }
 
-/// Another pod of the same ReplicaSet, where pods may go.
+/// Another pod of the same `ReplicaSet`, where pods may go.
 fn succeed(state: &mut State, gone: &Value) {
     if gone["metadata"]["ownerReferences"][0]["kind"] != "ReplicaSet" {
         return;
@@ -250,7 +250,7 @@ fn succeed(state: &mut State, gone: &Value) {
         name.split("-next").next().unwrap_or_default(),
         "next"
     );
-    let name = (0..)
+    let name = (0..10_000)
         .map(|n| format!("{name}{n}"))
         .find(|name| state.object(("pods", "shop", name)).is_none());
     let mut body = gone.clone();

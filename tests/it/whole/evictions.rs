@@ -245,13 +245,11 @@ async fn i9_a_full_node_is_drained_in_few_requests() {
         begin.elapsed() < Duration::from_secs(3),
         &format!("{:?}", begin.elapsed()),
     );
-    let state = world.server.state();
-    let pods = state
-        .trace
-        .iter()
-        .filter(|line| line.contains(" pods"))
-        .count();
-    drop(state);
+    let pods = {
+        let state = world.server.state();
+        let pods = state.trace.iter().filter(|line| line.contains(" pods"));
+        pods.count()
+    };
     world.check(
         (111..=115).contains(&pods),
         &format!("{pods} requests for pods"),

@@ -148,8 +148,7 @@ impl Host {
                     self.boot().await;
                 }
                 End::Ordered(Order::Kill(time)) => tokio::time::sleep(time).await,
-                End::Ordered(Order::PowerLoss) => self.boot().await,
-                End::Down => self.boot().await,
+                End::Ordered(Order::PowerLoss) | End::Down => self.boot().await,
             }
         }
     }

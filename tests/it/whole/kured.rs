@@ -99,7 +99,7 @@ async fn kured_d_a_failed_drain_uncordons_first_and_leaves_a_foreign_cordon() {
     make_budget(&world.server, "web", "web", 1);
     world.server.set(|state| {
         state.edit(("nodes", "", "n0"), "kubectl-cordon", |node| {
-            node["spec"]["unschedulable"] = json!(true)
+            node["spec"]["unschedulable"] = json!(true);
         });
     });
     world.want(0);

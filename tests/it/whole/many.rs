@@ -65,7 +65,7 @@ fn happen(world: &World, chance: &mut Chance) {
             .set_wall(i64::try_from(chance.below(200_000_000)).unwrap() - 100_000_000),
         6 if chance.hit(30) => world.server.set(|state| state.down = !state.down),
         7 => world.server.set(|state| state.down = false),
-        8 if chance.hit(30) => world.server.set(|state| state.compact()),
+        8 if chance.hit(30) => world.server.set(super::super::memory::State::compact),
         9 => world
             .server
             .set(|state| state.faults.retain(|fault| fault.times > 0)),

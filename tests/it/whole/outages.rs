@@ -86,7 +86,7 @@ async fn with_watches(broken: Broken, compact: bool) {
     if compact {
         for _ in 0..5 {
             world.pass(MINUTE).await;
-            world.server.set(|state| state.compact());
+            world.server.set(super::super::memory::State::compact);
         }
     }
     world.until_rebooted(&[0, 1, 2], 1, 5 * HOUR).await;

@@ -174,7 +174,7 @@ impl Side {
         let answer = self.client(who).send(request).await.expect("an answer");
         let code = answer.status().as_u16();
         let text = answer.into_body().collect_bytes().await.expect("a body");
-        let said: Value = serde_json::from_slice(&text).unwrap_or_else(|_| json!(null));
+        let said: Value = serde_json::from_slice(&text).unwrap_or(Value::Null);
         self.row(what, code, &said);
         said
     }

@@ -15,7 +15,7 @@ async fn watch(side: &mut Side, what: &str, who: Who, selector: &str, version: &
     let mut rows = Vec::new();
     match api.watch(&params, version).await {
         Err(kube::Error::Api(status)) => {
-            rows.push(format!("refused {} {}", status.code, status.reason))
+            rows.push(format!("refused {} {}", status.code, status.reason));
         }
         Err(error) => panic!("{error}"),
         Ok(stream) => {
