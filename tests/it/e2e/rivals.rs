@@ -155,5 +155,11 @@ fn i6_a_node_registered_anew_in_every_phase_reboots_once_and_leaves_nothing() {
 
     on.site.wait_status(&on.host, "verifying: ");
     on.leave(Phase::Verifying);
+    on.site.wait_rebooted(&on.host, 1);
+    // Collected with the Node it belonged to; the kubelet makes it again.
+    let beat = ["-n", "kube-node-lease", "get", "lease", on.host.name()];
+    on.site.wait("the heartbeat Lease", || {
+        on.site.bed.kubectl(&beat).map(|_| true)
+    });
     on.end();
 }
