@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{At, FRESH, Holding, Step, apply};
+use super::{At, Holding, Step, apply};
 use crate::facts::Effect;
 use crate::names;
 use crate::node::{Node, Seen};
@@ -11,6 +11,9 @@ use crate::phase::Phase;
 use crate::record::{Backoff, Hold, Record, Why};
 use crate::slot::{GiveUp, hints, scatter};
 
+/// How old the list of waiters may be: it makes a hint, which does no harm when it is wrong, and a server
+/// that takes longer to answer than 5 s must not keep the slot (found by `whole::outages`).
+const HINTED: Duration = Duration::from_secs(60);
 /// The longest back-off, before jitter.
 const BACKOFF_MAX: Duration = Duration::from_secs(6 * 3600);
 
@@ -77,7 +80,7 @@ fn give_up(at: &At, hold: &Hold, phase: Phase, undone: Option<&Why>, words: Stri
     let next = match (undone, waiters) {
         // The others are as many too many: nobody is sent to look.
         (Some(Why::Budget(_)), _) => Vec::new(),
-        (_, Some(list)) if at.now.since(list.asked) <= FRESH => hints(&list.list, &at.policy.me),
+        (_, Some(list)) if at.now.since(list.asked) <= HINTED => hints(&list.list, &at.policy.me),
         (_, Some(_) | None) => return at.step(phase, Effect::ListWaiters, words),
     };
     let Some(lease) = at.lease(&hold.take.lease) else {

@@ -172,6 +172,7 @@ async fn i7_a_stale_view_of_the_lease_never_makes_a_second_holder() {
         state.faults.push(stale);
         state.compact();
     });
+    // Its lists are slow as well: longer than an answer may be old that a reboot rests on.
     let slow = Fault {
         from: "n1".to_owned(),
         ..Fault::of(Fate::Slow(Duration::from_secs(10)), Verb::List, "leases")
