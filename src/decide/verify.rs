@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{At, Holding, Step, advance, apply};
 use crate::boot::Boot;
-use crate::facts::Effect;
+use crate::facts::{Effect, Point};
 use crate::names;
 use crate::node::{Node, Seen};
 use crate::node_set::{self, NodeSet};
@@ -35,9 +35,6 @@ pub(super) fn decide(at: &At, hold: &Hold) -> Step {
         };
     }
     if hold.stage != Stage::Uncordoned {
-        if let Some(step) = mark_anew(at, hold, node) {
-            return step;
-        }
         return match &at.facts.host_health {
             Err(missing) => late(at, &missing.join("; ")),
             Ok(()) => uncordon(at, hold, node),
@@ -103,15 +100,43 @@ fn late(at: &At, missing: &str) -> Step {
 
 /// The Node was registered anew, or its UID is not known: the hold goes on with this one. Whatever
 /// cordon it carries now was not on the one we labelled.
+///
+/// One registered anew shows neither slot nor cordon: pods would come before the host is proved, and others
+/// would not see that it is down (I1). It is marked before the new UID is on record, so that a crash in
+/// between repeats it; only a Node that was really replaced, as from any other an admin's unlock may have
+/// taken both, and only while the slot is ours.
 fn adopt(at: &At, hold: &Hold, node: &Node) -> Step {
+    let replaced = hold.node_uid.is_some();
     let adopted = Hold {
         node_uid: Some(node.uid.clone()),
-        foreign_cordon: match &hold.node_uid {
-            Some(_) => node_set::foreign_cordon(node),
-            None => hold.foreign_cordon,
+        foreign_cordon: if replaced {
+            node_set::foreign_cordon(node)
+        } else {
+            hold.foreign_cordon
         },
         ..hold.clone()
     };
+    let shown = matches!(
+        hold.stage,
+        Stage::Claiming | Stage::Draining | Stage::Rebooting
+    );
+    if replaced && shown && !node_set::knows(node, hold) {
+        let step = |effect| {
+            let words = "verifying: marking the own Node anew";
+            at.step(Phase::Verifying, effect, words)
+        };
+        match at.holding(hold) {
+            Holding::Lost => {}
+            Holding::Ask => return step(Effect::ReadLease(hold.take.lease.clone())),
+            Holding::Yes if node.read.is_none() => return step(Effect::ReadNode),
+            Holding::Yes => {
+                let record = advance(at, &adopted, hold.stage.clone());
+                let point = record.hold.as_ref().map(Point::of).unwrap_or_default();
+                let set = NodeSet::of(&record, node);
+                return step(Effect::Apply { set, point });
+            }
+        }
+    }
     let record = advance(at, &adopted, hold.stage.clone());
     Step {
         record,
@@ -120,39 +145,6 @@ fn adopt(at: &At, hold: &Hold, node: &Node) -> Step {
             Effect::Wait,
             "verifying: found the own Node",
         )
-    }
-}
-
-/// A Node registered anew shows neither slot nor cordon: pods would come before the host is proved, and
-/// others would not see that it is down (I1). Only while the slot is ours: an admin's unlock took both
-/// away on purpose. What was being undone when the power went was taken away on purpose, too, and its set
-/// has no label: applied, it would be missing again.
-fn mark_anew(at: &At, hold: &Hold, node: &Node) -> Option<Step> {
-    let orphan = hold.boot == Boot::unknown();
-    let undone = matches!(hold.stage, Stage::Undoing(_));
-    // Nor has it a cordon of ours: where only the label is gone somebody took it, and who takes the slot
-    // next must not find it there again.
-    if orphan || undone || node_set::knows(node, hold) || node_set::ours(node) {
-        return None;
-    }
-    let step = |effect| {
-        at.step(
-            Phase::Verifying,
-            effect,
-            "verifying: marking the own Node anew",
-        )
-    };
-    match at.holding(hold) {
-        Holding::Lost => None,
-        Holding::Ask => Some(step(Effect::ReadLease(hold.take.lease.clone()))),
-        Holding::Yes if node.read.is_none() => Some(step(Effect::ReadNode)),
-        Holding::Yes => Some(apply(
-            at,
-            Phase::Verifying,
-            at.facts.record.clone(),
-            node,
-            "verifying: marking the own Node anew",
-        )),
     }
 }
 

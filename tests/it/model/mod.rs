@@ -115,8 +115,7 @@ fn i1_two_hosts_with_one_accident_of_any_kind() {
 }
 
 /// Found by this model: a holder whose label an unlock had taken set label and cordon again while its watch
-/// still showed the Lease as its own. Without power loss: `verify::mark_anew` sets both again on a Node whose
-/// label an unlock took before the cordon came; open.
+/// still showed the Lease as its own, or after it had lost power.
 #[test]
 fn i1_an_unlocked_holder_does_not_come_back() {
     let model = Model {
@@ -124,6 +123,7 @@ fn i1_an_unlocked_holder_does_not_come_back() {
         unlocks: true,
         late: true,
         crashes: true,
+        power_loss: true,
         ..CALM
     };
     proved(model, 50_000);
