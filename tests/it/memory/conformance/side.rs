@@ -65,12 +65,18 @@ const PHRASES: [&str; 9] = [
 impl Side {
     async fn real(hosts: usize) -> Self {
         let plane = plane::enter();
+        let admin = plane.admin().await;
+        // What the rows label Nodes with is a slot of nobody's group: the name of no slot would keep all other
+        // tests' daemons waiting.
+        for slot in ["conf", "theirs"] {
+            plane::make_slot(&admin, slot, "conformance").await;
+        }
         let mut made = Vec::new();
         for _ in 0..hosts {
             let host = plane.host().await;
             made.push((host.name, host.clients.node, host.clients.coordinator));
         }
-        Self::new(plane.admin().await, made)
+        Self::new(admin, made)
     }
 
     async fn memory(hosts: usize) -> Self {
