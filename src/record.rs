@@ -213,11 +213,12 @@ impl Hold {
         self.take.uid == other.take.uid && self.take.acquire_time == other.take.acquire_time
     }
 
-    /// The Lease says that this hold is ours.
+    /// The Lease says that this hold is ours. One that somebody wrote our name into has no time: it is the
+    /// hold that was found there, which has none either.
     pub fn matches(&self, lease: &Lease, me: &str) -> bool {
         lease.uid == self.take.uid
             && lease.holder.as_deref() == Some(me)
-            && lease.acquire_time == Some(self.take.acquire_time)
+            && lease.acquire_time.unwrap_or_default() == self.take.acquire_time
     }
 
     /// logind may have been asked in `boot`.

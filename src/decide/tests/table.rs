@@ -237,6 +237,32 @@ fn a_slot_is_not_taken_early_because_another_cannot_be_had() {
     assert!(matches!(step.effect, Effect::Mark(_)), "{:?}", step.effect);
 }
 
+/// Found by review: such a Lease was taken for lost as soon as it was found, over and over.
+#[test]
+fn i4_a_slot_that_somebody_wrote_our_name_into_is_given_back() {
+    let mut facts = about_to_take();
+    slot(&mut facts).holder = Some(ME.to_owned());
+    let step = decide(&facts, &policy(), now());
+    let hold = step.record.hold.clone().expect("found");
+    assert_eq!(hold.stage, Stage::Undoing(Why::NoHold));
+    facts.applied = Some(Applied {
+        point: Point::of(&hold),
+        at: NOW,
+    });
+    facts.record = step.record;
+    facts.waiters = Some(Waiters {
+        asked: NOW,
+        list: Vec::new(),
+    });
+    let step = decide(&facts, &policy(), now());
+    assert!(
+        matches!(step.effect, Effect::GiveUp(_)),
+        "{:?}: {}",
+        step.effect,
+        step.status
+    );
+}
+
 #[test]
 fn i1_i8_i13_every_single_thing_that_forbids_a_take() {
     assert!(matches!(
