@@ -115,3 +115,13 @@ fn i8_what_cannot_be_read_is_unknown_and_said() {
     assert_eq!((status.phase, status.unit), (None, None));
     assert_eq!(status.problems.len(), 2);
 }
+
+#[test]
+fn i7_a_state_that_is_no_file_of_ours_is_told() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("state.json");
+    assert_eq!(read(&path), Ok(Record::default()));
+    bounded::odd::each(&path.clone(), store::MAX_BYTES, move || {
+        read(&path).expect_err("no state")
+    });
+}
