@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::pod::{EvictAnswer, Pod};
+use crate::pod::Pod;
 
 mod clock;
 mod entry;

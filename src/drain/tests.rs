@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::pod::{Controller, PodPhase, RestartPolicy};
+use crate::pod::{Controller, EvictAnswer, PodPhase, RestartPolicy};
 
 mod time;
 
