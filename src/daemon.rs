@@ -33,6 +33,7 @@ mod start;
 mod stop_point;
 mod triggers;
 mod views;
+mod wishes;
 
 use api::Api;
 use memory::Memory;
@@ -218,6 +219,10 @@ impl Daemon {
             }
             () = self.triggers.changed() => Woke::Change,
             () = self.memory.host_changes.next() => {
+                self.memory.host_dirty();
+                Woke::Change
+            }
+            () = self.memory.schedule.changed() => {
                 self.memory.host_dirty();
                 Woke::Change
             }

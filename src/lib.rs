@@ -22,6 +22,7 @@ pub mod pod;
 pub mod record;
 pub mod root;
 pub mod selector;
+pub mod shutdown;
 pub mod slot;
 pub mod stale;
 pub mod trigger;

@@ -54,6 +54,7 @@ const WRONG: &[(&str, &str, &[&str])] = &[
     ("coordination", "stale_after", &["30", "\"0s\"", "\"9000h\""]),
     ("triggers", "sentinels", &["\"/run/x\"", "[1]", "[\"run/x\"]", "[\"/x\\u0000\"]"]),
     ("triggers", "node_annotation", &["\"yes\"", "1"]),
+    ("triggers", "scheduled_shutdown", &["\"cancel\"", "true"]),
     ("triggers", "period", &["5", "\"5\"", "\"0s\"", "\"25h\"", "\"-1m\""]),
     ("triggers", "settle", &["0", "\"10\"", "\"30 parsecs\"", "\"9000h\""]),
     ("triggers", "check", &["1", "{}", "[1]", "[{}]", "[{name = 1}]"]),
@@ -171,7 +172,6 @@ fn i12_keys_of_later_releases_are_refused() {
         "[gates]\nusers = true",
         "[drain]\nescalate = []",
         "[triggers]\nbuiltin = []",
-        "[triggers]\nscheduled_shutdown = \"warn\"",
     ] {
         let found = problems(text);
         assert!(
