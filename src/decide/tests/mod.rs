@@ -21,6 +21,7 @@ use crate::trigger::{Observed, Reason, Request, Settled};
 mod killed;
 mod options;
 mod queue;
+mod records;
 mod table;
 
 const ME: &str = "n1";
