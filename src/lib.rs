@@ -10,6 +10,8 @@ pub mod daemon;
 pub mod decide;
 pub mod drain;
 pub mod facts;
+#[cfg(test)]
+mod garble;
 pub mod gates;
 pub mod health;
 pub mod host;

@@ -60,13 +60,13 @@ impl Scheduled {
 
 /// The scheduled shutdown that is to become a request; none where it stays what it is. A host that already
 /// goes down, or may do, has nothing to adopt (I8).
-pub fn adopted<'a>(
-    scheduled: Option<&'a Scheduled>,
+pub fn adopted(
+    scheduled: Option<&Scheduled>,
     preparing: Option<bool>,
     adoption: Adoption,
     observe: bool,
     now: Timestamp,
-) -> Option<&'a Scheduled> {
+) -> Option<&Scheduled> {
     let wanted = adoption == Adoption::Adopt && !observe && preparing == Some(false);
     scheduled.filter(|scheduled| wanted && scheduled.may_be_adopted(now))
 }
@@ -100,7 +100,9 @@ pub(crate) fn to_cancel(facts: &Facts) -> bool {
         .iter()
         .flat_map(|request| &request.latched);
     let mut own = latched.filter(|wish| wish.by == BY_SCHEDULE);
-    facts.adopts.is_some() && own.any(|wish| wish.boot.as_ref() == Some(&facts.boot))
+    facts.writable
+        && facts.adopts.is_some()
+        && own.any(|wish| wish.boot.as_ref() == Some(&facts.boot))
 }
 
 #[cfg(test)]

@@ -289,7 +289,7 @@ impl Daemon {
             Ok(true) => info!("{words} is cancelled: it is a request now, and waits for its turn"),
             Ok(false) => info!("{words} was cancelled by somebody else; the request stays"),
             Err(err) => {
-                warn!("{words} cannot be cancelled, and may go around slot and drain: {err}")
+                warn!("{words} cannot be cancelled, and may go around slot and drain: {err}");
             }
         }
         self.memory.host_dirty();

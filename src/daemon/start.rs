@@ -62,6 +62,7 @@ pub async fn start(
         api,
         triggers: Triggers::new(&root, &bus, &config),
         memory: Memory::new(&root, bus.clone(), &config),
+        saved: true,
         report: Report::default(),
         notify: Notify::new(),
         patience: Patience::default(),

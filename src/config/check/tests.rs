@@ -2,6 +2,8 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod damage;
+
 const FILE: &str = "/etc/kube-rebootd/config.toml";
 
 fn problems(text: &str) -> Vec<String> {

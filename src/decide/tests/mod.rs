@@ -22,6 +22,7 @@ use crate::trigger::{Observed, Reason, Request, Settled};
 mod killed;
 mod options;
 mod queue;
+mod records;
 mod table;
 
 const ME: &str = "n1";

@@ -117,8 +117,9 @@ async fn i8_a_logind_that_falls_silent_after_it_was_asked_may_be_shutting_down()
     world.pass(5 * HOUR).await;
     world.check(world.phase(0) == "Rebooting", "the hold was undone");
     world.check(world.cordoned(0), "the cordon was taken off");
-    let mut logind = world.hosts[0].logind();
-    (logind.mute, logind.prepare_on_reboot) = (false, true);
-    drop(logind);
+    {
+        let mut logind = world.hosts[0].logind();
+        (logind.mute, logind.prepare_on_reboot) = (false, true);
+    }
     world.until_rebooted(&[0], 1, HOUR).await;
 }
