@@ -19,6 +19,7 @@ mod kill_matrix;
 mod kills;
 mod log;
 mod loops;
+mod observing;
 mod one_host;
 mod outages;
 mod pausing;
