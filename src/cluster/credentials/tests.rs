@@ -216,7 +216,7 @@ proptest! {
     fn only_a_kubelets_last_flag_names_a_kubeconfig(
         words in prop::collection::vec(prop_oneof![
             Just("--kubeconfig".to_owned()), Just("-kubeconfig".to_owned()), "--?kubeconfig=[/a-z]{0,5}", "[-a-z=/]{0,8}",
-        ], 0..8), program in prop_oneof!["/usr/bin/kubelet", "kubelet", "grep", ".{0,5}"], comm in prop_oneof!["kubelet", "sh"]) {
+        ], 0..8), program in prop_oneof!["/usr/bin/kubelet", "kubelet", "kubectl", "kube", "grep", ".{0,5}"], comm in prop_oneof!["kubelet", "sh"]) {
         let line: Vec<u8> = std::iter::once(&program).chain(&words).flat_map(|word| word.bytes().chain([0])).collect();
         let found = flag(&line, &comm);
         let kubelet = comm == "kubelet" || Path::new(program.split('\0').next().unwrap_or_default()).file_name() == Some("kubelet".as_ref());
