@@ -3,9 +3,10 @@
 
 VERSION := $(shell sed -n '0,/^version = "\(.*\)"/s//\1/p' Cargo.toml)
 NAME = kube-rebootd-$(VERSION)
-# The time in all that is packed: that of the last commit, or of an unpacked tarball's files.
-SOURCE_DATE_EPOCH := $(or $(shell git log -1 --format=%ct 2>/dev/null),$(shell stat -c %Y CHANGELOG.md))
-export SOURCE_DATE_EPOCH
+# The time in all that is packed: that of the last commit, or of an unpacked tarball's files. Not exported: with
+# another one cargo would compile ring and all above it again.
+TIME := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null),$(shell stat -c %Y CHANGELOG.md))
+STAMPED = SOURCE_DATE_EPOCH=$(TIME)
 WORK = $(CURDIR)/target/packaging
 PACKAGER = The kube-rebootd authors <kube-rebootd@users.noreply.github.com>
 
@@ -14,7 +15,7 @@ PACKAGER = The kube-rebootd authors <kube-rebootd@users.noreply.github.com>
 # What git knows, as it is now; in a tarball's tree, all but what was built.
 FILES = $(or $(shell git ls-files 2>/dev/null),$(shell find * -type f -not -path 'target/*' -not -path 'dist/*' -not -path 'vendor/*' | LC_ALL=C sort))
 # One owner, one time, one order, no matter who packs.
-TAR = tar --owner=0 --group=0 --numeric-owner --mode=go=rX,u+rw,a-s --mtime=@$(SOURCE_DATE_EPOCH) --sort=name --format=gnu
+TAR = tar --owner=0 --group=0 --numeric-owner --mode=go=rX,u+rw,a-s --mtime=@$(TIME) --sort=name --format=gnu
 
 dist-source:
 	mkdir -p dist
@@ -29,7 +30,7 @@ dist: dist-source
 	rm -rf $(WORK)/vendor
 
 # The same package from any directory, on any day.
-RPMBUILD = rpmbuild --define "_topdir $(WORK)/rpm" --define "_sourcedir $(CURDIR)/dist" \
+RPMBUILD = $(STAMPED) rpmbuild --define "_topdir $(WORK)/rpm" --define "_sourcedir $(CURDIR)/dist" \
   --define "_buildhost reproducible" --define "use_source_date_epoch_as_buildtime 1" \
   --define "packager $(PACKAGER)" --define "clamp_mtime_to_source_date_epoch 1" --define "_rpmfilename %%{NAME}-%%{VERSION}-%%{RELEASE}.%%{ARCH}.rpm"
 # Debian's rpm knows of no package that was not installed by rpm, and its brp-compress is written for bash.
@@ -62,7 +63,7 @@ arch: build dist-source
 	cp PKGBUILD packaging/pacman/kube-rebootd.install dist/$(NAME).tar.gz $(ARCH_DIR)
 	install -m 755 $(BINARY) $(ARCH_DIR)/kube-rebootd
 	$(if $(AS_BUILDER),chown -R nobody $(ARCH_DIR))
-	cd $(ARCH_DIR) && $(AS_BUILDER) env HOME=$(ARCH_DIR) PACKAGER="$(PACKAGER)" PKGEXT=.pkg.tar.zst KUBE_REBOOTD_BINARY=$(ARCH_DIR)/kube-rebootd \
+	cd $(ARCH_DIR) && $(AS_BUILDER) env $(STAMPED) HOME=$(ARCH_DIR) PACKAGER="$(PACKAGER)" PKGEXT=.pkg.tar.zst KUBE_REBOOTD_BINARY=$(ARCH_DIR)/kube-rebootd \
 	  makepkg --nodeps --force --noconfirm
 	mkdir -p dist
 	cp $(ARCH_DIR)/$(NAME)-*.pkg.tar.* dist/
@@ -77,7 +78,7 @@ deb: build $(TOOLS)/bin/cargo-deb
 	gzip -9n <CHANGELOG.md >target/packaging/stage/usr/share/doc/kube-rebootd/changelog.gz
 	rm target/packaging/stage/usr/share/doc/kube-rebootd/CHANGELOG.md
 	mkdir -p dist
-	$(TOOLS)/bin/cargo-deb --no-build --no-strip --output $(CURDIR)/dist/
+	$(STAMPED) $(TOOLS)/bin/cargo-deb --no-build --no-strip --output $(CURDIR)/dist/
 
 # xz comes from the machine; it packs once a day and need not be quick itself.
 $(TOOLS)/bin/cargo-deb:

@@ -36,7 +36,9 @@ fn documented() -> BTreeMap<Key, Entry> {
         if let Some(heading) = line.strip_prefix(".SH ") {
             let name = heading.trim_start_matches('[').split(']').next();
             let is_table = heading.starts_with('[');
-            section = name.filter(|_| is_table).unwrap_or_default().to_owned();
+            name.filter(|_| is_table)
+                .unwrap_or_default()
+                .clone_into(&mut section);
         }
         if line != ".TP" {
             continue;
@@ -61,14 +63,14 @@ fn documented() -> BTreeMap<Key, Entry> {
 fn in_the_code() -> BTreeMap<Key, Option<String>> {
     let mut text = String::from("[[triggers.check]]\n");
     for (key, value) in CHECK {
-        text += &format!("{key} = {value}\n");
+        text.extend([key, " = ", value, "\n"]);
     }
     let shown = config::parse(Path::new("x"), &text).unwrap().text;
     let mut found = BTreeMap::new();
     let mut section = String::new();
     for line in shown.lines().filter(|line| !line.is_empty()) {
         if line.starts_with('[') {
-            section = line.trim_matches(['[', ']']).to_owned();
+            line.trim_matches(['[', ']']).clone_into(&mut section);
             continue;
         }
         let (key, value) = line.split_once(" = ").unwrap();
@@ -130,7 +132,7 @@ fn alone(section: &str, key: &str, value: &str) -> String {
     };
     if section == "triggers.check" {
         for (other, value) in CHECK.into_iter().filter(|(other, _)| *other != key) {
-            text += &format!("{other} = {value}\n");
+            text.extend([other, " = ", value, "\n"]);
         }
     }
     text + &format!("{key} = {value}\n")

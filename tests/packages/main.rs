@@ -9,5 +9,9 @@ mod page;
 #[path = "../../examples/packaging/written.rs"]
 mod written;
 
+mod built;
+mod held;
 mod keys;
+mod lint;
 mod pages;
+mod scripts;

@@ -2,27 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::Command;
 
 use clap::CommandFactory as _;
 use kube_rebootd::cli::Cli;
 use kube_rebootd::cluster::credentials;
 use kube_rebootd::root::Root;
 
+use crate::built::content;
 use crate::written;
 
 const PACKAGING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/packaging");
-
-/// What a tool says, when it is content.
-#[track_caller]
-fn content(program: &str, args: &[&str]) -> String {
-    let run = Command::new(program).args(args).output();
-    let out = run.unwrap_or_else(|err| panic!("{program}: {err}; `make prepare` installs it"));
-    let said = String::from_utf8_lossy(&out.stdout).into_owned();
-    let errors = String::from_utf8_lossy(&out.stderr);
-    assert!(out.status.success(), "{program} {args:?}: {said}{errors}");
-    said
-}
 
 #[test]
 fn what_follows_from_the_code_is_checked_in() {
