@@ -127,3 +127,23 @@ fn bash_and_fish_complete_every_verb() {
         }
     }
 }
+
+#[test]
+fn the_readme_says_what_the_examples_say() {
+    let readme = include_str!("../../README.md");
+    let mut settings = 0;
+    for entry in std::fs::read_dir(format!("{PACKAGING}/examples")).unwrap() {
+        let file = entry.unwrap().path();
+        let name = file.file_name().unwrap().to_str().unwrap();
+        let text = std::fs::read_to_string(&file).unwrap();
+        let comment = |line: &&str| line.starts_with('#') || line.starts_with("//");
+        for line in text.lines().filter(|l| !l.is_empty() && !comment(l)) {
+            settings += 1;
+            assert!(
+                readme.contains(&format!("\n    {line}\n")),
+                "{name}: {line}"
+            );
+        }
+    }
+    assert!(settings >= 10, "{settings}");
+}
