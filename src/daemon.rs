@@ -23,6 +23,8 @@ mod act;
 mod api;
 mod gather;
 mod memory;
+mod patience;
+mod reads;
 mod release;
 mod report;
 mod stale;
@@ -65,8 +67,8 @@ pub struct Daemon {
     /// Evictions that were answered.
     evicted: mpsc::UnboundedReceiver<act::Evicted>,
     evictions: mpsc::UnboundedSender<act::Evicted>,
-    /// After a failed request nothing is asked of the API server before this boot time.
-    pause: act::Pause,
+    /// When the API server is asked again after it refused or was silent.
+    patience: patience::Patience,
 }
 
 /// Why the loop woke.
@@ -124,8 +126,12 @@ impl Daemon {
         let now = self.clock.now();
         let policy = self.policy();
         let step = decide(&self.facts, &policy, now);
-        self.report
-            .step(&step, &self.facts, &mut self.notify, self.pause.trouble());
+        self.report.step(
+            &step,
+            &self.facts,
+            &mut self.notify,
+            self.patience.trouble(),
+        );
         let Some(wrote) = self.write_ahead(&step) else {
             // Not durable: the facts say so now, and another step follows, not at full speed.
             return Some(now.boot + UNWRITABLE);
@@ -138,7 +144,7 @@ impl Daemon {
             };
         }
         if act::asks_api(&step.effect)
-            && let Some(until) = self.pause.until(now.boot)
+            && let Some(until) = self.patience.until(now.boot)
         {
             return Some(until.min(step.wake.unwrap_or(until)));
         }
@@ -189,7 +195,7 @@ impl Daemon {
     /// Waits for a change, a signal, or `until` on the boot clock.
     async fn sleep(&mut self, until: Duration, signals: &mut Signals) -> Woke {
         let now = self.clock.now().boot;
-        let paused = self.pause.until(now).unwrap_or(until);
+        let paused = self.patience.until(now).unwrap_or(until);
         let limit = until.min(paused).saturating_sub(now);
         let limit = limit.min(gather::poll(&self.facts));
         let limit = watchdog_interval().map_or(limit, |watchdog| limit.min(watchdog));
@@ -221,21 +227,12 @@ impl Daemon {
     }
 
     fn policy(&self) -> Policy {
-        Policy {
-            me: self.api.name().to_owned(),
-            namespace: self.namespace(),
-            group: self.group(),
-            observe: self.config.mode == crate::config::Mode::Observe,
-            max_unavailable: self.config.coordination.max_unavailable,
-            min_interval: self.config.coordination.min_interval,
-            // `manifests --strict`: a node may clear its own name only.
-            stale_after: (!self.config.coordination.prove_node)
-                .then_some(self.config.coordination.stale_after),
-            retry: self.config.reboot.retry,
-            delay: self.config.reboot.delay,
-            timeout: self.config.reboot.timeout,
-            health_timeout: self.config.health.timeout,
-        }
+        policy(
+            &self.config,
+            self.api.name(),
+            &self.namespace(),
+            &self.group(),
+        )
     }
 
     /// Where the Leases are.
@@ -302,6 +299,24 @@ impl Daemon {
             ),
             Some(_) | None => info!("stopping"),
         }
+    }
+}
+
+/// What the configuration makes of a decision of `me`.
+pub fn policy(config: &Config, me: &str, namespace: &str, group: &str) -> Policy {
+    Policy {
+        me: me.to_owned(),
+        namespace: namespace.to_owned(),
+        group: group.to_owned(),
+        observe: config.mode == crate::config::Mode::Observe,
+        max_unavailable: config.coordination.max_unavailable,
+        min_interval: config.coordination.min_interval,
+        // `manifests --strict`: a node may clear its own name only.
+        stale_after: (!config.coordination.prove_node).then_some(config.coordination.stale_after),
+        retry: config.reboot.retry,
+        delay: config.reboot.delay,
+        timeout: config.reboot.timeout,
+        health_timeout: config.health.timeout,
     }
 }
 

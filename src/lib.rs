@@ -1,6 +1,7 @@
 //! kube-rebootd as a library, for its own binary and tests; ARCHITECTURE.md is the map.
 
 pub mod boot;
+pub mod bounded;
 pub mod budget;
 pub mod cli;
 pub mod cluster;

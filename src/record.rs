@@ -208,6 +208,22 @@ pub struct Backoff {
 }
 
 impl Hold {
+    /// It begins with a take that is not sent yet.
+    pub fn begin(take: Take, boot: Boot) -> Self {
+        Self {
+            take,
+            step: 1,
+            boot,
+            node_uid: None,
+            stage: Stage::Taking,
+            foreign_cordon: false,
+            marks: None,
+            drain_spent: 0,
+            asks: 0,
+            asked: None,
+        }
+    }
+
     /// Both are records of the same hold.
     pub fn same(&self, other: &Hold) -> bool {
         self.take.uid == other.take.uid && self.take.acquire_time == other.take.acquire_time
@@ -330,14 +346,8 @@ mod tests {
     }
 
     fn held(stage: Stage, asks: u32) -> Record {
-        let take = Take {
-            namespace: "kube-rebootd".to_owned(),
-            lease: "default".to_owned(),
-            uid: "u".to_owned(),
-            resource_version: "1".to_owned(),
-            acquire_time: Timestamp::UNIX_EPOCH,
-            control_plane: false,
-        };
+        let lease = Lease::free("default", "default");
+        let take = Take::of(&lease, "kube-rebootd", Timestamp::UNIX_EPOCH, false);
         Record {
             hold: Some(Hold {
                 take,

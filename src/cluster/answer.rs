@@ -9,6 +9,10 @@ use kube::core::Status;
 /// server that accepts and never answers must not stop the loop (I7).
 pub const CALL: Duration = Duration::from_secs(15);
 
+/// Longest Retry-After that is kept to, seconds. The server itself asks for 1 to 10; whoever stands between
+/// and says a day would keep a node cordoned for that day.
+const RETRY_AFTER_MOST: u64 = 300;
+
 /// What went wrong with a call, as far as somebody decides upon it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ApiError {
@@ -212,12 +216,13 @@ pub(crate) fn cause(status: &Status, reason: &str) -> Option<String> {
         .map(|cause| cause.message.clone())
 }
 
-/// `details.retryAfterSeconds`, which the server also sends as Retry-After; 0 is none.
+/// `details.retryAfterSeconds`, which the server also sends as Retry-After; 0 is none. At most
+/// [`RETRY_AFTER_MOST`].
 pub(crate) fn retry_after(status: &Status) -> Option<u64> {
     status
         .details
         .as_ref()
-        .map(|details| u64::from(details.retry_after_seconds))
+        .map(|details| u64::from(details.retry_after_seconds).min(RETRY_AFTER_MOST))
         .filter(|seconds| *seconds > 0)
 }
 
@@ -302,6 +307,19 @@ mod tests {
             ApiError::Busy {
                 retry_after: Some(7),
                 code: 429,
+                ..
+            }
+        ));
+    }
+
+    #[test]
+    fn i7_a_retry_after_of_years_does_not_stop_a_hold_for_years() {
+        let busy =
+            of(json!({"code": 503, "message": "x", "details": {"retryAfterSeconds": u32::MAX}}));
+        assert!(matches!(
+            busy,
+            ApiError::Busy {
+                retry_after: Some(RETRY_AFTER_MOST),
                 ..
             }
         ));

@@ -21,12 +21,15 @@ use crate::slot::scatter;
 
 /// After about so long the server ends a watch and it is opened again; every idle node pays for that. It
 /// is the least that the server itself would choose (`--min-request-timeout`, 30 min), and no detection
-/// hangs on it: silence is noticed by [`SILENCE`], and whoever cuts streams sooner (a proxy, a load
+/// hangs on it: silence is noticed by [`Signs`], and whoever cuts streams sooner (a proxy, a load
 /// balancer) only has the watch opened again from where it was.
 const REOPEN: u32 = 1800;
 /// The server sends a bookmark about every minute (watch cache `bookmarkFrequency`); nothing at all
 /// for longer is a dead connection that TCP has not noticed.
-const SILENCE: Duration = Duration::from_secs(90);
+const BOOKMARK: Duration = Duration::from_secs(90);
+/// The kubelet writes its Node's status at least every 5 min and half as much again
+/// (`nodeStatusReportFrequency`, with its jitter); for a second one that fails to come it is not blamed.
+const NODE_STATUS: Duration = Duration::from_secs(11 * 60);
 /// First pause after an error.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Longest pause: also how late missing rights, once granted, are noticed.
@@ -39,6 +42,25 @@ const SPREAD: u64 = 30;
 pub struct Select {
     pub labels: Option<String>,
     pub fields: Option<String>,
+}
+
+/// What tells that a connection on which nothing happens is alive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signs {
+    /// The server is asked for bookmarks: a dead connection is noticed in minutes, for a wake-up a minute.
+    Bookmarks,
+    /// What the kubelet writes to its own Node.
+    NodeStatus,
+}
+
+impl Signs {
+    /// Longest silence of a connection that is alive.
+    fn silence(self) -> Duration {
+        match self {
+            Self::Bookmarks => BOOKMARK,
+            Self::NodeStatus => NODE_STATUS,
+        }
+    }
 }
 
 /// All that is there now.
@@ -67,7 +89,13 @@ impl<T> Drop for Watch<T> {
 
 impl<T: Clone + Debug + PartialEq + Send + Sync + 'static> Watch<T> {
     /// Starts the watch; `read` turns an object into what is looked at. Must run inside a runtime.
-    pub fn start<K>(what: &'static str, api: Api<K>, select: Select, read: fn(&K) -> T) -> Self
+    pub fn start<K>(
+        what: &'static str,
+        api: Api<K>,
+        select: Select,
+        signs: Signs,
+        read: fn(&K) -> T,
+    ) -> Self
     where
         K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
@@ -80,6 +108,7 @@ impl<T: Clone + Debug + PartialEq + Send + Sync + 'static> Watch<T> {
             what,
             api,
             select,
+            signs,
             read,
             send,
         };
@@ -87,7 +116,7 @@ impl<T: Clone + Debug + PartialEq + Send + Sync + 'static> Watch<T> {
         Self { view, task }
     }
 
-    /// Waits until something differs from the last [`Watch::view`]. Cancel-safe.
+    /// Waits until something differs from the last [`Watch::view`], or a bookmark came. Cancel-safe.
     pub async fn changed(&mut self) {
         if self.view.changed().await.is_err() {
             // Only when the task panicked; the process ends then (panic = abort).
@@ -111,6 +140,7 @@ struct Follow<K, T> {
     what: &'static str,
     api: Api<K>,
     select: Select,
+    signs: Signs,
     read: fn(&K) -> T,
     send: watch::Sender<View<T>>,
 }
@@ -173,17 +203,18 @@ where
             label_selector: self.select.labels.clone(),
             field_selector: self.select.fields.clone(),
             timeout: Some(reopen(Instant::now())),
-            bookmarks: true,
+            bookmarks: self.signs == Signs::Bookmarks,
             ..WatchParams::default()
         };
         let stream = call(self.what, CALL, self.api.watch(&params, version)).await?;
         self.heard(|_| false);
         pin_mut!(stream);
         loop {
-            let Ok(event) = timeout(SILENCE, stream.next()).await else {
+            let silence = self.signs.silence();
+            let Ok(event) = timeout(silence, stream.next()).await else {
                 return Err(ApiError::Unreachable {
                     what: self.what.to_owned(),
-                    message: format!("the watch was silent for {} s", SILENCE.as_secs()),
+                    message: format!("the watch was silent for {} s", silence.as_secs()),
                 });
             };
             let event = match event {
@@ -215,7 +246,8 @@ where
             }
             WatchEvent::Bookmark(bookmark) => {
                 *version = bookmark.metadata.resource_version;
-                self.heard(|_| false);
+                // The process is awake: a loop that turns now needs no timer of its own for its watchdog.
+                self.heard(|_| true);
             }
             WatchEvent::Error(status) => {
                 return ControlFlow::Break(classify(self.what, Failure::Said(status)));
@@ -224,7 +256,7 @@ where
         ControlFlow::Continue(())
     }
 
-    /// The server answered; `change` says whether the items differ now.
+    /// The server answered; `change` says whether the loop is to turn.
     fn heard(&self, change: impl FnOnce(&mut Option<BTreeMap<String, T>>) -> bool) {
         self.send.send_if_modified(|view| {
             view.heard = Some(Instant::now());

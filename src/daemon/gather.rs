@@ -132,7 +132,7 @@ impl Daemon {
             self.facts.leases.clear();
             self.facts.listed = Err("asking the API server".to_owned());
         }
-        let may = self.pause.until(now.boot).is_none() || self.api.touched();
+        let may = self.patience.until(now.boot).is_none() || self.api.touched();
         if self.facts.started && self.api.due() && may {
             self.connect().await;
         }
@@ -148,7 +148,7 @@ impl Daemon {
         if !self.facts.started {
             return;
         }
-        connected.watch(&group, holding);
+        connected.watch(&group, busy(&self.facts), holding);
         let mut refused = views::leases(&mut self.facts, connected, &group, now.boot);
         refused |= views::own_node(&mut self.facts, connected);
         self.memory.pods = None;
@@ -175,7 +175,7 @@ impl Daemon {
             .pulse_read
             .is_none_or(|read| now.since(read) >= PULSE_POLL);
         if due
-            && self.pause.until(now.boot).is_none()
+            && self.patience.until(now.boot).is_none()
             && let Some(connected) = self.api.connected()
         {
             self.memory.pulse_read = Some(now.boot);
@@ -204,7 +204,7 @@ impl Daemon {
         if !wanted
             || !due
             || self.memory.mode == drain::Mode::Never
-            || self.pause.until(now.boot).is_some()
+            || self.patience.until(now.boot).is_some()
         {
             return;
         }
@@ -215,7 +215,7 @@ impl Daemon {
             Ok(pods) => {
                 let blockers = drain::seen_before_cordon(&pods, &self.memory.drain_policy);
                 self.memory.blocking = Some((now.boot, blockers));
-                self.pause.worked();
+                self.patience.worked();
             }
             Err(err) => self.failed(&err),
         }
@@ -231,7 +231,7 @@ impl Daemon {
                 )
         });
         let due = holding && self.memory.others.is_none() && self.memory.mode == drain::Mode::Auto;
-        if !due || self.pause.until(now.boot).is_some() {
+        if !due || self.patience.until(now.boot).is_some() {
             return;
         }
         let Some(connected) = self.api.connected() else {

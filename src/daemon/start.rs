@@ -6,9 +6,9 @@ use tokio::sync::mpsc;
 use tracing::{error, warn};
 
 use super::Daemon;
-use super::act::Pause;
 use super::api::Api;
 use super::memory::Memory;
+use super::patience::Patience;
 use super::report::Report;
 use super::triggers::Triggers;
 use crate::cluster::client::{Access, Origin};
@@ -64,7 +64,7 @@ pub async fn start(
         memory: Memory::new(bus.clone(), &config),
         report: Report::default(),
         notify: Notify::new(),
-        pause: Pause::default(),
+        patience: Patience::default(),
         root,
         config,
         config_file,

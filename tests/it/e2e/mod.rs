@@ -10,6 +10,7 @@ use testbed::{Bed, Host, HostSpec};
 mod checks;
 mod control_plane;
 mod cordon;
+mod credentials;
 mod dead_holder;
 mod drain;
 mod holding;
