@@ -3,29 +3,59 @@
 CARGO ?= cargo
 DESTDIR ?=
 PREFIX ?= /usr
-BINARY = target/release/kube-rebootd
+RELEASE = target/release/kube-rebootd
+# What is installed and tried; another one than $(RELEASE) is not built here.
+BINARY = $(RELEASE)
 
-.PHONY: all build install demo bench test lint deny bed bed-down prepare clean
+.PHONY: all build install install-pacman demo bench test lint deny bed bed-down prepare packaging
 
 all: build
 
 build: $(BINARY)
 
 # Cargo knows better than make when the binary is stale.
-.PHONY: $(BINARY)
-$(BINARY):
+.PHONY: $(RELEASE)
+$(RELEASE):
 	$(CARGO) build --release --locked --bin kube-rebootd
+
+# Where distributions put things; packages may say otherwise.
+SYSCONFDIR = /etc
+UNITDIR = $(PREFIX)/lib/systemd/system
+CATALOGDIR = $(PREFIX)/lib/systemd/catalog
+MANDIR = $(PREFIX)/share/man
+DOCDIR = $(PREFIX)/share/doc/kube-rebootd
+LICENSEDIR = $(PREFIX)/share/licenses/kube-rebootd
+BASHDIR = $(PREFIX)/share/bash-completion/completions
+ZSHDIR = $(PREFIX)/share/zsh/site-functions
+FISHDIR = $(PREFIX)/share/fish/vendor_completions.d
+ALPMDIR = $(PREFIX)/share/libalpm
 
 install: build
 	install -D -m 755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/kube-rebootd
-	install -D -m 644 systemd/kube-rebootd.service $(DESTDIR)$(PREFIX)/lib/systemd/system/kube-rebootd.service
-	install -D -m 644 packaging/kube-rebootd.catalog $(DESTDIR)$(PREFIX)/lib/systemd/catalog/kube-rebootd.catalog
+	install -D -m 644 -t $(DESTDIR)$(UNITDIR) systemd/kube-rebootd.service
+	install -D -m 644 -t $(DESTDIR)$(CATALOGDIR) packaging/kube-rebootd.catalog
 	# What an administrator wrote stays.
-	test -e $(DESTDIR)/etc/kube-rebootd/config.toml || \
-	  install -D -m 644 packaging/config.toml $(DESTDIR)/etc/kube-rebootd/config.toml
-	install -d -m 755 $(DESTDIR)/etc/kube-rebootd/config.d
-	install -d -m 755 $(DESTDIR)$(PREFIX)/share/doc/kube-rebootd/kubernetes
-	install -m 644 kubernetes/*.yaml $(DESTDIR)$(PREFIX)/share/doc/kube-rebootd/kubernetes/
+	test -e $(DESTDIR)$(SYSCONFDIR)/kube-rebootd/config.toml || \
+	  install -D -m 644 -t $(DESTDIR)$(SYSCONFDIR)/kube-rebootd packaging/config.toml
+	install -d -m 755 $(DESTDIR)$(SYSCONFDIR)/kube-rebootd/config.d
+	install -D -m 644 -t $(DESTDIR)$(MANDIR)/man5 packaging/man/kube-rebootd.toml.5
+	install -D -m 644 -t $(DESTDIR)$(MANDIR)/man8 packaging/man/kube-rebootd.8
+	install -D -m 644 packaging/completions/kube-rebootd.bash $(DESTDIR)$(BASHDIR)/kube-rebootd
+	install -D -m 644 -t $(DESTDIR)$(ZSHDIR) packaging/completions/_kube-rebootd
+	install -D -m 644 -t $(DESTDIR)$(FISHDIR) packaging/completions/kube-rebootd.fish
+	install -D -m 644 -t $(DESTDIR)$(DOCDIR) README.md CHANGELOG.md
+	install -D -m 644 -t $(DESTDIR)$(DOCDIR)/kubernetes kubernetes/*.yaml
+	install -D -m 644 -t $(DESTDIR)$(DOCDIR)/examples packaging/examples/*
+	install -D -m 644 -t $(DESTDIR)$(LICENSEDIR) LICENSE-APACHE LICENSE-MIT packaging/LICENSE.dependencies
+
+# Arch alone: elsewhere nothing would ever read it.
+install-pacman:
+	install -D -m 644 -t $(DESTDIR)$(ALPMDIR)/hooks packaging/pacman/kube-rebootd.hook
+	install -D -m 755 -t $(DESTDIR)$(ALPMDIR)/scripts packaging/pacman/kube-rebootd
+
+# What is checked in and follows from the code: kube-rebootd(8), completions, LICENSE.dependencies.
+packaging:
+	$(CARGO) run --locked --example packaging
 
 # The test bed: a real control plane and real hosts on this machine. Needs root.
 BED = target/debug/bed
@@ -80,7 +110,10 @@ test: lint prepare build
 	trap '$(BED) down' EXIT; set -e; \
 	  $(CARGO) test --locked --workspace --no-run; \
 	  $(CARGO) test --locked --workspace --lib --bins --test it --test bed -- --test-threads=$(THREADS); \
+	  $(CARGO) test --locked --test packages; \
 	  $(CARGO) test --locked --test requests
 
 # Hosts mostly wait; more threads than cores.
 THREADS ?= 4
+
+include packaging/packages.mk

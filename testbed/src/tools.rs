@@ -1,5 +1,5 @@
-//! What a bed needs on this machine: programs from the distribution, and Kubernetes built once from
-//! the pinned Go modules into a cache.
+//! What a bed and the tests of packages need on this machine: programs from the distribution, and Kubernetes
+//! built once from the pinned Go modules into a cache.
 
 use std::env;
 use std::fs;
@@ -12,20 +12,29 @@ use anyhow::{Context, Result, bail};
 
 use crate::{image, shell};
 
-/// Program, and its package in Debian, Fedora and Arch.
-const PROGRAMS: [(&str, &str, &str, &str); 7] = [
-    (
-        "systemd-nspawn",
-        "systemd-container",
-        "systemd-container",
-        "systemd",
-    ),
+/// Program, and its package in Debian, Fedora and Arch: what a bed runs, then what the tests of packages run.
+#[rustfmt::skip]
+const PROGRAMS: [(&str, &str, &str, &str); 20] = [
+    ("systemd-nspawn", "systemd-container", "systemd-container", "systemd"),
     ("mmdebstrap", "mmdebstrap", "mmdebstrap", "mmdebstrap"),
     ("ip", "iproute2", "iproute", "iproute2"),
     ("nft", "nftables", "nftables", "nftables"),
     ("dbus-daemon", "dbus", "dbus-daemon", "dbus"),
     ("nsenter", "util-linux", "util-linux-core", "util-linux"),
     ("go", "golang", "golang", "go"),
+    ("rpmbuild", "rpm", "rpm-build", "rpm-tools"),
+    ("rpmlint", "rpmlint", "rpmlint", "rpmlint"),
+    ("makepkg", "makepkg", "pacman", "pacman"),
+    ("bsdtar", "libarchive-tools", "bsdtar", "libarchive"),
+    ("fakeroot", "fakeroot", "fakeroot", "fakeroot"),
+    ("zstd", "zstd", "zstd", "zstd"),
+    ("xz", "xz-utils", "xz", "xz"),
+    ("dpkg-deb", "dpkg", "dpkg", "dpkg"),
+    ("dpkg-shlibdeps", "dpkg-dev", "dpkg-dev", "dpkg"),
+    ("lintian", "lintian", "lintian", "lintian"),
+    ("mandoc", "mandoc", "mandoc", "mandoc"),
+    ("zsh", "zsh", "zsh", "zsh"),
+    ("fish", "fish", "fish", "fish"),
 ];
 
 /// Command of Kubernetes, built from testbed/go/kubernetes.

@@ -84,22 +84,34 @@ fn dnf(root: &Root) -> Check {
         Err(error) if error.absent() => return Check::ok(DNF, "does not reboot by itself"),
         Err(error) => return unread(DNF, &file, &error),
     };
-    let mut value = "never";
-    for line in text.lines() {
-        if let Some((key, said)) = line.split_once('=')
-            && key.trim() == "reboot"
-        {
-            value = said.trim();
-        }
-    }
-    if value == "never" {
+    let (reboot, command) = (value(&text, "reboot"), value(&text, "reboot_command"));
+    let reboot = reboot.unwrap_or("never");
+    if reboot == "never" {
         return Check::ok(DNF, "does not reboot by itself");
+    }
+    if command.is_some_and(tells) {
+        return Check::ok(
+            DNF,
+            "says when a reboot is required, and leaves it to others",
+        );
     }
     Check::warn(
         DNF,
-        format!("it reboots by itself (reboot = {value}), without a slot or a drain"),
-        "set reboot = never in /etc/dnf/automatic.conf",
+        format!("it reboots by itself (reboot = {reboot}), without a slot or a drain"),
+        "set reboot = never in /etc/dnf/automatic.conf, or reboot_command = \"touch /run/reboot-required\"",
     )
+}
+
+/// The last value of a key, without the quotes that dnf takes off as well.
+fn value<'t>(text: &'t str, key: &str) -> Option<&'t str> {
+    let mut pairs = text.lines().filter_map(|line| line.split_once('='));
+    let said = pairs.rfind(|(name, _)| name.trim() == key);
+    said.map(|(_, value)| value.trim().trim_matches(['"', '\'']))
+}
+
+/// A `reboot_command` that only writes a sentinel, as our example for dnf-automatic does.
+fn tells(command: &str) -> bool {
+    command.starts_with("touch ") && !command.contains([';', '&', '|', '`', '$'])
 }
 
 /// A comment may be in any encoding.
@@ -146,6 +158,7 @@ async fn daemons(bus: &Bus) -> Check {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Verdict;
     use super::*;
     use crate::bounded::odd::{self, Odd};
 
@@ -196,5 +209,32 @@ mod tests {
             "Unattended-Upgrade::Automatic-Reboot \"true\";\n\
              Unattended-Upgrade::Automatic-Reboot \"false\";"
         ));
+    }
+
+    fn judged(automatic: &str) -> Check {
+        let place = tempfile::tempdir().expect("a directory");
+        let etc = place.path().join("etc/dnf");
+        fs::create_dir_all(&etc).expect("a directory");
+        fs::write(etc.join("automatic.conf"), automatic).expect("a file");
+        dnf(&Root::at(place.path()))
+    }
+
+    #[test]
+    fn dnf_automatic_may_say_that_a_reboot_is_required() {
+        for command in [
+            "",
+            "reboot_command = \"shutdown -r +5\"",
+            "reboot_command = \"touch /run/reboot-required; reboot\"",
+        ] {
+            let check = judged(&format!("[commands]\nreboot = when-needed\n{command}\n"));
+            assert!(matches!(check.verdict, Verdict::Warn { .. }), "{command}");
+        }
+        for example in [
+            include_str!("../../../packaging/examples/dnf4-automatic.conf"),
+            include_str!("../../../packaging/examples/dnf5-automatic.conf"),
+        ] {
+            let check = judged(example);
+            assert!(matches!(check.verdict, Verdict::Ok(_)), "{example}");
+        }
     }
 }

@@ -1,0 +1,98 @@
+# Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
+function __fish_kube_rebootd_global_optspecs
+    string join \n config= root= h/help V/version
+end
+
+function __fish_kube_rebootd_needs_command
+    # Figure out if the current invocation already has a command.
+    set -l cmd (commandline -opc)
+    set -e cmd[1]
+    argparse -s (__fish_kube_rebootd_global_optspecs) -- $cmd 2>/dev/null
+    or return
+    if set -q argv[1]
+        # Also print the command, so this can be used to figure out what it is.
+        echo $argv[1]
+        return 1
+    end
+    return 0
+end
+
+function __fish_kube_rebootd_using_subcommand
+    set -l cmd (__fish_kube_rebootd_needs_command)
+    test -z "$cmd"
+    and return 1
+    contains -- $cmd[1] $argv
+end
+
+complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -l config -d 'Use this file instead of config.toml (drop-ins still apply)' -r -F
+complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -l root -d 'Look for every host path below this directory, for tests and images' -r -F
+complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -s h -l help -d 'Print help'
+complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -s V -l version -d 'Print version'
+complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "run" -d 'Run the daemon; systemd starts it'
+complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "status" -d 'What this node does and why; exits 3 when the daemon does not run'
+complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "doctor" -d 'Look for everything that would keep this node from rebooting well, and name the cures'
+complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "undrain" -d 'Give back what a stopped daemon holds'
+complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "nodes" -d 'The group, from anywhere: who holds a slot, who waits, since when'
+complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "unlock" -d 'Free the slot of a node that will not give it back by itself (as an admin)'
+complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "manifests" -d 'Print the manifests that a cluster needs once'
+complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "config" -d 'Look at or check the configuration'
+complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand run" -l config -d 'Use this file instead of config.toml (drop-ins still apply)' -r -F
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand run" -l root -d 'Look for every host path below this directory, for tests and images' -r -F
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand run" -s h -l help -d 'Print help'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand status" -l config -d 'Use this file instead of config.toml (drop-ins still apply)' -r -F
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand status" -l root -d 'Look for every host path below this directory, for tests and images' -r -F
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand status" -l json -d 'For programs: one stable JSON object'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand status" -s h -l help -d 'Print help'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand doctor" -l config -d 'Use this file instead of config.toml (drop-ins still apply)' -r -F
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand doctor" -l root -d 'Look for every host path below this directory, for tests and images' -r -F
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand doctor" -s h -l help -d 'Print help'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand undrain" -l timeout -d 'Give up trying after this many seconds' -r
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand undrain" -l config -d 'Use this file instead of config.toml (drop-ins still apply)' -r -F
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand undrain" -l root -d 'Look for every host path below this directory, for tests and images' -r -F
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand undrain" -l release -d 'Finish the hold on record: uncordon, take the label off, free the slot'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand undrain" -s h -l help -d 'Print help'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l kubeconfig -d 'Use this kubeconfig' -r -F
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l namespace -d 'The namespace of the slots [default: the configured one]' -r
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l group -d 'The group of slots [default: the configured one]' -r
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l config -d 'Use this file instead of config.toml (drop-ins still apply)' -r -F
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l root -d 'Look for every host path below this directory, for tests and images' -r -F
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -s h -l help -d 'Print help'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand unlock" -l kubeconfig -d 'Use this kubeconfig' -r -F
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand unlock" -l namespace -d 'The namespace of the slots [default: the configured one]' -r
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand unlock" -l config -d 'Use this file instead of config.toml (drop-ins still apply)' -r -F
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand unlock" -l root -d 'Look for every host path below this directory, for tests and images' -r -F
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand unlock" -s h -l help -d 'Print help'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand manifests" -l group -d 'The group of the slots' -r
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand manifests" -l slots -d 'How many nodes of the group may be down at once' -r
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand manifests" -l strict -d 'These nodes prove who they are (`coordination.prove_node = true` there), and write only their own name into a slot' -r
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand manifests" -l config -d 'Use this file instead of config.toml (drop-ins still apply)' -r -F
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand manifests" -l root -d 'Look for every host path below this directory, for tests and images' -r -F
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand manifests" -l constrained -d 'Nodes act as the coordinator for the daemon\'s requests only; servers from 1.36'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand manifests" -s h -l help -d 'Print help'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand config; and not __fish_seen_subcommand_from show check help" -l config -d 'Use this file instead of config.toml (drop-ins still apply)' -r -F
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand config; and not __fish_seen_subcommand_from show check help" -l root -d 'Look for every host path below this directory, for tests and images' -r -F
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand config; and not __fish_seen_subcommand_from show check help" -s h -l help -d 'Print help'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand config; and not __fish_seen_subcommand_from show check help" -f -a "show" -d 'Print the effective values, each with the file it came from'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand config; and not __fish_seen_subcommand_from show check help" -f -a "check" -d 'Check files alone, or this host\'s own configuration'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand config; and not __fish_seen_subcommand_from show check help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand config; and __fish_seen_subcommand_from show" -l config -d 'Use this file instead of config.toml (drop-ins still apply)' -r -F
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand config; and __fish_seen_subcommand_from show" -l root -d 'Look for every host path below this directory, for tests and images' -r -F
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand config; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand config; and __fish_seen_subcommand_from check" -l config -d 'Use this file instead of config.toml (drop-ins still apply)' -r -F
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand config; and __fish_seen_subcommand_from check" -l root -d 'Look for every host path below this directory, for tests and images' -r -F
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand config; and __fish_seen_subcommand_from check" -s h -l help -d 'Print help'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand config; and __fish_seen_subcommand_from help" -f -a "show" -d 'Print the effective values, each with the file it came from'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand config; and __fish_seen_subcommand_from help" -f -a "check" -d 'Check files alone, or this host\'s own configuration'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand config; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status doctor undrain nodes unlock manifests config help" -f -a "run" -d 'Run the daemon; systemd starts it'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status doctor undrain nodes unlock manifests config help" -f -a "status" -d 'What this node does and why; exits 3 when the daemon does not run'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status doctor undrain nodes unlock manifests config help" -f -a "doctor" -d 'Look for everything that would keep this node from rebooting well, and name the cures'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status doctor undrain nodes unlock manifests config help" -f -a "undrain" -d 'Give back what a stopped daemon holds'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status doctor undrain nodes unlock manifests config help" -f -a "nodes" -d 'The group, from anywhere: who holds a slot, who waits, since when'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status doctor undrain nodes unlock manifests config help" -f -a "unlock" -d 'Free the slot of a node that will not give it back by itself (as an admin)'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status doctor undrain nodes unlock manifests config help" -f -a "manifests" -d 'Print the manifests that a cluster needs once'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status doctor undrain nodes unlock manifests config help" -f -a "config" -d 'Look at or check the configuration'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status doctor undrain nodes unlock manifests config help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and __fish_seen_subcommand_from config" -f -a "show" -d 'Print the effective values, each with the file it came from'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and __fish_seen_subcommand_from config" -f -a "check" -d 'Check files alone, or this host\'s own configuration'

@@ -1,0 +1,86 @@
+# Packages, into dist/: `make rpm`, `make srpm`, `make arch`, `make deb` pack $(BINARY); `make dist` makes the
+# tarballs of sources and of crates that a build without a network takes, `make rpm-from-source` is such a build.
+
+VERSION := $(shell sed -n '0,/^version = "\(.*\)"/s//\1/p' Cargo.toml)
+NAME = kube-rebootd-$(VERSION)
+# The time in all that is packed: that of the last commit, or of an unpacked tarball's files. Not exported: with
+# another one cargo would compile ring and all above it again.
+TIME := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null),$(shell stat -c %Y CHANGELOG.md))
+STAMPED = SOURCE_DATE_EPOCH=$(TIME)
+WORK = $(CURDIR)/target/packaging
+PACKAGER = The kube-rebootd authors <kube-rebootd@users.noreply.github.com>
+
+.PHONY: dist dist-source rpm srpm rpm-from-source arch deb
+
+# What git knows, as it is now; in a tarball's tree, all but what was built.
+FILES = $(or $(shell git ls-files 2>/dev/null),$(shell find * -type f -not -path 'target/*' -not -path 'dist/*' -not -path 'vendor/*' | LC_ALL=C sort))
+# One owner, one time, one order, no matter who packs.
+TAR = tar --owner=0 --group=0 --numeric-owner --mode=go=rX,u+rw,a-s --mtime=@$(TIME) --sort=name --format=gnu
+
+dist-source:
+	mkdir -p dist
+	@$(TAR) --transform 's,^,$(NAME)/,' -cf - $(FILES) | gzip -9n >dist/$(NAME).tar.gz
+
+# The crates of all platforms that Cargo.lock names: vendor/, and the configuration that makes cargo take them.
+dist: dist-source
+	rm -rf $(WORK)/vendor
+	mkdir -p $(WORK)/vendor/.cargo
+	cd $(WORK)/vendor && $(CARGO) vendor --locked --quiet --versioned-dirs --manifest-path $(CURDIR)/Cargo.toml vendor >.cargo/config.toml
+	$(TAR) -C $(WORK)/vendor -cf - .cargo vendor | zstd -q -f -10 -T0 -o dist/$(NAME)-vendor.tar.zst
+	rm -rf $(WORK)/vendor
+
+# The same package from any directory, on any day.
+RPMBUILD = $(STAMPED) rpmbuild --define "_topdir $(WORK)/rpm" --define "_sourcedir $(CURDIR)/dist" \
+  --define "_buildhost reproducible" --define "use_source_date_epoch_as_buildtime 1" \
+  --define "packager $(PACKAGER)" --define "clamp_mtime_to_source_date_epoch 1" --define "_rpmfilename %%{NAME}-%%{VERSION}-%%{RELEASE}.%%{ARCH}.rpm"
+# Debian's rpm knows of no package that was not installed by rpm, and its brp-compress is written for bash.
+DEBIAN = $(if $(wildcard /etc/debian_version),--nodeps --define "__brp_compress bash %{_rpmconfigdir}/brp-compress %{_prefix}")
+
+rpm: build dist-source
+	rm -rf $(WORK)/rpm
+	mkdir -p $(WORK)/rpm
+	cp rpm.spec $(WORK)/rpm/kube-rebootd.spec
+	$(RPMBUILD) $(DEBIAN) --with prebuilt --define "prebuilt $(abspath $(BINARY))" --define "_rpmdir $(CURDIR)/dist" -bb $(WORK)/rpm/kube-rebootd.spec
+
+srpm: dist
+	rm -rf $(WORK)/rpm
+	mkdir -p $(WORK)/rpm
+	cp rpm.spec $(WORK)/rpm/kube-rebootd.spec
+	$(RPMBUILD) --define "_srcrpmdir $(CURDIR)/dist" -bs $(WORK)/rpm/kube-rebootd.spec
+
+# From the source package alone, without a network: compiles everything.
+rpm-from-source: srpm
+	$(RPMBUILD) $(DEBIAN) --define "_rpmdir $(CURDIR)/dist" --rebuild dist/$(NAME)-1.src.rpm
+
+# makepkg writes its directories into the package: the same one only from the same path.
+ARCH_DIR = /var/tmp/kube-rebootd-makepkg
+# makepkg does not run as root.
+AS_BUILDER = $(if $(filter 0,$(shell id -u)),runuser -u nobody --)
+
+arch: build dist-source
+	rm -rf $(ARCH_DIR)
+	mkdir -m 755 $(ARCH_DIR)
+	cp PKGBUILD packaging/pacman/kube-rebootd.install dist/$(NAME).tar.gz $(ARCH_DIR)
+	install -m 755 $(BINARY) $(ARCH_DIR)/kube-rebootd
+	$(if $(AS_BUILDER),chown -R nobody $(ARCH_DIR))
+	cd $(ARCH_DIR) && $(AS_BUILDER) env $(STAMPED) HOME=$(ARCH_DIR) PACKAGER="$(PACKAGER)" PKGEXT=.pkg.tar.zst KUBE_REBOOTD_BINARY=$(ARCH_DIR)/kube-rebootd \
+	  makepkg --nodeps --force --noconfirm
+	mkdir -p dist
+	cp $(ARCH_DIR)/$(NAME)-*.pkg.tar.* dist/
+	rm -rf $(ARCH_DIR)
+
+# Debian keeps the licences beside the documentation.
+deb: build $(TOOLS)/bin/cargo-deb
+	rm -rf target/packaging/stage
+	$(MAKE) install DESTDIR=$(CURDIR)/target/packaging/stage PREFIX=/usr BINARY=$(BINARY) LICENSEDIR=/usr/share/doc/kube-rebootd
+	# Debian has the one, and wants the other in the file copyright.
+	rm target/packaging/stage/usr/share/doc/kube-rebootd/LICENSE-APACHE target/packaging/stage/usr/share/doc/kube-rebootd/LICENSE-MIT
+	gzip -9n <CHANGELOG.md >target/packaging/stage/usr/share/doc/kube-rebootd/changelog.gz
+	rm target/packaging/stage/usr/share/doc/kube-rebootd/CHANGELOG.md
+	mkdir -p dist
+	$(STAMPED) $(TOOLS)/bin/cargo-deb --no-build --no-strip --output $(CURDIR)/dist/
+
+# xz comes from the machine; it packs once a day and need not be quick itself.
+$(TOOLS)/bin/cargo-deb:
+	CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
+	  $(CARGO) install --locked --no-default-features --root $(TOOLS) cargo-deb@3.8.0

@@ -1,0 +1,212 @@
+//! What the three packages hold: the tree of `make install`, and what each distribution wants besides.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use crate::built::{BUILT, content};
+
+/// Path below /, and mode. Directories that others own are left out, and compression.
+type Files = BTreeMap<String, String>;
+
+const ARCH: [(&str, &str); 2] = [
+    ("usr/share/libalpm/hooks/kube-rebootd.hook", "-rw-r--r--"),
+    ("usr/share/libalpm/scripts/kube-rebootd", "-rwxr-xr-x"),
+];
+
+/// Debian's names for these; where there is none it has the text itself, or an empty directory that
+/// its postinst makes.
+const DEBIAN: [(&str, &str); 5] = [
+    ("etc/kube-rebootd/config.d", ""),
+    (
+        "usr/share/doc/kube-rebootd/CHANGELOG.md",
+        "usr/share/doc/kube-rebootd/changelog",
+    ),
+    ("usr/share/licenses/kube-rebootd/LICENSE-APACHE", ""),
+    ("usr/share/licenses/kube-rebootd/LICENSE-MIT", ""),
+    (
+        "usr/share/licenses/kube-rebootd/LICENSE.dependencies",
+        "usr/share/doc/kube-rebootd/LICENSE.dependencies",
+    ),
+];
+const DEBIAN_ALONE: [&str; 2] = [
+    "usr/share/doc/kube-rebootd/changelog.Debian",
+    "usr/share/doc/kube-rebootd/copyright",
+];
+
+fn put(files: &mut Files, mode: &str, path: &str) {
+    let path = path.trim_start_matches("./").trim_matches('/');
+    let path = path.strip_suffix(".gz").unwrap_or(path);
+    let is_ours = path.starts_with("etc/kube-rebootd/");
+    // rpmbuild's own link to the binary.
+    if (mode.starts_with('d') && !is_ours) || path.starts_with("usr/lib/.build-id/") {
+        return;
+    }
+    files.insert(path.to_owned(), mode.to_owned());
+}
+
+fn installed() -> Files {
+    fn walk(root: &Path, dir: &Path, files: &mut Files) {
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            let metadata = fs::symlink_metadata(&path).unwrap();
+            let bits = metadata.permissions().mode();
+            let letter = |bit: u32| {
+                if bits >> bit & 1 == 1 {
+                    b"xwr"[bit as usize % 3]
+                } else {
+                    b'-'
+                }
+            };
+            let kind = if metadata.is_dir() { b'd' } else { b'-' };
+            let mode = [kind].into_iter().chain((0..9).rev().map(letter)).collect();
+            let below = path.strip_prefix(root).unwrap().to_str().unwrap();
+            put(files, &String::from_utf8(mode).unwrap(), below);
+            if metadata.is_dir() {
+                walk(root, &path, files);
+            }
+        }
+    }
+    let mut files = Files::new();
+    walk(&BUILT.stage, &BUILT.stage, &mut files);
+    files
+}
+
+/// Lines of `ls -l`'s kind, and that all is root's.
+fn listed(text: &str) -> Files {
+    let mut files = Files::new();
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (mode, path) = (words[0], words[words.len() - 1]);
+        let metadata = path.starts_with('.') && !path.starts_with("./");
+        if !metadata {
+            let owner = if words[1].contains('/') {
+                words[1]
+            } else {
+                words[2]
+            };
+            assert!(["0/0", "root/root", "root"].contains(&owner), "{line}");
+            put(&mut files, mode, path);
+        }
+    }
+    files
+}
+
+#[test]
+fn the_rpm_holds_what_make_install_makes() {
+    let format = "[%{FILEMODES:perms} 1 %{FILEUSERNAME} %{FILEGROUPNAME} %{FILENAMES}\\n]";
+    let rpm = content("rpm", &["-qp", "--qf", format, &BUILT.one(".rpm")]);
+    assert_eq!(listed(&rpm), installed());
+}
+
+#[test]
+fn the_arch_package_holds_it_and_the_hook_of_pacman() {
+    let arch = content("bsdtar", &["-tvf", &BUILT.one(".pkg.tar.zst")]);
+    let mut wanted = installed();
+    wanted.extend(ARCH.map(|(path, mode)| (path.to_owned(), mode.to_owned())));
+    assert_eq!(listed(&arch), wanted);
+}
+
+#[test]
+fn the_deb_holds_it_with_debians_names() {
+    let deb = content("dpkg-deb", &["-c", &BUILT.one(".deb")]);
+    let mut wanted = installed();
+    for (path, debian) in DEBIAN {
+        let mode = wanted.remove(path).unwrap_or_else(|| panic!("{path}"));
+        if !debian.is_empty() {
+            wanted.insert(debian.to_owned(), mode);
+        }
+    }
+    wanted.extend(DEBIAN_ALONE.map(|path| (path.to_owned(), "-rw-r--r--".to_owned())));
+    let mut held = listed(&deb);
+    held.remove("etc/kube-rebootd");
+    assert_eq!(held, wanted);
+}
+
+#[test]
+fn the_contents_are_all_there() {
+    let files = installed();
+    for path in [
+        "usr/bin/kube-rebootd",
+        "usr/lib/systemd/system/kube-rebootd.service",
+        "usr/lib/systemd/catalog/kube-rebootd.catalog",
+        "etc/kube-rebootd/config.toml",
+        "etc/kube-rebootd/config.d",
+        "usr/share/man/man8/kube-rebootd.8",
+        "usr/share/man/man5/kube-rebootd.toml.5",
+        "usr/share/bash-completion/completions/kube-rebootd",
+        "usr/share/zsh/site-functions/_kube-rebootd",
+        "usr/share/fish/vendor_completions.d/kube-rebootd.fish",
+        "usr/share/doc/kube-rebootd/kubernetes/40-slots.yaml",
+        "usr/share/licenses/kube-rebootd/LICENSE.dependencies",
+    ] {
+        assert!(files.contains_key(path), "{path}: {files:?}");
+    }
+    // No package enables anything by a link or a preset.
+    let enables = |path: &&String| path.contains(".wants/") || path.contains("preset");
+    assert_eq!(files.keys().find(enables), None);
+}
+
+#[test]
+fn the_configuration_is_the_administrators() {
+    let rpm = content(
+        "rpm",
+        &[
+            "-qp",
+            "--qf",
+            "[%{FILEFLAGS:fflags} %{FILENAMES}\\n]",
+            &BUILT.one(".rpm"),
+        ],
+    );
+    // c: configuration; n: a new one is put beside a changed one.
+    let marked: Vec<&str> = rpm
+        .lines()
+        .filter(|line| line.split(' ').next().unwrap().contains('c'))
+        .collect();
+    assert_eq!(marked, ["cn /etc/kube-rebootd/config.toml"]);
+    let deb = content("dpkg-deb", &["-I", &BUILT.one(".deb"), "conffiles"]);
+    assert_eq!(deb.trim(), "/etc/kube-rebootd/config.toml");
+    let arch = content("bsdtar", &["-xOf", &BUILT.one(".pkg.tar.zst"), ".PKGINFO"]);
+    let kept: Vec<&str> = arch
+        .lines()
+        .filter(|line| line.starts_with("backup"))
+        .collect();
+    assert_eq!(kept, ["backup = etc/kube-rebootd/config.toml"]);
+}
+
+#[test]
+fn packages_are_the_same_whichever_directory_they_were_built_in() {
+    for suffix in [".rpm", ".pkg.tar.zst", ".deb"] {
+        let [one, other] = BUILT.both(suffix);
+        let same = fs::read(&one).unwrap() == fs::read(&other).unwrap();
+        assert!(same, "{} and {} differ", one.display(), other.display());
+    }
+}
+
+#[test]
+fn every_packager_is_told_version_and_licences() {
+    let list = include_str!("../../packaging/LICENSE.dependencies");
+    let licence = list.lines().nth(1).unwrap().trim_end_matches('.');
+    let version = env!("CARGO_PKG_VERSION");
+    let rpm = content(
+        "rpm",
+        &["-qp", "--qf", "%{VERSION}|%{LICENSE}", &BUILT.one(".rpm")],
+    );
+    assert_eq!(rpm, format!("{version}|{licence}"));
+    let arch = content("bsdtar", &["-xOf", &BUILT.one(".pkg.tar.zst"), ".PKGINFO"]);
+    let licences = arch
+        .lines()
+        .filter_map(|line| line.strip_prefix("license = "));
+    let wanted: Vec<&str> = licence
+        .split(" AND ")
+        .map(|one| one.trim_matches(['(', ')']))
+        .collect();
+    assert_eq!(licences.collect::<Vec<_>>(), wanted);
+    assert!(
+        arch.contains(&format!("\npkgver = {version}-1\n")),
+        "{arch}"
+    );
+    let deb = content("dpkg-deb", &["-f", &BUILT.one(".deb"), "Version"]);
+    assert_eq!(deb.trim(), format!("{version}-1"));
+}

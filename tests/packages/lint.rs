@@ -1,0 +1,110 @@
+//! What rpmlint, lintian and systemd-analyze find: no error, and no warning but those in warnings.txt.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::Command;
+
+use crate::built::{BUILT, said};
+
+const LISTED: &str = include_str!("warnings.txt");
+const CONFIG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/packages/rpmlint.toml");
+/// DESIGN.md 14: the exposure that the hardening must reach, in tenths.
+const EXPOSURE: &str = "--threshold=27";
+
+/// The tags that warnings.txt has for this tool.
+fn listed(tool: &str) -> BTreeSet<&'static str> {
+    let lines = LISTED
+        .lines()
+        .filter(|line| !line.starts_with('#') && !line.is_empty());
+    lines
+        .filter_map(|line| {
+            let (head, reason) = line.split_once(": ").unwrap_or_else(|| panic!("{line}"));
+            assert!(!reason.is_empty(), "{line}");
+            let (of, tag) = head.split_once(' ').unwrap();
+            (of == tool).then_some(tag)
+        })
+        .collect()
+}
+
+#[track_caller]
+fn compare(tool: &str, found: &BTreeSet<&str>, output: &str) {
+    assert_eq!(
+        *found,
+        listed(tool),
+        "found and listed for {tool}; it said:\n{output}"
+    );
+}
+
+#[test]
+fn rpmlint_finds_no_error() {
+    let mut rpmlint = Command::new("rpmlint");
+    rpmlint
+        .args(["--config", CONFIG, &BUILT.one(".rpm")])
+        .arg(BUILT.spec());
+    let output = said(&mut rpmlint);
+    assert!(output.contains(" 0 errors, "), "{output}");
+    let tags = output.lines().filter_map(|line| line.split_once(": W: "));
+    let tags = tags.filter_map(|(_, rest)| rest.split_whitespace().next());
+    compare("rpmlint", &tags.collect(), &output);
+}
+
+#[test]
+fn lintian_finds_no_error() {
+    let mut lintian = Command::new("lintian");
+    lintian.args(["--allow-root", "--fail-on", "error", &BUILT.one(".deb")]);
+    let output = said(&mut lintian);
+    let tags = output.lines().filter(|line| line.starts_with("W: "));
+    let tags = tags.filter_map(|line| line.split_whitespace().nth(2));
+    compare("lintian", &tags.collect(), &output);
+}
+
+#[test]
+fn systemd_analyze_verifies_the_unit() {
+    // It looks whether the programs are there: ours is where it was staged.
+    let unit = BUILT
+        .stage
+        .join("usr/lib/systemd/system/kube-rebootd.service");
+    let text = fs::read_to_string(unit).unwrap();
+    let staged = BUILT.stage.join("usr/bin/kube-rebootd");
+    let place = tempfile::tempdir().unwrap();
+    let unit = place.path().join("kube-rebootd.service");
+    fs::write(
+        &unit,
+        text.replace("/usr/bin/kube-rebootd", staged.to_str().unwrap()),
+    )
+    .unwrap();
+    let mut verify = Command::new("systemd-analyze");
+    verify.args(["verify", "--man=no"]).arg(&unit);
+    let out = verify.output().unwrap();
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success() && said.is_empty(), "{said}");
+}
+
+#[test]
+fn systemd_analyze_finds_the_unit_hardened_but_for_what_is_listed() {
+    let unit = concat!(env!("CARGO_MANIFEST_DIR"), "/systemd/kube-rebootd.service");
+    let security = |more: &str| {
+        let mut analyze = Command::new("systemd-analyze");
+        analyze.args([
+            "security",
+            "--offline=yes",
+            "--no-pager",
+            EXPOSURE,
+            more,
+            unit,
+        ]);
+        said(&mut analyze)
+    };
+    let table: serde_json::Value = serde_json::from_str(&security("--json=short")).unwrap();
+    let open = table
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|row| row["set"] == false);
+    let open = open.map(|row| row["json_field"].as_str().unwrap());
+    compare(
+        "systemd-analyze",
+        &open.collect(),
+        &security("--json=pretty"),
+    );
+}

@@ -1,0 +1,17 @@
+//! Packages: what they hold, what is written about them, and what the packagers' own tools say.
+
+#![allow(clippy::unwrap_used)] // helpers of tests as well
+
+#[path = "../../examples/packaging/licenses.rs"]
+mod licenses;
+#[path = "../../examples/packaging/page.rs"]
+mod page;
+#[path = "../../examples/packaging/written.rs"]
+mod written;
+
+mod built;
+mod held;
+mod keys;
+mod lint;
+mod pages;
+mod scripts;
