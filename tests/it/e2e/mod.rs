@@ -31,6 +31,7 @@ mod stop_points;
 mod three_hosts;
 mod troubles;
 mod unit;
+mod versions;
 mod workload;
 
 /// Longest wait for a whole cycle of one host, on two busy cores.
