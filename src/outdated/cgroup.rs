@@ -1,0 +1,140 @@
+//! /proc/PID/cgroup: which systemd unit a process belongs to, and whether to a container
+//! (cgroups(7); systemd's own reading of a path is `cg_path_get_unit`).
+
+/// First words of the cgroups that container runtimes make, whichever driver they use: kubelet,
+/// containerd, CRI-O (with its conmon), Docker, Podman, LXC; systemd-machined's hosts are in machine.slice.
+const CONTAINERS: [&str; 9] = [
+    "kubepods",
+    "cri-containerd-",
+    "crio-",
+    "docker-",
+    "libpod-",
+    "libpod_",
+    "lxc.payload",
+    "lxc.monitor",
+    "machine.slice",
+];
+/// cgroupfs drivers name a directory after the runtime, with the container below it.
+const PARENTS: [&str; 3] = ["docker", "containerd", "lxc"];
+
+/// The path of a process below the root of the hierarchy that systemd manages.
+pub fn path(text: &str) -> Option<&str> {
+    let path_of = |wanted: &str| {
+        text.lines().find_map(|line| {
+            let (_, rest) = line.split_once(':')?;
+            let (controllers, path) = rest.split_once(':')?;
+            (controllers == wanted).then_some(path)
+        })
+    };
+    // On cgroup v1 and hybrid hosts systemd's is a named one; v2 has no name.
+    path_of("name=systemd").or_else(|| path_of(""))
+}
+
+/// Whether the path is that of a container: it ends with its pod, not with the host.
+pub fn of_container(path: &str) -> bool {
+    let parts: Vec<&str> = path.split('/').collect();
+    let below = parts.iter().rev().skip(1);
+    let named = |part: &&str| {
+        // `crio.service`, `docker-registry.service`: services of the host.
+        !part.ends_with(".service") && CONTAINERS.iter().any(|word| part.starts_with(word))
+    };
+    parts.iter().any(|part| named(part)) || { below }.any(|part| PARENTS.contains(part))
+}
+
+/// The unit of the path: its first part that is no slice.
+pub fn unit(path: &str) -> Option<String> {
+    let part = (path.split('/')).find(|part| !part.is_empty() && !part.ends_with(".slice"))?;
+    // A name that the kernel could mistake for a file of its own is escaped by one underscore.
+    let unit = part.strip_prefix('_').unwrap_or(part);
+    let is_unit = [".service", ".scope"]
+        .iter()
+        .any(|kind| unit.ends_with(kind));
+    is_unit.then(|| unit.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_path_is_systemds() {
+        let v1 = "12:pids:/x\n1:name=systemd:/system.slice/a.service\n0::/\n";
+        assert_eq!(path(v1), Some("/system.slice/a.service"));
+        assert_eq!(path("0::/init.scope\n"), Some("/init.scope"));
+        assert_eq!(path("0::/a:b.service\n"), Some("/a:b.service"));
+        assert_eq!(path(""), None);
+        assert_eq!(path("nothing"), None);
+    }
+
+    #[test]
+    fn units_are_found_in_slices() {
+        for (path, wanted) in [
+            ("/system.slice/ssh.service", Some("ssh.service")),
+            (
+                "/system.slice/system-getty.slice/getty@tty1.service",
+                Some("getty@tty1.service"),
+            ),
+            ("/init.scope", Some("init.scope")),
+            (
+                "/user.slice/user-0.slice/session-1.scope",
+                Some("session-1.scope"),
+            ),
+            (
+                "/user.slice/user-0.slice/user@0.service/app.slice/dbus.service",
+                Some("user@0.service"),
+            ),
+            ("/system.slice/k3s.service/init", Some("k3s.service")),
+            ("/system.slice/_cpu.service", Some("cpu.service")),
+            ("/", None),
+            ("/custom/group", None),
+        ] {
+            assert_eq!(unit(path).as_deref(), wanted, "{path}");
+        }
+    }
+
+    #[test]
+    fn containers_are_told_from_services() {
+        for path in [
+            "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1.slice/cri-containerd-1.scope",
+            "/kubepods/besteffort/pod1/0123",
+            "/kubelet.slice/kubelet-kubepods.slice/cri-containerd-1.scope",
+            "/system.slice/docker-0123.scope",
+            "/docker/0123",
+            "/machine.slice/libpod-0123.scope/container",
+            "/machine.slice/systemd-nspawn@a.service/payload/init.scope",
+            "/user.slice/user-1.slice/user@1.service/user.slice/libpod-1.scope",
+            "/system.slice/crio-0123.scope",
+            "/system.slice/crio-conmon-0123.scope",
+            "/lxc.payload.a/init.scope",
+        ] {
+            assert!(of_container(path), "{path}");
+        }
+        for path in [
+            "/system.slice/containerd.service",
+            "/system.slice/docker.service",
+            "/system.slice/docker-registry.service",
+            "/system.slice/crio.service",
+            "/system.slice/kubelet.service",
+            "/system.slice/k3s.service",
+            "/init.scope",
+            "/",
+            "",
+        ] {
+            assert!(!of_container(path), "{path}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read(text in "(?s).{0,80}") {
+            if let Some(path) = path(&text) {
+                let _ = of_container(path);
+                if let Some(unit) = unit(path) {
+                    prop_assert!(unit.ends_with(".service") || unit.ends_with(".scope"));
+                }
+            }
+        }
+    }
+}
