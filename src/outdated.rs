@@ -110,11 +110,11 @@ pub fn heard(report: &str, builtin: Builtin) -> Answer {
 /// `a`, `a and b`, `a, b and 3 more`: at most `most` are named.
 pub(crate) fn some<'a>(names: impl ExactSizeIterator<Item = &'a str>, most: usize) -> String {
     let all = names.len();
-    let mut named: Vec<String> = names.take(most).map(str::to_owned).collect();
-    if all > named.len() {
-        named.push(format!("{} more", all - named.len()));
+    let mut shown: Vec<String> = names.take(most).map(str::to_owned).collect();
+    if all > shown.len() {
+        shown.push(format!("{} more", all - shown.len()));
     }
-    match named.split_last() {
+    match shown.split_last() {
         None => String::new(),
         Some((last, [])) => last.clone(),
         Some((last, first)) => format!("{} and {last}", first.join(", ")),

@@ -36,20 +36,24 @@ pub fn of_container(path: &str) -> bool {
     let below = parts.iter().rev().skip(1);
     let named = |part: &&str| {
         // `crio.service`, `docker-registry.service`: services of the host.
-        !part.ends_with(".service") && CONTAINERS.iter().any(|word| part.starts_with(word))
+        kind(part) != "service" && CONTAINERS.iter().any(|word| part.starts_with(word))
     };
-    parts.iter().any(|part| named(part)) || { below }.any(|part| PARENTS.contains(part))
+    parts.iter().any(named) || { below }.any(|part| PARENTS.contains(part))
 }
 
 /// The unit of the path: its first part that is no slice.
 pub fn unit(path: &str) -> Option<String> {
-    let part = (path.split('/')).find(|part| !part.is_empty() && !part.ends_with(".slice"))?;
+    let part = (path.split('/')).find(|part| !part.is_empty() && kind(part) != "slice")?;
     // A name that the kernel could mistake for a file of its own is escaped by one underscore.
     let unit = part.strip_prefix('_').unwrap_or(part);
-    let is_unit = [".service", ".scope"]
-        .iter()
-        .any(|kind| unit.ends_with(kind));
-    is_unit.then(|| unit.to_owned())
+    ["service", "scope"]
+        .contains(&kind(unit))
+        .then(|| unit.to_owned())
+}
+
+/// A unit's kind, as the end of its name says it.
+pub fn kind(unit: &str) -> &str {
+    unit.rsplit_once('.').map_or("", |(_, kind)| kind)
 }
 
 #[cfg(test)]
@@ -132,7 +136,7 @@ mod tests {
             if let Some(path) = path(&text) {
                 let _ = of_container(path);
                 if let Some(unit) = unit(path) {
-                    prop_assert!(unit.ends_with(".service") || unit.ends_with(".scope"));
+                    prop_assert!(["service", "scope"].contains(&kind(&unit)));
                 }
             }
         }

@@ -119,20 +119,19 @@ fn gone(kernels: &Kernels, running: Option<&Kernel>, others: &[&Kernel]) -> Answ
         );
         return Answer::No { words };
     }
-    if others.is_empty() && running.is_none_or(|kernel| kernel.modules != Modules::Empty) {
+    // A host without a kernel must not go down.
+    if others.is_empty() {
         return Answer::unknown(format!(
             "the running kernel {release} {state}, and no other is installed to boot"
         ));
     }
-    let names = some(others.iter().map(|kernel| kernel.release.as_str()), NAMED);
-    let installed = if names.is_empty() {
-        String::new()
-    } else {
-        format!("; installed: {names}")
-    };
+    let names = others.iter().map(|kernel| kernel.release.as_str());
     Answer::Reboot {
         pkgs: BTreeSet::from([release.clone()]),
-        words: format!("the running kernel {release} {state}{installed}"),
+        words: format!(
+            "the running kernel {release} {state}; installed: {}",
+            some(names, NAMED)
+        ),
     }
 }
 
@@ -249,7 +248,7 @@ fn value(text: &str, key: &str) -> Option<String> {
         let (name, value) = line.trim().split_once('=')?;
         (name == key).then_some(value)
     });
-    let value = lines.last()?.trim();
+    let value = { lines }.next_back()?.trim();
     let quotes = |c| c == '"' || c == '\'';
     Some(value.trim_matches(quotes).to_owned())
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Answer, some};
+use super::{Answer, cgroup, some};
 
 /// So many files are named to people, and so many units.
 const NAMED: usize = 3;
@@ -80,30 +80,26 @@ pub fn judge(processes: &Processes) -> Answer {
 
 /// The owners, and what would do instead of a reboot.
 fn cure(found: &[Process]) -> String {
-    let (mut restart, mut fixed) = (BTreeSet::new(), BTreeSet::new());
-    for process in found {
-        let (name, restartable) = owner(process);
-        let owners = if restartable {
-            &mut restart
-        } else {
-            &mut fixed
-        };
-        owners.insert(name);
+    let (mut again, mut fixed) = (BTreeSet::new(), BTreeSet::new());
+    for one in found {
+        let (name, restartable) = owner(one);
+        let group = if restartable { &mut again } else { &mut fixed };
+        group.insert(name);
     }
     let names = |owners: &BTreeSet<String>| some(owners.iter().map(String::as_str), UNITS);
     let command = |owners: &BTreeSet<String>| {
-        let named: Vec<&str> = owners.iter().take(UNITS).map(String::as_str).collect();
+        let first: Vec<&str> = owners.iter().take(UNITS).map(String::as_str).collect();
         let more = if owners.len() > UNITS { " ..." } else { "" };
-        format!("`systemctl restart {}{more}`", named.join(" "))
+        format!("`systemctl restart {}{more}`", first.join(" "))
     };
-    match (restart.is_empty(), fixed.is_empty()) {
-        (false, true) => format!("{}; {} would do", names(&restart), command(&restart)),
+    match (again.is_empty(), fixed.is_empty()) {
+        (false, true) => format!("{}; {} would do", names(&again), command(&again)),
         (true, _) => format!("{}; only a reboot helps", names(&fixed)),
         (false, false) => format!(
             "{}; only a reboot helps, and {} for {}",
             names(&fixed),
-            command(&restart),
-            if restart.len() == 1 {
+            command(&again),
+            if again.len() == 1 {
                 "the other"
             } else {
                 "the others"
@@ -118,7 +114,7 @@ fn owner(process: &Process) -> (String, bool) {
     match &process.unit {
         Some(unit) if keeper => (format!("{} of {unit}", process.name), false),
         Some(unit) => {
-            let restartable = unit.ends_with(".service")
+            let restartable = cgroup::kind(unit) == "service"
                 // A user's manager: its restart ends the sessions.
                 && !unit.starts_with("user@")
                 && !FIXED.contains(&unit.as_str());

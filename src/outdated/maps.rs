@@ -1,4 +1,4 @@
-//! Lines of /proc/PID/maps: code that runs from a file which is no longer there (proc_pid_maps(5)).
+//! Lines of /proc/PID/maps: code that runs from a file which is no longer there (`proc_pid_maps(5)`).
 //!
 //! Package managers replace files by rename, so what runs from the old one shows as deleted (proved for
 //! dpkg, rpm and pacman). The path is not looked up: in another mount namespace it would be another file.

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use crate::{image, shell};
 
 /// Program, and its package in Debian, Fedora and Arch.
-const PROGRAMS: [(&str, &str, &str, &str); 7] = [
+const PROGRAMS: [(&str, &str, &str, &str); 9] = [
     (
         "systemd-nspawn",
         "systemd-container",
@@ -26,6 +26,8 @@ const PROGRAMS: [(&str, &str, &str, &str); 7] = [
     ("dbus-daemon", "dbus", "dbus-daemon", "dbus"),
     ("nsenter", "util-linux", "util-linux-core", "util-linux"),
     ("go", "golang", "golang", "go"),
+    ("lsof", "lsof", "lsof", "lsof"),
+    ("perl", "perl-base", "perl-interpreter", "perl"),
 ];
 
 /// Command of Kubernetes, built from testbed/go/kubernetes.

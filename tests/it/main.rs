@@ -22,6 +22,7 @@ mod hostile;
 mod kubeconfigs;
 mod memory;
 mod model;
+mod outdated;
 mod plane;
 mod rotation;
 mod run_queue;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use testbed::{Bed, Host, HostSpec};
 
+mod builtin;
 mod checks;
 mod control_plane;
 mod cordon;
