@@ -17,21 +17,34 @@ const CONTAINERS: [&str; 9] = [
 /// cgroupfs drivers name a directory after the runtime, with the container below it.
 const PARENTS: [&str; 3] = ["docker", "containerd", "lxc"];
 
-/// The path of a process below the root of the hierarchy that systemd manages.
-pub fn path(text: &str) -> Option<&str> {
-    let path_of = |wanted: &str| {
-        text.lines().find_map(|line| {
+/// What the lines `ID:CONTROLLERS:PATH` of a process tell of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    pub container: bool,
+    pub unit: Option<String>,
+}
+
+/// Reads /proc/PID/cgroup.
+pub fn place(text: &str) -> Place {
+    let lines = || {
+        text.lines().filter_map(|line| {
             let (_, rest) = line.split_once(':')?;
-            let (controllers, path) = rest.split_once(':')?;
-            (controllers == wanted).then_some(path)
+            rest.split_once(':')
         })
     };
-    // On cgroup v1 and hybrid hosts systemd's is a named one; v2 has no name.
-    path_of("name=systemd").or_else(|| path_of(""))
+    // systemd's hierarchy is v2, which has no controllers in its line, or a named one of v1. A host may
+    // show both, with the other one empty.
+    let unit_in = |wanted: &str| {
+        lines().find_map(|(controllers, path)| (controllers == wanted).then(|| unit(path))?)
+    };
+    Place {
+        container: lines().any(|(_, path)| of_container(path)),
+        unit: unit_in("").or_else(|| unit_in("name=systemd")),
+    }
 }
 
 /// Whether the path is that of a container: it ends with its pod, not with the host.
-pub fn of_container(path: &str) -> bool {
+fn of_container(path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').collect();
     let below = parts.iter().rev().skip(1);
     let named = |part: &&str| {
@@ -42,7 +55,7 @@ pub fn of_container(path: &str) -> bool {
 }
 
 /// The unit of the path: its first part that is no slice.
-pub fn unit(path: &str) -> Option<String> {
+fn unit(path: &str) -> Option<String> {
     let part = (path.split('/')).find(|part| !part.is_empty() && kind(part) != "slice")?;
     // A name that the kernel could mistake for a file of its own is escaped by one underscore.
     let unit = part.strip_prefix('_').unwrap_or(part);
@@ -63,13 +76,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_path_is_systemds() {
+    fn the_unit_is_systemds() {
+        let place = |text: &str| {
+            let place = place(text);
+            (place.container, place.unit.unwrap_or_default())
+        };
+        let host = |unit: &str| (false, unit.to_owned());
         let v1 = "12:pids:/x\n1:name=systemd:/system.slice/a.service\n0::/\n";
-        assert_eq!(path(v1), Some("/system.slice/a.service"));
-        assert_eq!(path("0::/init.scope\n"), Some("/init.scope"));
-        assert_eq!(path("0::/a:b.service\n"), Some("/a:b.service"));
-        assert_eq!(path(""), None);
-        assert_eq!(path("nothing"), None);
+        assert_eq!(place(v1), host("a.service"));
+        // A v2 system inside a hybrid one (proved in nspawn).
+        let nested = "1:name=systemd:/\n0::/system.slice/a.service\n";
+        assert_eq!(place(nested), host("a.service"));
+        assert_eq!(place("0::/init.scope\n"), host("init.scope"));
+        assert_eq!(place("0::/a:b.service\n"), host("a:b.service"));
+        assert_eq!(place("7:cpu:/a.service\n"), host(""));
+        assert_eq!(place(""), host(""));
+        assert_eq!(place("nothing"), host(""));
+        let pod = "4:memory:/kubepods/besteffort/pod1/0123\n0::/\n";
+        assert_eq!(place(pod), (true, String::new()));
     }
 
     #[test]
@@ -133,11 +157,8 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_read(text in "(?s).{0,80}") {
-            if let Some(path) = path(&text) {
-                let _ = of_container(path);
-                if let Some(unit) = unit(path) {
-                    prop_assert!(["service", "scope"].contains(&kind(&unit)));
-                }
+            if let Some(unit) = place(&text).unit {
+                prop_assert!(["service", "scope"].contains(&kind(&unit)));
             }
         }
     }

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests as well
 
+mod cli_check;
 mod cli_doctor;
 mod cli_host;
 mod cli_status;

@@ -81,14 +81,13 @@ fn process(dir: &Path, host: (u64, u64)) -> io::Result<Seen> {
     if (root.dev(), root.ino()) != host {
         return Ok(Seen::Foreign);
     }
-    let groups = small(&dir.join("cgroup"))?;
-    let group = cgroup::path(&groups).unwrap_or_default();
-    if cgroup::of_container(group) {
+    let place = cgroup::place(&small(&dir.join("cgroup"))?);
+    if place.container {
         return Ok(Seen::Foreign);
     }
     Ok(Seen::Host(Process {
         name: small(&dir.join("comm"))?.trim().to_owned(),
-        unit: cgroup::unit(group),
+        unit: place.unit,
         replaced: replaced(&dir.join("maps"))?,
     }))
 }
