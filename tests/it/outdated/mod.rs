@@ -1,10 +1,12 @@
 //! The built-in checks beside a script for kured with the real lsof: real processes, real files, each
 //! case in namespaces of its own. The table says where the two differ, and why.
 
+use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 
 use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::fake_bus::FakeHostBus;
 
@@ -20,7 +22,23 @@ struct Found {
     all: String,
 }
 
-async fn run(case: &Case) -> Result<Found, String> {
+/// The binary and the scripts where no case lays a file system over them: a checkout may be anywhere.
+struct Kit(TempDir);
+
+impl Kit {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/outdated");
+        for script in ["prelude.sh", "script.sh", "map.pl"] {
+            fs::copy(from.join(script), dir.path().join(script)).unwrap();
+        }
+        let binary = dir.path().join("kube-rebootd");
+        fs::copy(env!("CARGO_BIN_EXE_kube-rebootd"), binary).unwrap();
+        Self(dir)
+    }
+}
+
+async fn run(kit: &Kit, case: &Case) -> Result<Found, String> {
     let bus = FakeHostBus::start().await;
     if case.inhibited {
         let row = ["shutdown", "apt", "installing", "block"].map(str::to_owned);
@@ -28,15 +46,10 @@ async fn run(case: &Case) -> Result<Found, String> {
         bus.knobs().inhibitors = vec![(what, who, why, mode, 0, 1)];
     }
     let scratch = tempfile::tempdir().unwrap();
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/outdated");
     let script = format!(
-        ". {dir}/prelude.sh\n{setup}\n\
-         set +e\n\
-         sh {dir}/script.sh; echo \"script $?\"\n\
-         {binary} check --json --builtin kernel --builtin libraries\n",
-        dir = dir.display(),
-        setup = case.setup,
-        binary = env!("CARGO_BIN_EXE_kube-rebootd"),
+        ". $KIT/prelude.sh\n{}\nset +e\nsh $KIT/script.sh; echo \"script $?\"\n\
+         $KIT/kube-rebootd check --json --builtin kernel --builtin libraries\n",
+        case.setup
     );
     // The script is the first process of its namespace: its end is that of all that it started.
     let output = tokio::process::Command::new("unshare")
@@ -52,8 +65,7 @@ async fn run(case: &Case) -> Result<Found, String> {
         .args(["timeout", "60", "sh", "-c", &script, "case"])
         .arg(scratch.path())
         .env("DBUS_SYSTEM_BUS_ADDRESS", bus.address())
-        .env("MAP", dir.join("map.pl"))
-        .env("BINARY", env!("CARGO_BIN_EXE_kube-rebootd"))
+        .env("KIT", kit.0.path())
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .output()
@@ -85,8 +97,8 @@ fn both(kernel: &str, libraries: &str) -> Says {
     }
 }
 
-async fn judge(case: &Case) -> Result<(), String> {
-    let found = run(case).await?;
+async fn judge(kit: &Kit, case: &Case) -> Result<(), String> {
+    let found = run(kit, case).await?;
     let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
     let words = format!(
         "{} | {}",
@@ -117,9 +129,10 @@ async fn judge(case: &Case) -> Result<(), String> {
 /// One after another: each has the machine's processors to itself, and lsof reads a whole /proc.
 #[tokio::test]
 async fn built_in_checks_say_what_a_script_with_lsof_says_or_better() {
+    let kit = Kit::new();
     let mut wrong = Vec::new();
     for case in CASES {
-        if let Err(what) = judge(case).await {
+        if let Err(what) = judge(&kit, case).await {
             wrong.push(what);
         }
     }

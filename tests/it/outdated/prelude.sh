@@ -60,7 +60,7 @@ replaces() {
 
 # maps KIND [FILE]: a process with an executable mapping that is no file of a package.
 maps() {
-    perl "$MAP" "$@" >"$SCRATCH/maps" &
+    perl "$KIT/map.pl" "$@" >"$SCRATCH/maps" &
     PID=$!
     until_true grep -q mapped "$SCRATCH/maps"
 }
