@@ -24,6 +24,7 @@ pub use crate::budget::MaxUnavailable;
 pub use crate::drain::{EmptyDir, Jobs, Mode as DrainMode, OnTimeout, Unmanaged};
 pub use crate::outdated::Builtin;
 pub use crate::selector::Selector;
+pub use crate::shutdown::Adoption;
 use label::is_label_value;
 pub(crate) use label::is_subdomain;
 
@@ -102,6 +103,8 @@ pub struct Triggers {
     pub sentinels: Vec<PathBuf>,
     /// Whether the Node annotation `kube-rebootd/reboot` is a trigger.
     pub node_annotation: bool,
+    /// What becomes of a shutdown that somebody else scheduled.
+    pub scheduled_shutdown: Adoption,
     /// Slow poll of the sentinels and period of the built-in checks, 1 s to 1 day.
     pub period: Duration,
     /// How long a sentinel must stand before it counts.
@@ -250,6 +253,7 @@ impl Default for Triggers {
         Self {
             sentinels: vec!["/run/reboot-required".into(), "/run/reboot-needed".into()],
             node_annotation: true,
+            scheduled_shutdown: Adoption::Warn,
             period: 5 * MINUTE,
             settle: Duration::ZERO,
             builtin: Vec::new(),

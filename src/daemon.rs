@@ -23,6 +23,8 @@ mod act;
 mod api;
 mod gather;
 mod memory;
+mod patience;
+mod reads;
 mod release;
 mod report;
 mod stale;
@@ -31,6 +33,7 @@ mod start;
 mod stop_point;
 mod triggers;
 mod views;
+mod wishes;
 
 use api::Api;
 use memory::Memory;
@@ -61,13 +64,15 @@ pub struct Daemon {
     triggers: Triggers,
     facts: Facts,
     memory: Memory,
+    /// The record is on disk as it is in the facts.
+    saved: bool,
     report: Report,
     notify: Notify,
     /// Evictions that were answered.
     evicted: mpsc::UnboundedReceiver<act::Evicted>,
     evictions: mpsc::UnboundedSender<act::Evicted>,
-    /// After a failed request nothing is asked of the API server before this boot time.
-    pause: act::Pause,
+    /// When the API server is asked again after it refused or was silent.
+    patience: patience::Patience,
 }
 
 /// Why the loop woke.
@@ -125,8 +130,12 @@ impl Daemon {
         let now = self.clock.now();
         let policy = self.policy();
         let step = decide(&self.facts, &policy, now);
-        self.report
-            .step(&step, &self.facts, &mut self.notify, self.pause.trouble());
+        self.report.step(
+            &step,
+            &self.facts,
+            &mut self.notify,
+            self.patience.trouble(),
+        );
         let Some(wrote) = self.write_ahead(&step) else {
             // Not durable: the facts say so now, and another step follows, not at full speed.
             return Some(now.boot + UNWRITABLE);
@@ -139,7 +148,7 @@ impl Daemon {
             };
         }
         if act::asks_api(&step.effect)
-            && let Some(until) = self.pause.until(now.boot)
+            && let Some(until) = self.patience.until(now.boot)
         {
             return Some(until.min(step.wake.unwrap_or(until)));
         }
@@ -156,7 +165,8 @@ impl Daemon {
     /// The step's record, durable before its effect; whether there was anything to write. None: it
     /// could not be written and nothing may follow from it.
     fn write_ahead(&mut self, step: &Step) -> Option<bool> {
-        if step.record == self.facts.record {
+        let same = step.record == self.facts.record;
+        if same && self.saved {
             return Some(false);
         }
         let written = self.store.write(&step.record.encode());
@@ -169,6 +179,10 @@ impl Daemon {
         // What was begun is finished from memory and the Node's annotation (DESIGN.md 6).
         if written.is_err() && !finishing(step) {
             return None;
+        }
+        self.saved = written.is_ok();
+        if same {
+            return Some(false);
         }
         let hold = |facts: &Facts| {
             facts
@@ -190,7 +204,7 @@ impl Daemon {
     /// Waits for a change, a signal, or `until` on the boot clock.
     async fn sleep(&mut self, until: Duration, signals: &mut Signals) -> Woke {
         let now = self.clock.now().boot;
-        let paused = self.pause.until(now).unwrap_or(until);
+        let paused = self.patience.until(now).unwrap_or(until);
         let limit = until.min(paused).saturating_sub(now);
         let limit = limit.min(gather::poll(&self.facts));
         let limit = watchdog_interval().map_or(limit, |watchdog| limit.min(watchdog));
@@ -216,27 +230,22 @@ impl Daemon {
                 self.memory.host_dirty();
                 Woke::Change
             }
+            () = self.memory.schedule.changed() => {
+                self.memory.host_dirty();
+                Woke::Change
+            }
             () = self.api.changed() => Woke::Change,
             () = tokio::time::sleep(limit) => Woke::Change,
         }
     }
 
     fn policy(&self) -> Policy {
-        Policy {
-            me: self.api.name().to_owned(),
-            namespace: self.namespace(),
-            group: self.group(),
-            observe: self.config.mode == crate::config::Mode::Observe,
-            max_unavailable: self.config.coordination.max_unavailable,
-            min_interval: self.config.coordination.min_interval,
-            // `manifests --strict`: a node may clear its own name only.
-            stale_after: (!self.config.coordination.prove_node)
-                .then_some(self.config.coordination.stale_after),
-            retry: self.config.reboot.retry,
-            delay: self.config.reboot.delay,
-            timeout: self.config.reboot.timeout,
-            health_timeout: self.config.health.timeout,
-        }
+        policy(
+            &self.config,
+            self.api.name(),
+            &self.namespace(),
+            &self.group(),
+        )
     }
 
     /// Where the Leases are.
@@ -306,8 +315,30 @@ impl Daemon {
     }
 }
 
+/// What the configuration makes of a decision of `me`.
+pub fn policy(config: &Config, me: &str, namespace: &str, group: &str) -> Policy {
+    Policy {
+        me: me.to_owned(),
+        namespace: namespace.to_owned(),
+        group: group.to_owned(),
+        observe: config.mode == crate::config::Mode::Observe,
+        max_unavailable: config.coordination.max_unavailable,
+        min_interval: config.coordination.min_interval,
+        // `manifests --strict`: a node may clear its own name only.
+        stale_after: (!config.coordination.prove_node).then_some(config.coordination.stale_after),
+        retry: config.reboot.retry,
+        delay: config.reboot.delay,
+        timeout: config.reboot.timeout,
+        health_timeout: config.health.timeout,
+    }
+}
+
 /// Only takes back or proves: goes on although nothing can be written (DESIGN.md 6).
 fn finishing(step: &Step) -> bool {
+    // What it was is nowhere but in the record.
+    if step.effect == Effect::CancelShutdown {
+        return false;
+    }
     // A start only merges what was recorded elsewhere already.
     step.effect == Effect::Begin
         || step.record.hold.as_ref().is_none_or(|hold| {

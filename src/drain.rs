@@ -6,13 +6,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::pod::{EvictAnswer, Pod};
+use crate::pod::Pod;
 
 mod clock;
 mod entry;
 pub mod judge;
+mod over;
 mod pace;
 mod policy;
+mod sent;
 #[cfg(test)]
 mod tests;
 mod tiers;
@@ -25,8 +27,10 @@ pub use policy::{EmptyDir, Jobs, Mode, OnTimeout, Policy, Unmanaged};
 pub use words::describe;
 
 use clock::Clock;
-use entry::{Ask, Entry};
+use entry::Entry;
+use over::Over;
 use pace::Pace;
+use sent::Sent;
 use tiers::TIER_WAIT;
 use volumes::Volumes;
 
@@ -47,6 +51,8 @@ pub struct Drain {
     held: Vec<PodRef>,
     /// By controller: when its next pod may be tried, if a budget limits them.
     paces: BTreeMap<String, Pace>,
+    /// Evictions without an answer yet, by the pod's UID; it may have gone meanwhile.
+    sent: BTreeMap<String, Sent>,
     /// Controllers that a budget limits, and the pod that asks for all of them.
     speakers: BTreeMap<String, String>,
     /// Controller -> the round its next pod belongs to.
@@ -107,6 +113,7 @@ impl Drain {
             left: BTreeMap::new(),
             held: Vec::new(),
             paces: BTreeMap::new(),
+            sent: BTreeMap::new(),
             speakers: BTreeMap::new(),
             rounds: BTreeMap::new(),
             synced: false,
@@ -198,53 +205,16 @@ impl Drain {
             let entry = Entry::new(pod, judgement, round.unwrap_or(0), now);
             self.left.insert(pod.uid.clone(), entry);
         }
-        let left = &self.left;
-        self.speakers
-            .retain(|_, uid| left.get(uid).is_some_and(Entry::may_be_asked));
+        let (left, sent) = (&self.left, &self.sent);
+        // One that is seen to go before its own answer came still speaks: what it asked for is not spent.
+        self.speakers.retain(|_, uid| {
+            left.get(uid).is_some_and(Entry::may_be_asked) || sent.contains_key(uid)
+        });
     }
 
     /// What the own Node's `status.volumesInUse` lists; none: the Node is not known.
     pub fn volumes(&mut self, in_use: Option<&[String]>) {
         self.volumes.in_use(in_use);
-    }
-
-    /// What came of an eviction; of a pod that has gone meanwhile it is ignored.
-    pub fn answer(&mut self, uid: &str, answer: EvictAnswer, now: Duration) {
-        let answered = !matches!(answer, EvictAnswer::Unanswered { .. });
-        if let Some(Ask::Asked(sent)) = self.left.get(uid).map(|entry| entry.ask)
-            && (!answered || now.saturating_sub(sent) > SLOW)
-        {
-            self.clock.lost(sent);
-        }
-        if answered {
-            self.heard(now);
-        }
-        let Some(entry) = self.left.get_mut(uid) else {
-            return;
-        };
-        let budget = matches!(answer, EvictAnswer::Budget(_));
-        let accepted = answer == EvictAnswer::Accepted;
-        entry.answered(answer, now);
-        let Some(controller) = entry.controller.clone() else {
-            return;
-        };
-        let pace = self.paces.entry(controller.clone()).or_default();
-        if budget {
-            // What it asks for is asked at the controller's pace, not at its own.
-            entry.ask = Ask::From(now);
-            let first = self.speakers.entry(controller);
-            // Of those that were asked side by side one speaks, and one refusal counts.
-            if *first.or_insert_with(|| uid.to_owned()) == uid {
-                pace.refused(entry.jitter(), now);
-            }
-            return;
-        }
-        if accepted {
-            pace.accepted(now);
-        }
-        if self.speakers.get(&controller).is_some_and(|it| it == uid) {
-            self.speakers.remove(&controller);
-        }
     }
 
     /// Decides. The pods in `evict` count as asked from here on.
@@ -311,79 +281,20 @@ impl Drain {
         }
     }
 
-    /// When something ends, if nothing changes.
-    fn deadline(&self, now: Duration) -> Option<Duration> {
-        let grace = self.left.values().filter_map(|e| e.grace_end(now)).min();
-        // Zero: only an answer helps, and that wakes by itself.
-        let due = Some(self.due(now)).filter(|due| !due.is_zero());
-        earliest(due.map(|due| now + due), grace)
-    }
-
-    /// How long until `timeout` or `stall`, unless the API server turns out to have been silent.
-    fn due(&self, now: Duration) -> Duration {
-        let unvouched = self.clock.unvouched(now);
-        let (spent, still) = (self.clock.spent(), self.clock.still());
-        let timeout = self.policy.timeout.saturating_sub(spent + unvouched);
-        if !self.stalls() {
-            return timeout;
-        }
-        timeout.min(self.policy.stall.saturating_sub(still + unvouched))
-    }
-
-    /// Somebody is left who should leave: a Job takes the time it takes.
-    fn stalls(&self) -> bool {
-        // The system-critical ones are not asked before the ordinary ones have left.
-        let ordinary = self.left.values().any(|entry| !entry.critical);
-        let mut tier = self
-            .left
-            .values()
-            .filter(|entry| entry.critical != ordinary);
-        tier.any(|entry| entry.waits_for().is_none())
-    }
-
-    fn expired(&self) -> bool {
-        self.clock.spent() >= self.policy.timeout || self.clock.still() >= self.policy.stall
-    }
-
-    fn over(&self, now: Duration) -> Option<Over> {
-        if !self.synced || self.blind {
-            return None;
-        }
-        if self.left.is_empty() {
-            return Some(Over::Drained);
-        }
-        if !self.expired() {
-            return None;
-        }
-        let in_grace = |entry: &Entry| entry.grace_end(now).is_some();
-        match self.policy.on_timeout {
-            OnTimeout::Abort if self.left.values().all(in_grace) => Some(Over::Grace),
-            OnTimeout::Abort => Some(Over::Failed),
-            OnTimeout::Reboot if self.left.values().any(in_grace) => Some(Over::Grace),
-            OnTimeout::Reboot => Some(Over::Drained),
-        }
-    }
-
-    fn why(&self) -> String {
-        let left = self.left.len();
-        if self.clock.spent() >= self.policy.timeout {
-            format!(
-                "{left} pods left after drain.timeout of {:?}",
-                self.policy.timeout
-            )
-        } else {
-            format!(
-                "no pod left for drain.stall of {:?}, {left} remain",
-                self.policy.stall
-            )
-        }
-    }
-
     fn blocked(&self) -> Vec<Blocker> {
-        self.left
-            .values()
-            .filter_map(|e| e.blocker(ROUNDS))
+        let entries = self.left.values();
+        entries
+            .filter_map(|entry| entry.blocker(ROUNDS).or_else(|| self.behind(entry)))
             .collect()
+    }
+
+    /// What keeps the sibling that asks for it keeps a pod as well.
+    fn behind(&self, entry: &Entry) -> Option<Blocker> {
+        let speaker = self.speaker(entry).filter(|it| it.budget_blocked())?;
+        Some(Blocker {
+            pod: entry.pod.clone(),
+            ..speaker.blocker(ROUNDS)?
+        })
     }
 
     /// Every pod left, with the best reason known.
@@ -393,14 +304,6 @@ impl Drain {
             .map(|entry| entry.blocker(ROUNDS).unwrap_or_else(|| entry.unfinished()))
             .collect()
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Over {
-    Drained,
-    Failed,
-    /// Expired, but pods are still within their own grace.
-    Grace,
 }
 
 fn earliest(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {

@@ -1,6 +1,7 @@
 //! kube-rebootd as a library, for its own binary and tests; ARCHITECTURE.md is the map.
 
 pub mod boot;
+pub mod bounded;
 pub mod budget;
 pub mod cli;
 pub mod cluster;
@@ -9,6 +10,8 @@ pub mod daemon;
 pub mod decide;
 pub mod drain;
 pub mod facts;
+#[cfg(test)]
+mod garble;
 pub mod gates;
 pub mod health;
 pub mod host;
@@ -22,6 +25,7 @@ pub mod pod;
 pub mod record;
 pub mod root;
 pub mod selector;
+pub mod shutdown;
 pub mod slot;
 pub mod stale;
 pub mod trigger;

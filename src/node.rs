@@ -33,7 +33,7 @@ pub struct Node {
     pub ready: bool,
     /// `lastHeartbeatTime` of Ready.
     pub heartbeat: Option<Timestamp>,
-    /// `status.nodeInfo.bootID`; empty with kubemark.
+    /// `status.nodeInfo.bootID`; empty where the kubelet tells none (kubemark).
     pub boot_id: String,
     /// `status.volumesInUse`: attachable volumes that are not unmounted.
     pub volumes_in_use: Vec<String>,

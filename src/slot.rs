@@ -141,7 +141,47 @@ const SPREAD_MILLIS: u64 = 5_000;
 /// How many waiters a give-up names.
 pub const HINTS: usize = 3;
 
+impl Take {
+    /// Of a Lease as it was read: its uid and resourceVersion are the lock.
+    pub fn of(
+        lease: &Lease,
+        namespace: &str,
+        acquire_time: Timestamp,
+        control_plane: bool,
+    ) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            lease: lease.name.clone(),
+            uid: lease.uid.clone(),
+            resource_version: lease.resource_version.clone(),
+            acquire_time,
+            control_plane,
+        }
+    }
+}
+
 impl Lease {
+    /// A slot of `group` that is open and nobody's, as nobody has read it yet.
+    pub fn free(name: &str, group: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            uid: format!("{name}-uid"),
+            resource_version: "1".to_owned(),
+            group: group.to_owned(),
+            holder: None,
+            acquire_time: None,
+            paused: None,
+            protocol: PROTOCOL_VERSION,
+            control_plane: false,
+            next: Vec::new(),
+            freed: None,
+            last_hold: None,
+            last_seen: None,
+            held: None,
+            read: None,
+        }
+    }
+
     /// Why this Lease is no slot for anybody, whatever its holder.
     pub fn unusable(&self) -> Option<String> {
         if self.name.len() > NAME_MAX {

@@ -176,21 +176,9 @@ mod tests {
     fn holders_claims_and_waiters_are_told_apart() {
         let now: Timestamp = "2026-11-21T12:00:00Z".parse().expect("a time");
         let lease = |name: &str, holder: Option<&str>| Lease {
-            name: name.to_owned(),
-            uid: String::new(),
-            resource_version: String::new(),
-            group: "default".to_owned(),
             holder: holder.map(str::to_owned),
             acquire_time: "2026-11-21T11:55:00Z".parse().ok(),
-            paused: None,
-            protocol: 1,
-            control_plane: false,
-            next: Vec::new(),
-            freed: None,
-            last_hold: None,
-            last_seen: None,
-            held: None,
-            read: None,
+            ..Lease::free(name, "default")
         };
         let slots = vec![lease("default", Some("n1")), lease("default-2", None)];
         let claims = BTreeMap::from([

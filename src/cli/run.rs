@@ -19,6 +19,9 @@ use crate::root::Root;
 const FLUSH: Duration = Duration::from_secs(3);
 /// A thread that hangs in a dead mount must not keep the process from ending.
 const LINGER: Duration = Duration::from_secs(1);
+/// The thread that reads sentinels outlives the pause until it reads again (`triggers.period`, 5 min): its
+/// end would wake the process once more.
+const READER_STAYS: Duration = Duration::from_secs(600);
 
 /// Runs until a stop signal.
 pub fn run(root: Root, config: Option<PathBuf>) -> ExitCode {
@@ -44,6 +47,7 @@ fn locked(root: Root, config: Option<PathBuf>) -> ExitCode {
     };
     let runtime = match tokio::runtime::Builder::new_current_thread()
         .enable_all()
+        .thread_keep_alive(READER_STAYS)
         .build()
     {
         Ok(runtime) => runtime,

@@ -15,8 +15,9 @@ use zbus::proxy::{Builder, CacheProperties};
 
 use super::{block_on, exit, print};
 use crate::boot::Boot;
+use crate::bounded::{self, ReadError};
 use crate::host::bus::BusError;
-use crate::host::{Bus, Clock, Store, boot, systemd};
+use crate::host::{Bus, Clock, Store, boot, store, systemd};
 use crate::now::Now;
 use crate::phase::Phase;
 use crate::record::{Hold, Record, Stage};
@@ -121,18 +122,22 @@ pub fn main(root: &Root, json: bool) -> ExitCode {
 
 /// The record; a host that never wrote one has an empty one.
 fn read(path: &Path) -> Result<Record, String> {
-    match std::fs::read_to_string(path) {
-        Ok(text) => Record::decode(&text).map_err(|why| {
-            format!(
-                "{}: {why}; the daemon keeps it aside at its next start",
-                path.display()
-            )
-        }),
-        Err(err) if err.kind() == std::io::ErrorKind::NotFound => Ok(Record::default()),
-        Err(err) if err.kind() == std::io::ErrorKind::PermissionDenied => {
+    let damaged = |why: &dyn std::fmt::Display| {
+        format!(
+            "{}: {why}; the daemon keeps it aside at its next start",
+            path.display()
+        )
+    };
+    match bounded::text(path, store::MAX_BYTES) {
+        Ok(text) => Record::decode(&text).map_err(|why| damaged(&why)),
+        Err(err) if err.absent() => Ok(Record::default()),
+        Err(ReadError::Io(err)) if err.kind() == std::io::ErrorKind::PermissionDenied => {
             Err(format!("{}: {err}; ask as root", path.display()))
         }
-        Err(err) => Err(format!("{}: {err}", path.display())),
+        Err(ReadError::Io(err)) => Err(format!("{}: {err}", path.display())),
+        Err(odd @ (ReadError::NotRegular | ReadError::Larger(_) | ReadError::NotText(_))) => {
+            Err(damaged(&odd))
+        }
     }
 }
 

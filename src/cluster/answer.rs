@@ -9,6 +9,10 @@ use kube::core::Status;
 /// server that accepts and never answers must not stop the loop (I7).
 pub const CALL: Duration = Duration::from_secs(15);
 
+/// Longest Retry-After that is kept to, seconds. The server itself asks for 1 to 10; whoever stands between
+/// and says a day would keep a node cordoned for that day.
+const RETRY_AFTER_MOST: u64 = 300;
+
 /// What went wrong with a call, as far as somebody decides upon it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ApiError {
@@ -185,10 +189,15 @@ pub(crate) fn classify(what: &str, failure: Failure) -> ApiError {
             message,
             code,
         },
-        _ => ApiError::Other {
+        400..=499 => ApiError::Other {
             what,
             message,
             code,
+        },
+        // kube takes any JSON for a Status, with code 0 when it has none: a proxy's, not the server's word.
+        _ => ApiError::Unreachable {
+            what,
+            message: format!("an answer of trouble without its code: {message}"),
         },
     }
 }
@@ -212,106 +221,15 @@ pub(crate) fn cause(status: &Status, reason: &str) -> Option<String> {
         .map(|cause| cause.message.clone())
 }
 
-/// `details.retryAfterSeconds`, which the server also sends as Retry-After; 0 is none.
+/// `details.retryAfterSeconds`, which the server also sends as Retry-After; 0 is none. At most
+/// [`RETRY_AFTER_MOST`].
 pub(crate) fn retry_after(status: &Status) -> Option<u64> {
     status
         .details
         .as_ref()
-        .map(|details| u64::from(details.retry_after_seconds))
+        .map(|details| u64::from(details.retry_after_seconds).min(RETRY_AFTER_MOST))
         .filter(|seconds| *seconds > 0)
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn of(body: serde_json::Value) -> ApiError {
-        let status: Status = serde_json::from_value(body).expect("a Status");
-        classify("take", Failure::Said(Box::new(status)))
-    }
-
-    fn plain(code: u16, message: &str) -> ApiError {
-        of(json!({"kind": "Status", "code": code, "message": message, "reason": "x"}))
-    }
-
-    #[test]
-    fn conflict_names_the_other_manager_only_for_fields() {
-        let field = of(
-            json!({"code": 409, "reason": "Conflict", "message": "Apply failed with 1 conflict",
-            "details": {"causes": [{"reason": "FieldManagerConflict", "message": "conflict with \"n1\"",
-            "field": ".spec.holderIdentity"}]}}),
-        );
-        let ApiError::Conflict { manager, .. } = field else {
-            panic!("{field:?}")
-        };
-        assert_eq!(manager.as_deref(), Some("conflict with \"n1\""));
-        let stale = plain(409, "the object has been modified");
-        assert!(matches!(stale, ApiError::Conflict { manager: None, .. }));
-    }
-
-    #[test]
-    fn uid_in_both_of_its_forms() {
-        let deleted = plain(
-            409,
-            "Operation cannot be fulfilled on nodes \"n1\": uid mismatch: the provided object specified uid a, and no existing object was found",
-        );
-        assert!(
-            matches!(deleted, ApiError::UidMismatch { .. }),
-            "{deleted:?}"
-        );
-        let replaced = of(
-            json!({"code": 422, "reason": "Invalid", "message": "Node \"n1\" is invalid: metadata.uid: Invalid value: \"a\": field is immutable",
-            "details": {"causes": [{"reason": "FieldValueInvalid", "field": "metadata.uid"}]}}),
-        );
-        assert!(
-            matches!(replaced, ApiError::UidMismatch { .. }),
-            "{replaced:?}"
-        );
-        let policy = plain(
-            422,
-            "ValidatingAdmissionPolicy 'kube-rebootd' denied request: no",
-        );
-        assert!(matches!(policy, ApiError::Invalid { .. }), "{policy:?}");
-    }
-
-    #[test]
-    fn denials_and_the_taints_race() {
-        let race = plain(
-            403,
-            "nodes \"n1\" is forbidden: node \"n1\" is not allowed to modify taints",
-        );
-        assert!(matches!(race, ApiError::TaintsRace { .. }));
-        assert!(plain(401, "Unauthorized").unauthorized());
-        let denied = plain(403, "cannot create resource \"leases\"");
-        assert!(matches!(denied, ApiError::Denied { code: 403, .. }) && !denied.unauthorized());
-    }
-
-    #[test]
-    fn only_busy_and_silence_are_unanswered() {
-        for code in [429, 500, 503, 504] {
-            assert!(plain(code, "x").unanswered(), "{code}");
-        }
-        for code in [400, 401, 403, 404, 409, 410, 415, 422] {
-            assert!(!plain(code, "x").unanswered(), "{code}");
-        }
-        let busy = of(json!({"code": 429, "message": "x", "details": {"retryAfterSeconds": 7}}));
-        assert!(matches!(
-            busy,
-            ApiError::Busy {
-                retry_after: Some(7),
-                code: 429,
-                ..
-            }
-        ));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn i7_a_call_without_an_answer_ends() {
-        let error = call("get", CALL, std::future::pending::<kube::Result<()>>())
-            .await
-            .expect_err("never answered");
-        assert!(error.unanswered(), "{error}");
-    }
-}
+mod tests;

@@ -4,14 +4,14 @@
 //! why it did not do is part of the answer, for STATUS and `doctor`.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::fmt;
+use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::{Component, Path, PathBuf};
-use std::{fs, io};
+use std::path::{Path, PathBuf};
 
 use kube::config::Kubeconfig;
 
+use crate::bounded::{self, ReadError};
 use crate::root::Root;
 
 /// Where distributions put the kubelet's kubeconfig (kubernetes.md 2). `/etc/kubernetes/kubeconfig`
@@ -25,8 +25,14 @@ const KNOWN: [&str; 7] = [
     "/var/snap/microk8s/current/credentials/kubelet.config",
     "/etc/kubernetes/kubelet/kubeconfig",
 ];
-/// Symbolic links followed before a path counts as a loop (Linux `MAXSYMLINKS`).
-const LINKS_MAX: usize = 40;
+/// Bytes of a kubeconfig: a person's with hundreds of clusters is about 1 MiB.
+const KUBECONFIG_MAX: u64 = 4 * 1024 * 1024;
+/// Bytes of a certificate, key, CA or token: a bundle of all public CAs is about 220 KiB.
+pub(crate) const SECRET_MAX: u64 = 1024 * 1024;
+/// Bytes of a command line: a kubelet's is a few KiB. The last flag counts, so a part of one says nothing.
+const COMMAND_MAX: u64 = 1024 * 1024;
+/// Bytes of a process's name: 16, kernel threads up to 64 (`proc_pid_comm(5)`).
+const COMM_MAX: u64 = 256;
 
 /// A path that was looked at and did not do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,7 +75,8 @@ impl Fingerprint {
         let mut hasher = DefaultHasher::new();
         for file in &files {
             file.hash(&mut hasher);
-            let bytes = resolve(root, file).and_then(fs::read);
+            let bytes = root.resolve(file).map_err(ReadError::from);
+            let bytes = bytes.and_then(|file| bounded::bytes(&file, KUBECONFIG_MAX));
             bytes.ok().hash(&mut hasher);
         }
         Self {
@@ -136,10 +143,10 @@ fn running(root: &Root) -> Vec<PathBuf> {
         if !number.as_encoded_bytes().iter().all(u8::is_ascii_digit) {
             continue;
         }
-        let Ok(line) = fs::read(process.path().join("cmdline")) else {
+        let Ok(line) = bounded::bytes(&process.path().join("cmdline"), COMMAND_MAX) else {
             continue;
         };
-        let comm = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
+        let comm = bounded::text(&process.path().join("comm"), COMM_MAX).unwrap_or_default();
         if let Some(path) = flag(&line, comm.trim_end())
             && path.is_absolute()
             && !paths.contains(&path)
@@ -173,9 +180,30 @@ fn flag(line: &[u8], comm: &str) -> Option<PathBuf> {
     (!path.is_empty()).then(|| PathBuf::from(path))
 }
 
+/// What a path in a kubeconfig names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Names {
+    /// A certificate, key or CA, which kube reads once: watched.
+    Secret,
+    /// kube reads it again every minute by itself.
+    Token,
+    Program,
+}
+
+/// kube reads these by itself, whatever they are: what it must not be given is refused before. What is
+/// missing, or may not be read, it says of the user that is used; others do not matter.
+fn readable(file: &Path) -> Result<(), ReadError> {
+    match bounded::bytes(file, SECRET_MAX) {
+        Ok(_) | Err(ReadError::Io(_)) => Ok(()),
+        Err(odd @ (ReadError::NotRegular | ReadError::Larger(_) | ReadError::NotText(_))) => {
+            Err(odd)
+        }
+    }
+}
+
 fn read(root: &Root, path: &Path) -> Result<(Kubeconfig, Fingerprint), String> {
-    let file = resolve(root, path).map_err(|error| error.to_string())?;
-    let text = fs::read_to_string(&file).map_err(|error| error.to_string())?;
+    let file = root.resolve(path).map_err(|error| error.to_string())?;
+    let text = bounded::text(&file, KUBECONFIG_MAX).map_err(|error| error.to_string())?;
     let mut kubeconfig =
         Kubeconfig::from_yaml(&text).map_err(|error| format!("not a kubeconfig: {error}"))?;
     match kubeconfig.kind.as_deref() {
@@ -187,183 +215,46 @@ fn read(root: &Root, path: &Path) -> Result<(Kubeconfig, Fingerprint), String> {
     }
     let mut files = BTreeSet::from([path.to_owned()]);
     let directory = path.parent().unwrap_or(Path::new("/"));
-    let mut place = |field: &mut Option<String>, watched: bool| -> Result<(), String> {
+    let mut place = |field: &mut Option<String>, what: Names| -> Result<(), String> {
         let Some(value) = field.as_deref().filter(|value| !value.is_empty()) else {
             return Ok(());
         };
         let host_path = directory.join(value);
-        let place = resolve(root, &host_path)
-            .map_err(|error| format!("{}: {error}", host_path.display()))?;
+        let wrong = |error: &dyn fmt::Display| format!("{}: {error}", host_path.display());
+        let place = root.resolve(&host_path).map_err(|error| wrong(&error))?;
+        match what {
+            Names::Secret | Names::Token => readable(&place).map_err(|error| wrong(&error))?,
+            Names::Program => {}
+        }
         *field = Some(place.display().to_string());
-        if watched {
+        if what == Names::Secret {
             files.insert(host_path);
         }
         Ok(())
     };
     for cluster in &mut kubeconfig.clusters {
         if let Some(cluster) = &mut cluster.cluster {
-            place(&mut cluster.certificate_authority, true)?;
+            place(&mut cluster.certificate_authority, Names::Secret)?;
         }
     }
     for user in &mut kubeconfig.auth_infos {
         let Some(user) = &mut user.auth_info else {
             continue;
         };
-        place(&mut user.client_certificate, true)?;
-        place(&mut user.client_key, true)?;
-        // kube reads it again every minute by itself.
-        place(&mut user.token_file, false)?;
+        place(&mut user.client_certificate, Names::Secret)?;
+        place(&mut user.client_key, Names::Secret)?;
+        place(&mut user.token_file, Names::Token)?;
         if let Some(exec) = &mut user.exec
             && exec
                 .command
                 .as_ref()
                 .is_some_and(|command| command.contains('/'))
         {
-            place(&mut exec.command, false)?;
+            place(&mut exec.command, Names::Program)?;
         }
     }
     Ok((kubeconfig, Fingerprint::of(root, files)))
 }
 
-/// Where a host path is. On the host the kernel follows links, each time anew (the kubelet's
-/// certificate is a link that moves); below another root an absolute link must stay below it.
-fn resolve(root: &Root, path: &Path) -> io::Result<PathBuf> {
-    let base = root.path("/");
-    if base == Path::new("/") {
-        return Ok(path.to_owned());
-    }
-    let mut left: Vec<OsString> = reversed(path);
-    let mut at = PathBuf::new();
-    let mut links = 0;
-    while let Some(name) = left.pop() {
-        if name == ".." {
-            at.pop();
-            continue;
-        }
-        let next = base.join(&at).join(&name);
-        let Ok(target) = fs::read_link(&next) else {
-            at.push(name);
-            continue;
-        };
-        links += 1;
-        if links > LINKS_MAX {
-            return Err(io::Error::other("too many symbolic links"));
-        }
-        if target.is_absolute() {
-            at = PathBuf::new();
-        }
-        left.extend(reversed(&target));
-    }
-    Ok(base.join(at))
-}
-
-fn reversed(path: &Path) -> Vec<OsString> {
-    let mut names: Vec<OsString> = path
-        .components()
-        .filter_map(|component| match component {
-            Component::Normal(name) => Some(name.to_owned()),
-            Component::ParentDir => Some(OsString::from("..")),
-            Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
-        })
-        .collect();
-    names.reverse();
-    names
-}
-
 #[cfg(test)]
-mod tests {
-    use std::os::unix::fs::symlink;
-
-    use super::*;
-
-    const CONFIG: &str = "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters:\n- name: c\n  cluster: {server: 'https://127.0.0.1:1', certificate-authority: pki/ca.crt}\ncontexts:\n- name: c\n  context: {cluster: c, user: u}\nusers:\n- name: u\n  user: {client-certificate: /var/lib/kubelet/pki/current.pem, client-key: /var/lib/kubelet/pki/current.pem}\n";
-
-    fn put(root: &Root, path: &str, text: &str) {
-        let file = root.path(path);
-        fs::create_dir_all(file.parent().expect("a parent")).expect("directories");
-        fs::write(file, text).expect("a file");
-    }
-
-    fn tree() -> (tempfile::TempDir, Root) {
-        let dir = tempfile::tempdir().expect("a directory");
-        let root = Root::at(dir.path());
-        (dir, root)
-    }
-
-    #[test]
-    fn nothing_found_lists_every_path_with_its_fault() {
-        let (_dir, root) = tree();
-        put(
-            &root,
-            "/etc/kubernetes/kubelet.conf",
-            "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\n",
-        );
-        let searched = find(&root, None).expect_err("no kubeconfig");
-        assert_eq!(searched.len(), KNOWN.len());
-        assert!(
-            searched[0].wrong.contains("KubeletConfiguration"),
-            "{}",
-            searched[0]
-        );
-        assert!(
-            searched[1].wrong.contains("No such file"),
-            "{}",
-            searched[1]
-        );
-        let explicit = find(&root, Some(Path::new("/x"))).expect_err("no kubeconfig");
-        assert_eq!(explicit.len(), 1);
-    }
-
-    #[test]
-    fn the_running_kubelet_comes_before_the_known_places() {
-        let (_dir, root) = tree();
-        put(&root, "/etc/kubernetes/kubelet.conf", CONFIG);
-        put(&root, "/opt/kubeconfig", CONFIG);
-        put(&root, "/proc/7/comm", "kubelet\n");
-        put(
-            &root,
-            "/proc/7/cmdline",
-            "/usr/bin/kubelet\0--v=2\0--kubeconfig\0/opt/kubeconfig\0",
-        );
-        put(&root, "/proc/8/comm", "grep\n");
-        put(&root, "/proc/8/cmdline", "grep\0--kubeconfig=/wrong\0");
-        let found = find(&root, None).expect("found");
-        assert_eq!(found.path, Path::new("/opt/kubeconfig"));
-    }
-
-    #[test]
-    fn paths_resolve_below_the_root_and_a_rotation_is_noticed() {
-        let (dir, root) = tree();
-        put(&root, "/var/lib/kubelet/kubeconfig", CONFIG);
-        put(&root, "/var/lib/kubelet/pki/ca.crt", "ca");
-        put(&root, "/var/lib/kubelet/pki/1.pem", "one");
-        put(&root, "/var/lib/kubelet/pki/2.pem", "two");
-        let link = root.path("/var/lib/kubelet/pki/current.pem");
-        symlink("/var/lib/kubelet/pki/1.pem", &link).expect("a link");
-        let found = find(&root, None).expect("found");
-        let user = found.kubeconfig.auth_infos[0].auth_info.as_ref();
-        let certificate = user.and_then(|user| user.client_certificate.clone());
-        let expected = dir.path().join("var/lib/kubelet/pki/1.pem");
-        assert_eq!(certificate, Some(expected.display().to_string()));
-        assert!(!found.fingerprint.changed());
-        put(&root, "/var/lib/kubelet/pki/1.pem", "renewed");
-        assert!(found.fingerprint.changed());
-        // As the kubelet renews: another link, renamed over the old one.
-        let found = find(&root, None).expect("found");
-        let other = root.path("/var/lib/kubelet/pki/next.pem");
-        symlink("/var/lib/kubelet/pki/2.pem", &other).expect("a link");
-        fs::rename(&other, &link).expect("renamed");
-        assert!(found.fingerprint.changed());
-    }
-
-    #[test]
-    fn a_link_out_of_the_root_stays_in_it() {
-        let (dir, root) = tree();
-        fs::create_dir_all(root.path("/a")).expect("a directory");
-        symlink("../../../../etc/passwd", root.path("/a/up")).expect("a link");
-        symlink("/a/loop", root.path("/a/loop")).expect("a link");
-        let up = resolve(&root, Path::new("/a/up")).expect("a path");
-        assert_eq!(up, dir.path().join("etc/passwd"));
-        assert!(resolve(&root, Path::new("/a/loop")).is_err());
-    }
-}
+mod tests;

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 use futures_util::{StreamExt, pin_mut};
@@ -21,12 +20,15 @@ use crate::slot::scatter;
 
 /// After about so long the server ends a watch and it is opened again; every idle node pays for that. It
 /// is the least that the server itself would choose (`--min-request-timeout`, 30 min), and no detection
-/// hangs on it: silence is noticed by [`SILENCE`], and whoever cuts streams sooner (a proxy, a load
+/// hangs on it: silence is noticed by [`Signs`], and whoever cuts streams sooner (a proxy, a load
 /// balancer) only has the watch opened again from where it was.
 const REOPEN: u32 = 1800;
 /// The server sends a bookmark about every minute (watch cache `bookmarkFrequency`); nothing at all
 /// for longer is a dead connection that TCP has not noticed.
-const SILENCE: Duration = Duration::from_secs(90);
+const BOOKMARK: Duration = Duration::from_secs(90);
+/// The kubelet writes its Node's status at least every 5 min and half as much again
+/// (`nodeStatusReportFrequency`, with its jitter); for a second one that fails to come it is not blamed.
+const NODE_STATUS: Duration = Duration::from_secs(11 * 60);
 /// First pause after an error.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Longest pause: also how late missing rights, once granted, are noticed.
@@ -39,6 +41,25 @@ const SPREAD: u64 = 30;
 pub struct Select {
     pub labels: Option<String>,
     pub fields: Option<String>,
+}
+
+/// What tells that a connection on which nothing happens is alive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signs {
+    /// The server is asked for bookmarks: a dead connection is noticed in minutes, for a wake-up a minute.
+    Bookmarks,
+    /// What the kubelet writes to its own Node.
+    NodeStatus,
+}
+
+impl Signs {
+    /// Longest silence of a connection that is alive.
+    fn silence(self) -> Duration {
+        match self {
+            Self::Bookmarks => BOOKMARK,
+            Self::NodeStatus => NODE_STATUS,
+        }
+    }
 }
 
 /// All that is there now.
@@ -67,7 +88,13 @@ impl<T> Drop for Watch<T> {
 
 impl<T: Clone + Debug + PartialEq + Send + Sync + 'static> Watch<T> {
     /// Starts the watch; `read` turns an object into what is looked at. Must run inside a runtime.
-    pub fn start<K>(what: &'static str, api: Api<K>, select: Select, read: fn(&K) -> T) -> Self
+    pub fn start<K>(
+        what: &'static str,
+        api: Api<K>,
+        select: Select,
+        signs: Signs,
+        read: fn(&K) -> T,
+    ) -> Self
     where
         K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
@@ -80,6 +107,7 @@ impl<T: Clone + Debug + PartialEq + Send + Sync + 'static> Watch<T> {
             what,
             api,
             select,
+            signs,
             read,
             send,
         };
@@ -87,7 +115,7 @@ impl<T: Clone + Debug + PartialEq + Send + Sync + 'static> Watch<T> {
         Self { view, task }
     }
 
-    /// Waits until something differs from the last [`Watch::view`]. Cancel-safe.
+    /// Waits until something differs from the last [`Watch::view`], or a bookmark came. Cancel-safe.
     pub async fn changed(&mut self) {
         if self.view.changed().await.is_err() {
             // Only when the task panicked; the process ends then (panic = abort).
@@ -111,6 +139,7 @@ struct Follow<K, T> {
     what: &'static str,
     api: Api<K>,
     select: Select,
+    signs: Signs,
     read: fn(&K) -> T,
     send: watch::Sender<View<T>>,
 }
@@ -139,17 +168,20 @@ where
             ..ListParams::default()
         };
         let list = call(self.what, CALL, self.api.list(&params)).await?;
-        let items: BTreeMap<String, T> = list
-            .items
-            .iter()
-            .map(|object| (object.uid().unwrap_or_default(), (self.read)(object)))
-            .collect();
+        let mut items: BTreeMap<String, T> = BTreeMap::new();
+        for object in &list.items {
+            items.insert(self.uid(object)?, (self.read)(object));
+        }
+        let version = list.metadata.resource_version.unwrap_or_default();
+        if version.is_empty() {
+            return Err(self.nonsense("a list without a resourceVersion"));
+        }
         self.heard(|now| {
             let differs = now.as_ref() != Some(&items);
             *now = Some(items);
             differs
         });
-        Ok(list.metadata.resource_version.unwrap_or_default())
+        Ok(version)
     }
 
     /// Watches from `version` on until only a new list helps.
@@ -173,17 +205,18 @@ where
             label_selector: self.select.labels.clone(),
             field_selector: self.select.fields.clone(),
             timeout: Some(reopen(Instant::now())),
-            bookmarks: true,
+            bookmarks: self.signs == Signs::Bookmarks,
             ..WatchParams::default()
         };
         let stream = call(self.what, CALL, self.api.watch(&params, version)).await?;
         self.heard(|_| false);
         pin_mut!(stream);
         loop {
-            let Ok(event) = timeout(SILENCE, stream.next()).await else {
+            let silence = self.signs.silence();
+            let Ok(event) = timeout(silence, stream.next()).await else {
                 return Err(ApiError::Unreachable {
                     what: self.what.to_owned(),
-                    message: format!("the watch was silent for {} s", SILENCE.as_secs()),
+                    message: format!("the watch was silent for {} s", silence.as_secs()),
                 });
             };
             let event = match event {
@@ -192,39 +225,57 @@ where
                 Some(Err(error)) => return Err(classify(self.what, Failure::of(error))),
             };
             *failures = 0;
-            if let ControlFlow::Break(error) = self.see(event, version) {
-                return Err(error);
-            }
+            self.see(event, version)?;
         }
     }
 
-    fn see(&self, event: WatchEvent<K>, version: &mut String) -> ControlFlow<ApiError> {
+    fn see(&self, event: WatchEvent<K>, version: &mut String) -> Result<(), ApiError> {
         match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                advance(version, &object);
-                let (uid, item) = (object.uid().unwrap_or_default(), (self.read)(&object));
+                let (uid, item) = (self.uid(&object)?, (self.read)(&object));
+                self.advance(version, object.resource_version())?;
                 self.heard(|items| {
                     let items = items.get_or_insert_default();
                     items.insert(uid, item.clone()) != Some(item)
                 });
             }
             WatchEvent::Deleted(object) => {
-                advance(version, &object);
-                let uid = object.uid().unwrap_or_default();
+                let uid = self.uid(&object)?;
+                self.advance(version, object.resource_version())?;
                 self.heard(|items| items.get_or_insert_default().remove(&uid).is_some());
             }
             WatchEvent::Bookmark(bookmark) => {
-                *version = bookmark.metadata.resource_version;
-                self.heard(|_| false);
+                self.advance(version, Some(bookmark.metadata.resource_version))?;
+                // The process is awake: a loop that turns now needs no timer of its own for its watchdog.
+                self.heard(|_| true);
             }
-            WatchEvent::Error(status) => {
-                return ControlFlow::Break(classify(self.what, Failure::Said(status)));
-            }
+            WatchEvent::Error(status) => return Err(classify(self.what, Failure::Said(status))),
         }
-        ControlFlow::Continue(())
+        Ok(())
     }
 
-    /// The server answered; `change` says whether the items differ now.
+    /// An object without one could take another's place in the view.
+    fn uid(&self, object: &K) -> Result<String, ApiError> {
+        let uid = object.uid().filter(|uid| !uid.is_empty());
+        uid.ok_or_else(|| self.nonsense("an object without a uid"))
+    }
+
+    /// Goes on from `newer`. From nowhere the server would begin anew, silent about all that was deleted.
+    fn advance(&self, version: &mut String, newer: Option<String>) -> Result<(), ApiError> {
+        let newer = newer.filter(|newer| !newer.is_empty());
+        *version = newer.ok_or_else(|| self.nonsense("an event without a resourceVersion"))?;
+        Ok(())
+    }
+
+    /// Not what the API server says: only a new list helps.
+    fn nonsense(&self, what: &str) -> ApiError {
+        ApiError::Unreachable {
+            what: self.what.to_owned(),
+            message: format!("{what}: does something change answers on their way?"),
+        }
+    }
+
+    /// The server answered; `change` says whether the loop is to turn.
     fn heard(&self, change: impl FnOnce(&mut Option<BTreeMap<String, T>>) -> bool) {
         self.send.send_if_modified(|view| {
             view.heard = Some(Instant::now());
@@ -248,12 +299,6 @@ where
     }
 }
 
-fn advance(version: &mut String, object: &impl ResourceExt) {
-    if let Some(newer) = object.resource_version() {
-        *version = newer;
-    }
-}
-
 /// [`REOPEN`], spread like a pause: what was opened as one after an outage is not opened as one again.
 fn reopen(now: Instant) -> u32 {
     let word = format!("{now:?} {}", std::process::id());
@@ -266,3 +311,6 @@ fn pause(failures: u32, now: Instant) -> Duration {
     let word = format!("{now:?} {}", std::process::id());
     base + base * u32::try_from(scatter(&[&word]) % SPREAD).unwrap_or(0) / 100
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::check::{self, Effective};
 use super::file::{self, ConfigError, Problem, Tables};
+use crate::bounded::{self, ReadError};
 use crate::root::Root;
 
 /// Highest first: the admin's, this boot's, the distributor's.
@@ -79,7 +80,7 @@ fn drop_ins(root: &Root, problems: &mut Vec<Problem>) -> Vec<PathBuf> {
                     .map(|p| (p.file_name().map(ToOwned::to_owned), p)),
             ),
             Err(error) if is_absent(&error) => {}
-            Err(error) => problems.push(unreadable(&dir, &error)),
+            Err(error) => problems.push(unreadable(&dir, &error.into())),
         }
     }
     by_name
@@ -109,19 +110,11 @@ fn is_masked(path: &Path) -> bool {
         || fs::metadata(path).is_ok_and(|m| m.is_file() && m.len() == 0)
 }
 
-fn contents(path: &Path) -> io::Result<String> {
+fn contents(path: &Path) -> Result<String, ReadError> {
     if fs::read_link(path).is_ok_and(|target| target == Path::new("/dev/null")) {
         return Ok(String::new());
     }
-    // A FIFO would hold the start for ever.
-    let metadata = fs::metadata(path)?;
-    if !metadata.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
-    }
-    if metadata.len() > LARGEST {
-        return Err(io::Error::other("it is larger than 1 MiB"));
-    }
-    fs::read_to_string(path)
+    bounded::text(path, LARGEST)
 }
 
 fn is_absent(error: &io::Error) -> bool {
@@ -131,7 +124,7 @@ fn is_absent(error: &io::Error) -> bool {
     )
 }
 
-fn unreadable(path: &Path, error: &io::Error) -> Problem {
+fn unreadable(path: &Path, error: &ReadError) -> Problem {
     Problem {
         file: path.to_owned(),
         line: None,

@@ -7,31 +7,23 @@ use tracing::{info, warn};
 use super::Daemon;
 use crate::cluster::answer::ApiError;
 use crate::cluster::lease::{GiveUpError, Took};
-use crate::cluster::{peers, waiting};
 use crate::config::Method;
 use crate::drain::PodRef;
-use crate::facts::{Applied, Effect, LastList, Point, Refusal, Waiters};
-use crate::health::Marks;
+use crate::facts::{Applied, Effect, Point, Refusal};
 use crate::host::{check, logind};
 use crate::node::Seen;
 use crate::node_set::{self, Leftovers, NodeSet};
 use crate::now::Now;
 use crate::pod::EvictAnswer;
-use crate::slot::{GiveUp, Lease, Take};
+use crate::slot::{GiveUp, Take};
 
-/// First pause after a request that failed.
-const PAUSE: Duration = Duration::from_millis(500);
-/// Longest pause: also how late a returned API server is noticed by writes.
-const PAUSE_MAX: Duration = Duration::from_secs(30);
-/// After a 404: a kubelet that has just joined makes its heartbeat Lease within seconds.
-const GONE: Duration = Duration::from_secs(2);
-/// After a conflict: the object is read again anyway; the lifecycle controller needs a moment.
-const CONFLICT: Duration = Duration::from_millis(200);
 /// After an apply that was changed on its way: somebody must mend a webhook first.
 const DROPPED: Duration = Duration::from_secs(5);
 /// How long `reboot.command` may take to ask for the reboot: the loop waits for it, and the watchdog of
 /// the unit waits for the loop (3 min).
 const COMMAND: Duration = Duration::from_secs(90);
+/// To everybody on a terminal, before logind's own words.
+const ADOPTED: &str = "kube-rebootd takes the scheduled reboot over: it comes after the drain, when the cluster allows it";
 /// What an unpaused installation does last (DESIGN.md 3).
 const PAUSED_AT_FIRST: &str = "new: remove this annotation to let nodes reboot";
 
@@ -41,54 +33,15 @@ pub(super) struct Evicted {
     pub(super) answer: EvictAnswer,
 }
 
-/// Patience with an API server that refuses or is silent.
-#[derive(Debug, Default)]
-pub(super) struct Pause {
-    failures: u32,
-    until: Option<Duration>,
-    trouble: Option<String>,
-}
-
-impl Pause {
-    /// Nothing is asked before this boot time; none: ask.
-    pub(super) fn until(&self, now: Duration) -> Option<Duration> {
-        self.until.filter(|until| *until > now)
-    }
-
-    /// What was wrong last, for STATUS.
-    pub(super) fn trouble(&self) -> Option<&str> {
-        self.trouble.as_deref()
-    }
-
-    pub(super) fn worked(&mut self) {
-        if self.trouble.is_some() {
-            info!("the API server answers again");
-        }
-        *self = Self::default();
-    }
-
-    fn short(&mut self, now: Duration) {
-        self.until = Some(now + CONFLICT);
-    }
-
-    fn longer(&mut self, now: Duration, at_least: Duration, why: String) {
-        if self.trouble.as_ref() != Some(&why) {
-            warn!("{why}");
-        }
-        let doubled = PAUSE
-            .saturating_mul(1 << self.failures.min(10))
-            .min(PAUSE_MAX);
-        self.failures += 1;
-        self.until = Some(now + doubled.max(at_least));
-        self.trouble = Some(why);
-    }
-}
-
 /// The effect is a request to the API server.
 pub(super) fn asks_api(effect: &Effect) -> bool {
     !matches!(
         effect,
-        Effect::Wait | Effect::Begin | Effect::ReadHost | Effect::AskReboot
+        Effect::Wait
+            | Effect::Begin
+            | Effect::ReadHost
+            | Effect::AskReboot
+            | Effect::CancelShutdown
     )
 }
 
@@ -99,6 +52,7 @@ impl Daemon {
             Effect::Begin => self.facts.started = true,
             Effect::ReadHost => self.read_host().await,
             Effect::AskReboot => self.ask_reboot().await,
+            Effect::CancelShutdown => self.cancel_shutdown(now).await,
             Effect::ReadStart => self.read_start(now).await,
             effect => {
                 if self.connect().await {
@@ -116,7 +70,7 @@ impl Daemon {
                 let words = self.api.troubled(&err);
                 self.facts.listed = Err(words.clone());
                 let now = self.now().boot;
-                self.pause.longer(now, Duration::from_secs(5), words);
+                self.patience.longer(now, Duration::from_secs(5), words);
                 false
             }
         }
@@ -144,159 +98,24 @@ impl Daemon {
             | Effect::Begin
             | Effect::ReadStart
             | Effect::ReadHost
-            | Effect::AskReboot => Ok(()),
+            | Effect::AskReboot
+            | Effect::CancelShutdown => Ok(()),
         };
         match done {
             // A refusal that was answered has set its own pause.
-            Ok(()) if self.pause.until(self.now().boot).is_some() => {}
-            Ok(()) => self.pause.worked(),
+            Ok(()) if self.patience.until(self.now().boot).is_some() => {}
+            Ok(()) => self.patience.worked(),
             Err(err) => self.failed(&err),
         }
     }
 
-    /// A failed request: when to ask again, said once per change.
+    /// A request failed.
     pub(super) fn failed(&mut self, err: &ApiError) {
-        let now = self.now().boot;
         if err.unauthorized() {
             self.api.refused();
         }
-        match err {
-            ApiError::Conflict { .. }
-            | ApiError::TaintsRace { .. }
-            | ApiError::UidMismatch { .. } => {
-                self.pause.short(now);
-            }
-            ApiError::Busy {
-                retry_after: Some(seconds),
-                ..
-            } => {
-                self.pause
-                    .longer(now, Duration::from_secs(*seconds), err.to_string());
-            }
-            // Not there yet, or not any more: looked for again, and nobody's fault.
-            ApiError::Gone { .. } => self.pause.until = Some(now + GONE),
-            ApiError::Denied { .. }
-            | ApiError::Invalid { .. }
-            | ApiError::Busy { .. }
-            | ApiError::Unreachable { .. }
-            | ApiError::Expired { .. }
-            | ApiError::Other { .. } => self.pause.longer(now, Duration::ZERO, err.to_string()),
-        }
-    }
-
-    /// The three reads of a start.
-    async fn read_start(&mut self, now: Now) {
-        if !self.connect().await {
-            return;
-        }
-        let Some(connected) = self.api.connected() else {
-            return;
-        };
-        let leases = connected.leases.all(now.boot).await;
-        let node = connected.node.get(now.boot).await;
-        let beat = connected.heartbeat.get().await;
-        match (leases, node, beat) {
-            (Ok(leases), Ok(node), Ok(beat)) => {
-                self.facts.leases = self.followed(leases);
-                self.facts.listed = Ok(());
-                self.facts.node = node.map_or(Seen::Absent, |node| Seen::Present(Box::new(node)));
-                self.facts.waiting = Some(beat.and_then(|beat| beat.waiting));
-                self.pause.worked();
-            }
-            (Err(err), ..) | (_, Err(err), _) | (.., Err(err)) => {
-                self.facts.listed = Err(match &err {
-                    ApiError::Denied { code: 403, .. } => format!(
-                        "{err}; are the manifests applied? kube-rebootd manifests | kubectl apply -f -"
-                    ),
-                    _ => err.to_string(),
-                });
-                self.failed(&err);
-            }
-        }
-    }
-
-    async fn read_lease(&mut self, name: &str, now: Now) -> Result<(), ApiError> {
-        let Some(connected) = self.api.connected() else {
-            return Ok(());
-        };
-        if let Some(lease) = connected.leases.get(name, now.boot).await? {
-            self.know(lease);
-        } else {
-            self.facts.leases.remove(name);
-            self.facts.absent.insert(name.to_owned(), now.boot);
-        }
-        Ok(())
-    }
-
-    /// A Lease by a consistent read; when it became free is what the watch saw.
-    fn know(&mut self, lease: Lease) {
-        self.facts.absent.remove(&lease.name);
-        let seen = self.now().boot;
-        let known = self.facts.leases.get(&lease.name);
-        let lease = crate::cluster::lease::follow(known, lease, seen);
-        self.facts.leases.insert(lease.name.clone(), lease);
-    }
-
-    async fn read_node(&mut self, now: Now) -> Result<(), ApiError> {
-        let Some(connected) = self.api.connected() else {
-            return Ok(());
-        };
-        let node = connected.node.get(now.boot).await;
-        if !node.as_ref().is_err_and(ApiError::unanswered) {
-            let answered = self.now().boot;
-            self.memory.answered(now.boot, answered);
-        }
-        let node = node?;
-        self.facts.node = node.map_or(Seen::Absent, |node| Seen::Present(Box::new(node)));
-        Ok(())
-    }
-
-    async fn read_waiting(&mut self) -> Result<(), ApiError> {
-        let Some(connected) = self.api.connected() else {
-            return Ok(());
-        };
-        let beat = connected.heartbeat.get().await?;
-        self.facts.waiting = Some(beat.and_then(|beat| beat.waiting));
-        Ok(())
-    }
-
-    async fn list_peers(&mut self, now: Now) -> Result<(), ApiError> {
-        let Some(connected) = self.api.connected() else {
-            return Ok(());
-        };
-        let clients = &connected.clients;
-        let namespace = connected.namespace();
-        let list = peers::list(&clients.coordinator, namespace, &clients.name, now.boot).await?;
-        self.facts.peers = Some(list);
-        Ok(())
-    }
-
-    async fn list_waiters(&mut self, now: Now) -> Result<(), ApiError> {
-        let group = self.group();
-        let Some(connected) = self.api.connected() else {
-            return Ok(());
-        };
-        let clients = &connected.clients;
-        let list = waiting::list(&clients.coordinator, &group, &clients.name).await?;
-        self.facts.waiters = Some(Waiters {
-            asked: now.boot,
-            list,
-        });
-        Ok(())
-    }
-
-    async fn list_pods(&mut self, now: Now) -> Result<(), ApiError> {
-        let Some(connected) = self.api.connected() else {
-            return Ok(());
-        };
-        let pods = connected.pods.list().await?;
-        let clean = self.memory.clean(&pods);
-        self.facts.last_list = Some(LastList {
-            asked: now.boot,
-            clean,
-            marks: Marks::take(&pods),
-        });
-        Ok(())
+        let now = self.now().boot;
+        self.patience.failed(err, now);
     }
 
     async fn create_lease(&mut self, now: Now) -> Result<(), ApiError> {
@@ -336,7 +155,7 @@ impl Daemon {
             Took::Conflict => {}
             Took::Refused(why) => {
                 // The slot may look free for ever: no herd on a policy that refuses.
-                self.pause.longer(answered, Duration::from_secs(5), why);
+                self.patience.longer(answered, Duration::from_secs(5), why);
             }
             Took::Unanswered(err) => {
                 self.facts.take.unanswered = Some(now.boot);
@@ -359,7 +178,7 @@ impl Daemon {
                         "Node {}: what was set did not stay ({dropped}); does an admission webhook change Nodes?",
                         node.name
                     );
-                    self.pause.longer(answered, DROPPED, why);
+                    self.patience.longer(answered, DROPPED, why);
                 }
                 self.facts.node = Seen::Present(Box::new(node));
                 self.facts.applied = Some(Applied {
@@ -458,6 +277,22 @@ impl Daemon {
             });
         }
         self.memory.evicted(evicted, now);
+    }
+
+    /// The scheduled shutdown that has become a request. Whether it is gone, and none has begun, is read
+    /// again at once.
+    async fn cancel_shutdown(&mut self, now: Now) {
+        let words = self.facts.adopts.take();
+        let words = words.map_or_else(String::new, |it| it.words());
+        self.memory.cancelled = Some(now.boot);
+        match logind::cancel_shutdown(&self.bus, ADOPTED).await {
+            Ok(true) => info!("{words} is cancelled: it is a request now, and waits for its turn"),
+            Ok(false) => info!("{words} was cancelled by somebody else; the request stays"),
+            Err(err) => {
+                warn!("{words} cannot be cancelled, and may go around slot and drain: {err}");
+            }
+        }
+        self.memory.host_dirty();
     }
 
     /// logind, or the configured command.

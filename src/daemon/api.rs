@@ -14,7 +14,7 @@ use crate::cluster::lease::{self, Leases};
 use crate::cluster::node::{self, OwnNode};
 use crate::cluster::pods::{self, OwnPods};
 use crate::cluster::waiting::Heartbeat;
-use crate::cluster::watch::{Select, Watch};
+use crate::cluster::watch::{Select, Signs, Watch};
 use crate::host::sentinel;
 use crate::node::Node;
 use crate::pod::Pod;
@@ -23,6 +23,8 @@ use crate::slot::Lease;
 
 /// After a failed renewal of a credential that is not refused yet.
 const AGAIN: Duration = Duration::from_secs(10);
+/// The same when one of its files was written since then.
+const SOON: Duration = Duration::from_secs(1);
 
 /// How long the loop waits for new clients before it looks around again: a plugin may take far longer.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -56,7 +58,7 @@ pub(super) struct Connected {
     pub(super) pods: OwnPods,
     pub(super) heartbeat: Heartbeat,
     pub(super) lease_watch: Option<(String, Watch<Lease>)>,
-    pub(super) node_watch: Option<Watch<Node>>,
+    pub(super) node_watch: Option<(Signs, Watch<Node>)>,
     pub(super) pod_watch: Option<Watch<Pod>>,
     namespace: String,
     /// When its files were last looked at.
@@ -227,16 +229,21 @@ impl Api {
             return;
         };
         // Apart from what the watches below borrow.
-        let ends = ends(
+        let renewal = renewal(
             connected.clients.good_for(Timestamp::now()),
+            self.touched,
             connected.again,
         );
         tokio::select! {
-            () = touched(self.files.as_mut()) => self.touched = true,
-            () = ends => {}
+            () = touched(self.files.as_mut()) => {
+                self.touched = true;
+                let soon = Instant::now() + SOON;
+                connected.again = connected.again.map(|again| again.min(soon));
+            }
+            () = renewal => {}
             () = built(self.building.as_ref()) => {}
             () = news(connected.lease_watch.as_mut().map(|(_, watch)| watch)) => {}
-            () = news(connected.node_watch.as_mut()) => {}
+            () = news(connected.node_watch.as_mut().map(|(_, watch)| watch)) => {}
             () = news(connected.pod_watch.as_mut()) => {}
         }
     }
@@ -259,15 +266,18 @@ async fn built<T>(building: Option<&JoinHandle<T>>) {
     }
 }
 
-/// Resolves when a new credential is to be asked for.
-async fn ends(left: Option<Duration>, again: Option<Instant>) {
-    let Some(left) = left else {
-        return std::future::pending().await;
+/// Resolves when new clients are to be built: the credential ends in `left`, or a file of it was `touched`;
+/// after a failure not before `again`.
+async fn renewal(left: Option<Duration>, touched: bool, again: Option<Instant>) {
+    let left = match left {
+        _ if touched => Duration::ZERO,
+        Some(left) => left,
+        None => return std::future::pending().await,
     };
     let patience = again.map(|again| again.saturating_duration_since(Instant::now()));
     // While the API server is paused nothing follows from this: not at full speed.
     let left = left.max(patience.unwrap_or_default());
-    tokio::time::sleep(left.max(Duration::from_secs(1))).await;
+    tokio::time::sleep(left.max(SOON)).await;
 }
 
 async fn news<T>(watch: Option<&mut Watch<T>>)
@@ -312,7 +322,8 @@ impl Connected {
             .lease_watch
             .as_ref()
             .and_then(|(_, watch)| watch.heard());
-        let node = self.node_watch.as_ref().and_then(Watch::heard);
+        let node = self.node_watch.as_ref();
+        let node = node.and_then(|(_, watch)| watch.heard());
         let pods = self.pod_watch.as_ref().and_then(Watch::heard);
         leases.max(node).max(pods)
     }
@@ -321,8 +332,9 @@ impl Connected {
         &self.namespace
     }
 
-    /// Watches the own Node and the group's Leases; and the own pods only while they matter.
-    pub(super) fn watch(&mut self, group: &str, with_pods: bool) {
+    /// Watches the own Node and the group's Leases; and the own pods only while they matter. An idle
+    /// node is woken by no bookmark for its Node: what it misses is a new connection some minutes earlier.
+    pub(super) fn watch(&mut self, group: &str, busy: bool, with_pods: bool) {
         if self
             .lease_watch
             .as_ref()
@@ -332,20 +344,31 @@ impl Connected {
                 labels: Some(lease::selector(group)),
                 fields: None,
             };
-            let watch = Watch::start("watch Leases", self.leases.api(), select, |object| {
+            let (api, signs) = (self.leases.api(), Signs::Bookmarks);
+            let watch = Watch::start("watch Leases", api, select, signs, |object| {
                 lease::read(object, None)
             });
             self.lease_watch = Some((group.to_owned(), watch));
         }
-        if self.node_watch.is_none() {
+        let signs = if busy {
+            Signs::Bookmarks
+        } else {
+            Signs::NodeStatus
+        };
+        if self
+            .node_watch
+            .as_ref()
+            .is_none_or(|(watched, _)| *watched != signs)
+        {
             let select = Select {
                 labels: None,
                 fields: Some(self.node.fields()),
             };
-            let watch = Watch::start("watch own Node", self.node.api(), select, |object| {
+            let api = self.node.api();
+            let watch = Watch::start("watch own Node", api, select, signs, |object| {
                 node::read(object, None)
             });
-            self.node_watch = Some(watch);
+            self.node_watch = Some((signs, watch));
         }
         if !with_pods {
             self.pod_watch = None;
@@ -354,7 +377,8 @@ impl Connected {
                 labels: None,
                 fields: Some(self.pods.fields()),
             };
-            let watch = Watch::start("watch own pods", self.pods.api(), select, pods::read);
+            let (api, signs) = (self.pods.api(), Signs::Bookmarks);
+            let watch = Watch::start("watch own pods", api, select, signs, pods::read);
             self.pod_watch = Some(watch);
         }
     }

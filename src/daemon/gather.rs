@@ -86,7 +86,8 @@ impl Daemon {
         let Some(host) = &self.memory.host else {
             return true;
         };
-        host.dirty || (busy(&self.facts) && now.since(host.read) >= HOST_POLL)
+        let unknown = host.shutting_down.is_none();
+        host.dirty || ((busy(&self.facts) || unknown) && now.since(host.read) >= HOST_POLL)
     }
 
     /// Gates of the host and its state, read now (also before a reboot).
@@ -111,6 +112,7 @@ impl Daemon {
                 boot_complete = systemd::boot_complete(&self.bus).await.ok();
             }
         }
+        let scheduled = logind::scheduled_shutdown(&self.bus).await.ok().flatten();
         let dirty = false;
         self.memory.host = Some(HostNow {
             read,
@@ -119,6 +121,7 @@ impl Daemon {
             inhibitors,
             system_state,
             boot_complete,
+            scheduled,
         });
     }
 
@@ -132,7 +135,7 @@ impl Daemon {
             self.facts.leases.clear();
             self.facts.listed = Err("asking the API server".to_owned());
         }
-        let may = self.pause.until(now.boot).is_none() || self.api.touched();
+        let may = self.patience.until(now.boot).is_none() || self.api.touched();
         if self.facts.started && self.api.due() && may {
             self.connect().await;
         }
@@ -148,7 +151,7 @@ impl Daemon {
         if !self.facts.started {
             return;
         }
-        connected.watch(&group, holding);
+        connected.watch(&group, busy(&self.facts), holding);
         let mut refused = views::leases(&mut self.facts, connected, &group, now.boot);
         refused |= views::own_node(&mut self.facts, connected);
         self.memory.pods = None;
@@ -175,7 +178,7 @@ impl Daemon {
             .pulse_read
             .is_none_or(|read| now.since(read) >= PULSE_POLL);
         if due
-            && self.pause.until(now.boot).is_none()
+            && self.patience.until(now.boot).is_none()
             && let Some(connected) = self.api.connected()
         {
             self.memory.pulse_read = Some(now.boot);
@@ -204,7 +207,7 @@ impl Daemon {
         if !wanted
             || !due
             || self.memory.mode == drain::Mode::Never
-            || self.pause.until(now.boot).is_some()
+            || self.patience.until(now.boot).is_some()
         {
             return;
         }
@@ -215,7 +218,7 @@ impl Daemon {
             Ok(pods) => {
                 let blockers = drain::seen_before_cordon(&pods, &self.memory.drain_policy);
                 self.memory.blocking = Some((now.boot, blockers));
-                self.pause.worked();
+                self.patience.worked();
             }
             Err(err) => self.failed(&err),
         }
@@ -231,7 +234,7 @@ impl Daemon {
                 )
         });
         let due = holding && self.memory.others.is_none() && self.memory.mode == drain::Mode::Auto;
-        if !due || self.pause.until(now.boot).is_some() {
+        if !due || self.patience.until(now.boot).is_some() {
             return;
         }
         let Some(connected) = self.api.connected() else {
@@ -242,26 +245,6 @@ impl Daemon {
             Ok(others) => self.memory.others = Some(others),
             Err(err) => self.failed(&err),
         }
-    }
-
-    fn observe(&mut self, findings: &[trigger::Finding], now: Now) {
-        let record = &self.facts.record;
-        let annotation = match &self.facts.node {
-            Seen::Present(node) if self.config.triggers.node_annotation => {
-                node.annotations.get(names::REBOOT).map(String::as_str)
-            }
-            Seen::Present(_) | Seen::Absent | Seen::Unknown => None,
-        };
-        self.facts.observed = trigger::observe(
-            record.request.clone(),
-            record.settled.clone(),
-            findings,
-            annotation,
-            &self.facts.boot,
-            now,
-        );
-        let most = usize::try_from(self.config.reboot.max_per_day).unwrap_or(usize::MAX);
-        self.facts.limited = trigger::over_daily_limit(&record.history, most, now.wall);
     }
 
     fn gates(&mut self, findings: &[trigger::Finding], now: Now) {

@@ -6,9 +6,9 @@ use tokio::sync::mpsc;
 use tracing::{error, warn};
 
 use super::Daemon;
-use super::act::Pause;
 use super::api::Api;
 use super::memory::Memory;
+use super::patience::Patience;
 use super::report::Report;
 use super::triggers::Triggers;
 use crate::cluster::client::{Access, Origin};
@@ -61,10 +61,11 @@ pub async fn start(
     Ok(Daemon {
         api,
         triggers: Triggers::new(&root, &bus, &config),
-        memory: Memory::new(bus.clone(), &config),
+        memory: Memory::new(&root, bus.clone(), &config),
+        saved: true,
         report: Report::default(),
         notify: Notify::new(),
-        pause: Pause::default(),
+        patience: Patience::default(),
         root,
         config,
         config_file,

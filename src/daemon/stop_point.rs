@@ -11,6 +11,7 @@ use std::io::Write;
 
 use nix::sys::signal::{Signal, raise};
 
+use crate::bounded;
 use crate::facts::Effect;
 use crate::record::{Record, Stage};
 use crate::root::Root;
@@ -19,6 +20,8 @@ use crate::root::Root;
 const POINTS: &str = "/var/lib/kube-rebootd.points";
 /// The point to stop at.
 const STOP_AT: &str = "/var/lib/kube-rebootd.stop-at";
+/// Bytes of a point.
+const POINT_MAX: u64 = 4096;
 
 /// The point after a durable write, by what it says.
 pub(super) fn wrote(record: &Record) -> String {
@@ -78,7 +81,7 @@ pub(super) fn pass(root: &Root, point: &str) {
     };
     append(point);
     let stop_at = root.path(STOP_AT);
-    let Ok(wanted) = fs::read_to_string(&stop_at) else {
+    let Ok(wanted) = bounded::text(&stop_at, POINT_MAX) else {
         return;
     };
     let wanted = wanted.trim();

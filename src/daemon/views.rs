@@ -57,7 +57,7 @@ pub(super) fn leases(
 
 /// Whether the credential was refused.
 pub(super) fn own_node(facts: &mut Facts, connected: &mut Connected) -> bool {
-    let Some(watch) = &mut connected.node_watch else {
+    let Some((_, watch)) = &mut connected.node_watch else {
         return false;
     };
     let view = watch.view();

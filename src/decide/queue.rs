@@ -10,7 +10,7 @@ use crate::budget;
 use crate::facts::Effect;
 use crate::node::Seen;
 use crate::phase::Phase;
-use crate::record::{Hold, Record, Stage};
+use crate::record::{Hold, Record};
 use crate::slot::{Lease, Take, Verdict, Waiting, scatter};
 
 /// How often a queue that another Node's label blocks looks again: such a Node does not wake us.
@@ -190,26 +190,8 @@ pub(super) fn pick<'a>(
 
 /// The take, in the record before it is sent: a start repeats exactly this one.
 fn take(at: &At, mut record: Record, lease: &Lease, quorum: bool) -> Step {
-    let take = Take {
-        namespace: at.policy.namespace.clone(),
-        lease: lease.name.clone(),
-        uid: lease.uid.clone(),
-        resource_version: lease.resource_version.clone(),
-        acquire_time: micros(at.now.wall),
-        control_plane: quorum,
-    };
-    record.hold = Some(Hold {
-        take: take.clone(),
-        step: 1,
-        boot: at.facts.boot.clone(),
-        node_uid: None,
-        stage: Stage::Taking,
-        foreign_cordon: false,
-        marks: None,
-        drain_spent: 0,
-        asks: 0,
-        asked: None,
-    });
+    let take = Take::of(lease, &at.policy.namespace, micros(at.now.wall), quorum);
+    record.hold = Some(Hold::begin(take.clone(), at.facts.boot.clone()));
     let status = format!("taking slot {}", lease.name);
     with(record, at.step(Phase::Claiming, Effect::Take(take), status))
 }

@@ -101,24 +101,13 @@ fn orphan(at: &At) -> Option<Hold> {
 
 /// A hold as the Lease alone tells it.
 pub(super) fn found(at: &At, lease: &Lease) -> Hold {
+    let since = lease.acquire_time.unwrap_or_default();
+    let take = Take::of(lease, &at.policy.namespace, since, lease.control_plane);
     Hold {
-        take: Take {
-            namespace: at.policy.namespace.clone(),
-            lease: lease.name.clone(),
-            uid: lease.uid.clone(),
-            resource_version: lease.resource_version.clone(),
-            acquire_time: lease.acquire_time.unwrap_or_default(),
-            control_plane: lease.control_plane,
-        },
         step: 0,
-        boot: Boot::unknown(),
-        node_uid: None,
         stage: Stage::Claiming,
         foreign_cordon: true,
-        marks: None,
-        drain_spent: 0,
-        asks: 0,
-        asked: None,
+        ..Hold::begin(take, Boot::unknown())
     }
 }
 

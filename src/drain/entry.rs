@@ -52,8 +52,8 @@ pub struct Blocker {
 pub(super) enum Ask {
     /// From this boot time on.
     From(Duration),
-    /// Sent then, no answer yet.
-    Asked(Duration),
+    /// Sent, no answer yet.
+    Asked,
     /// It will go; never asked again.
     Accepted,
 }

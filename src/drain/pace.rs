@@ -28,6 +28,8 @@ const SHORTER: u32 = 256;
 pub(super) struct Pace {
     /// It refused once.
     limited: bool,
+    /// Pods that were accepted.
+    pods: u32,
     /// When a pod was last accepted.
     accepted: Option<Duration>,
     /// Refusals since then.
@@ -50,6 +52,12 @@ impl Pace {
         self.limited
     }
 
+    /// How many of its pods may be on their way at once: as many as were accepted so far, so that a budget
+    /// of one refuses once and not for every pod there is.
+    pub(super) fn at_once(&self) -> u32 {
+        if self.limited { 1 } else { self.pods.max(1) }
+    }
+
     /// No try before this boot time.
     pub(super) fn from(&self) -> Duration {
         self.from
@@ -62,6 +70,7 @@ impl Pace {
             self.learn(now.saturating_sub(before));
         }
         (self.accepted, self.refusals) = (Some(now), 0);
+        self.pods = self.pods.saturating_add(1);
         if self.limited {
             self.from = now.saturating_add(self.wait.unwrap_or(FIRST));
         }
@@ -74,7 +83,7 @@ impl Pace {
             None => passed,
             // One slow replacement is not believed at once.
             Some(wait) if self.refusals > 0 => late.min(wait * 3 / 2),
-            Some(wait) if !self.bounded => wait / 2,
+            Some(wait) if !self.bounded => wait * 2 / 3,
             Some(wait) => wait.saturating_sub(wait * self.hits.min(4).pow(2) / SHORTER),
         };
         self.hits = if self.refusals == 0 { self.hits + 1 } else { 0 };

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::pod::{Controller, PodPhase, RestartPolicy};
+use crate::pod::{Controller, EvictAnswer, PodPhase, RestartPolicy};
 
 mod time;
 
@@ -111,11 +111,10 @@ fn i9_a_budget_is_asked_by_one_pod_for_its_siblings() {
         owned(pod, "ReplicaSet", "web");
     }
     let mut drain = drain(&pods);
-    assert_eq!(uids(&drain.next(secs(0))), ["a", "b", "c"]);
-    for uid in ["a", "b", "c"] {
-        let message = "The disruption budget web needs 5 healthy pods and has 5 currently";
-        drain.answer(uid, EvictAnswer::Budget(message.to_owned()), secs(0));
-    }
+    // One of a controller first: a budget refuses once, not for each pod there is.
+    assert_eq!(uids(&drain.next(secs(0))), ["a"]);
+    let message = "The disruption budget web needs 5 healthy pods and has 5 currently";
+    drain.answer("a", EvictAnswer::Budget(message.to_owned()), secs(0));
     let next = drain.next(secs(0));
     assert!(next.evict.is_empty());
     assert_eq!(
@@ -131,6 +130,45 @@ fn i9_a_budget_is_asked_by_one_pod_for_its_siblings() {
     assert!(next.evict.is_empty());
     assert!(next.wake.is_some_and(|at| at > wake && at <= secs(4)));
     assert_eq!(uids(&drain.next(secs(4))), ["b"]);
+}
+
+#[test]
+fn i9_a_controller_without_a_budget_lets_more_and_more_go_at_once() {
+    let mut pods: Vec<_> = (0..12).map(|n| pod(&format!("p{n:02}"))).collect();
+    for pod in &mut pods {
+        owned(pod, "ReplicaSet", "web");
+    }
+    let mut drain = drain(&pods);
+    let mut batches = Vec::new();
+    loop {
+        let next = drain.next(secs(1));
+        if next.evict.is_empty() {
+            break;
+        }
+        batches.push(next.evict.len());
+        for pod in next.evict {
+            drain.answer(&pod.uid, EvictAnswer::Accepted, secs(1));
+        }
+    }
+    assert_eq!(batches, [1, 1, 2, 4, 4]);
+}
+
+/// The watch is often quicker than the answer: the budget is spent all the same.
+#[test]
+fn i9_a_pod_seen_to_go_before_its_answer_has_spent_the_budget() {
+    let mut pods = [pod("a"), pod("b"), pod("c")];
+    for pod in &mut pods {
+        owned(pod, "ReplicaSet", "web");
+    }
+    let mut drain = drain(&pods);
+    drain.next(secs(0));
+    drain.answer("a", EvictAnswer::Budget("full".to_owned()), secs(0));
+    assert_eq!(uids(&drain.next(secs(2))), ["a"]);
+    drain.pods(&pods[1..], secs(2));
+    assert!(drain.next(secs(2)).evict.is_empty());
+    drain.answer("a", EvictAnswer::Accepted, secs(2));
+    let next = drain.next(secs(2));
+    assert!(next.evict.is_empty() && next.wake.is_some_and(|at| at > secs(2)));
 }
 
 #[test]

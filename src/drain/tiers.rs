@@ -1,9 +1,11 @@
 //! Whom to ask next: ordinary pods first, siblings behind one speaker, so many at once (I9).
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::entry::{Ask, Entry, PodRef};
-use super::{Drain, ROUNDS, earliest};
+use super::pace::Pace;
+use super::{Drain, ROUNDS, Sent, earliest};
 
 /// A tier left with only budget-blocked pods for this long opens the next: a storage engine's pod may
 /// be released only when its consumers are gone.
@@ -30,14 +32,14 @@ impl Drain {
 
     /// A sibling asks the budget for it.
     fn waits_for_sibling(&self, entry: &Entry) -> bool {
-        let speaker = entry
-            .controller
-            .as_ref()
-            .and_then(|uid| self.speakers.get(uid));
-        entry.may_be_asked()
-            && speaker.is_some_and(|uid| {
-                *uid != entry.pod.uid && self.left.get(uid).is_some_and(Entry::budget_blocked)
-            })
+        self.speaker(entry).is_some_and(Entry::budget_blocked)
+    }
+
+    /// The sibling that asks for a pod, if another does.
+    pub(super) fn speaker(&self, entry: &Entry) -> Option<&Entry> {
+        let controller = entry.controller.as_ref().filter(|_| entry.may_be_asked())?;
+        let speaker = self.speakers.get(controller)?;
+        self.left.get(speaker).filter(|_| *speaker != entry.pod.uid)
     }
 
     /// Marks as many as may be asked now; the wake-up is that of the next retry.
@@ -46,11 +48,13 @@ impl Drain {
         critical: bool,
         now: Duration,
     ) -> (Vec<PodRef>, Option<Duration>) {
-        let asked = self
-            .left
-            .values()
-            .filter(|entry| matches!(entry.ask, Ask::Asked(_)));
-        let mut room = self.policy.parallelism.max(1).saturating_sub(asked.count());
+        let mut room = (self.policy.parallelism.max(1)).saturating_sub(self.sent.len());
+        let mut on_their_way: BTreeMap<String, u32> = BTreeMap::new();
+        for sent in self.sent.values() {
+            if let Some(controller) = &sent.controller {
+                *on_their_way.entry(controller.clone()).or_default() += 1;
+            }
+        }
         let (mut evict, mut wake) = (Vec::new(), None);
         // Ordinary pods have the room first when both tiers are open.
         for tier in [false, true].into_iter().take(1 + usize::from(critical)) {
@@ -61,24 +65,35 @@ impl Drain {
                 let Ask::From(mut from) = entry.ask else {
                     continue;
                 };
-                let limited = entry.controller.as_ref().and_then(|controller| {
-                    let pace = self.paces.get(controller).filter(|pace| pace.limited());
-                    Some((controller, pace?.from()))
-                });
-                if let Some((controller, next)) = limited {
-                    if self.speakers.get(controller).is_some_and(|it| it != uid) {
+                if let Some(controller) = &entry.controller {
+                    let pace = self.paces.entry(controller.clone()).or_default();
+                    let others = on_their_way.get(controller).copied().unwrap_or(0);
+                    let speaker = self.speakers.get(controller);
+                    if others >= pace.at_once() || speaker.is_some_and(|it| it != uid) {
+                        // Their answer wakes.
                         continue;
                     }
-                    from = from.max(next);
+                    from = from.max(pace.from());
                 }
                 if from > now {
                     wake = earliest(wake, Some(from));
                 } else if room > 0 {
                     room -= 1;
-                    entry.ask = Ask::Asked(now);
-                    if let Some((controller, _)) = limited {
-                        self.speakers.insert(controller.clone(), uid.clone());
+                    entry.ask = Ask::Asked;
+                    let controller = entry.controller.clone();
+                    if let Some(controller) = &controller {
+                        *on_their_way.entry(controller.clone()).or_default() += 1;
+                        if self.paces.get(controller).is_some_and(Pace::limited) {
+                            self.speakers.insert(controller.clone(), uid.clone());
+                        }
                     }
+                    self.sent.insert(
+                        uid.clone(),
+                        Sent {
+                            at: now,
+                            controller,
+                        },
+                    );
                     evict.push(entry.pod.clone());
                 }
             }

@@ -1,6 +1,6 @@
 //! Which boot this is (I4, I6, I10).
 
-use std::{fs, io};
+use std::io;
 
 use thiserror::Error;
 
@@ -8,19 +8,22 @@ use super::{
     bus::{Bus, BusError},
     systemd,
 };
+use crate::bounded::{self, ReadError};
 use crate::{boot::Boot, root::Root};
 
 /// The kernel's boot id. On systemd 252 in a container, a sandboxed service sees the outer machine's
 /// here (proved); PID 1's timestamp changes all the same, and reading /proc/1/root would need
 /// `CAP_SYS_PTRACE`.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+/// Bytes of it: a UUID and a line break are 37.
+const BOOT_ID_MAX: u64 = 128;
 
 /// Why the boot is not known.
 #[derive(Debug, Error)]
 pub enum BootError {
     /// The kernel's file.
     #[error("cannot read the boot id in {BOOT_ID}: {0}")]
-    Id(io::Error),
+    Id(ReadError),
     /// PID 1.
     #[error(transparent)]
     Bus(#[from] BusError),
@@ -36,20 +39,22 @@ pub async fn read(root: &Root, bus: &Bus) -> Result<Boot, BootError> {
 
 /// The kernel's boot id alone, which the kubelet reports as `nodeInfo.bootID`.
 pub fn boot_id(root: &Root) -> Result<String, BootError> {
-    let id = fs::read_to_string(root.path(BOOT_ID))
+    let id = bounded::text(&root.path(BOOT_ID), BOOT_ID_MAX)
         .map_err(BootError::Id)?
         .trim()
         .to_owned();
     if id.is_empty() {
         // An empty id would equal the next empty id: two boots taken for one.
         let empty = io::Error::new(io::ErrorKind::InvalidData, "the file is empty");
-        return Err(BootError::Id(empty));
+        return Err(BootError::Id(ReadError::Io(empty)));
     }
     Ok(id)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn host(text: &str) -> (tempfile::TempDir, Root) {
@@ -73,5 +78,8 @@ mod tests {
         assert!(boot_id(&Root::at(dir.path())).is_err());
         let (_dir, root) = host("\n");
         assert!(boot_id(&root).is_err());
+        bounded::odd::each(&root.path(BOOT_ID), BOOT_ID_MAX, move || {
+            boot_id(&root).unwrap_err().to_string()
+        });
     }
 }

@@ -309,7 +309,33 @@ fn shown(output: &File, most: usize) -> io::Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn i8_a_verdict_needs_a_code_in_one_list_alone(
+            exit in prop_oneof![any::<u8>().prop_map(Exit::Code), any::<String>().prop_map(Exit::Lost)],
+            reboot in prop::collection::vec(any::<u8>(), 0..200), ok in prop::collection::vec(any::<u8>(), 0..200)) {
+            let lists = match exit {
+                Exit::Code(code) if !SYSTEMD_CODES.contains(&code) => (reboot.contains(&code), ok.contains(&code)),
+                Exit::Code(_) | Exit::Lost(_) => (false, false),
+            };
+            let verdict = judge(&exit, &reboot, &ok);
+            prop_assert_eq!(matches!(verdict, Verdict::Reboot { .. }), lists == (true, false));
+            prop_assert_eq!(verdict == Verdict::Ok, lists == (false, true));
+        }
+
+        #[test]
+        fn any_output_is_shown_short_and_printable(bytes in prop::collection::vec(any::<u8>(), 0..6000)) {
+            let file = tempfile::tempfile().unwrap();
+            file.write_all_at(&bytes, 0).unwrap();
+            let text = shown(&file, SHOWN_BYTES).unwrap();
+            prop_assert!(text.chars().all(|c| c == '\n' || !c.is_control()));
+            prop_assert!(text.chars().count() <= SHOWN_BYTES);
+        }
+    }
 
     #[test]
     fn i8_only_listed_codes_are_answers() {

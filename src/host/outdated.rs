@@ -10,6 +10,7 @@ use std::path::Path;
 
 use super::bus::Bus;
 use super::logind;
+use crate::bounded::{self, ReadError};
 use crate::outdated::{Answer, Builtin, kernel, libraries};
 use crate::root::Root;
 
@@ -70,14 +71,32 @@ impl Unread {
 
 /// The text of a small file, at most `most` bytes; none when there is no such file.
 fn text(path: &Path, most: u64) -> Result<Option<String>, Unread> {
-    let bytes = absent(bytes(path, most)).map_err(Unread::at(path))?;
-    Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+    absent(whole(path, most)).map_err(Unread::at(path))
 }
 
-fn bytes(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+/// All of a file; one with more than `most` bytes is an error.
+fn whole(path: &Path, most: u64) -> io::Result<String> {
+    let bytes = head(path, most + 1)?;
+    if u64::try_from(bytes.len()).is_ok_and(|length| length > most) {
+        return Err(io::Error::other(format!("it has more than {most} bytes")));
+    }
+    // A path need not be UTF-8; what decides is ASCII.
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The first `most` bytes of a file.
+fn head(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(most).read_to_end(&mut bytes)?;
+    open(path)?.take(most).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// Never what is no file: a FIFO would not let go.
+fn open(path: &Path) -> io::Result<File> {
+    bounded::open(path).map_err(|err| match err {
+        ReadError::Io(err) => err,
+        other => io::Error::other(other.to_string()),
+    })
 }
 
 /// Only "there is none" is none; all else stays an error.

@@ -6,14 +6,13 @@
 
 use std::{
     collections::BTreeSet,
-    fs::{self, File, OpenOptions},
+    fs::File,
     io::{self, Read},
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
-    path::{Component, Path, PathBuf},
+    os::unix::fs::MetadataExt,
+    path::Path,
     time::Duration,
 };
 
-use nix::fcntl::OFlag;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tokio::{task::JoinHandle, time::timeout};
@@ -22,14 +21,13 @@ mod watch;
 
 pub use watch::Watch;
 
+use crate::bounded::{self, ReadError};
 use crate::root::Root;
 
 /// A `.pkgs` file of a whole distribution upgrade is about 50 KiB; the rest is not needed.
 const MAX_BYTES: u64 = 64 * 1024;
 /// Reading a few local files; only a dead network mount takes longer.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
-/// As many symbolic links as the kernel follows (`path_resolution(7)`).
-const MAX_LINKS: usize = 40;
 
 /// Which file it was: any difference means that it was written or made anew. ext4 reuses an inode
 /// number at once (proved), hence the times.
@@ -84,7 +82,7 @@ pub enum SentinelError {
     /// Something of that name is there, but no regular file.
     #[error("the sentinel {path} is not a regular file; remove it or change triggers.sentinels")]
     Kind {
-        /// The path as configured.
+        /// The path as configured, or that of its `.pkgs` file.
         path: String,
     },
     /// Reading took too long: probably a network mount whose server is gone.
@@ -131,20 +129,15 @@ pub fn read(root: &Root, path: &str) -> Result<Option<Sentinel>, SentinelError> 
         let path = path.to_owned();
         move |source| SentinelError::Read { path, source }
     };
-    let Some(file) = open(root, path).map_err(failed(path))? else {
+    let Some(file) = open(root, path)? else {
         return Ok(None);
     };
     let metadata = file.metadata().map_err(failed(path))?;
-    if !metadata.is_file() {
-        return Err(SentinelError::Kind {
-            path: path.to_owned(),
-        });
-    }
-    let (content, _) = bounded(file).map_err(failed(path))?;
+    let (content, _) = beginning(file).map_err(failed(path))?;
     let list = format!("{path}.pkgs");
-    let pkgs = match open(root, &list).map_err(failed(&list))? {
+    let pkgs = match open(root, &list)? {
         None => BTreeSet::new(),
-        Some(file) => packages(bounded(file).map_err(failed(&list))?),
+        Some(file) => packages(beginning(file).map_err(failed(&list))?),
     };
     Ok(Some(Sentinel {
         path: path.to_owned(),
@@ -159,23 +152,21 @@ pub fn read(root: &Root, path: &str) -> Result<Option<Sentinel>, SentinelError> 
     }))
 }
 
-fn open(root: &Root, path: &str) -> io::Result<Option<File>> {
-    let opened = resolve(root, Path::new(path)).and_then(|real| {
-        OpenOptions::new()
-            .read(true)
-            // A FIFO of that name would hang the open for ever.
-            .custom_flags(OFlag::O_NONBLOCK.bits())
-            .open(real)
-    });
-    match opened {
+fn open(root: &Root, path: &str) -> Result<Option<File>, SentinelError> {
+    let real = root.resolve(Path::new(path)).map_err(ReadError::from);
+    let path = path.to_owned();
+    match real.and_then(|real| bounded::open(&real)) {
         Ok(file) => Ok(Some(file)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
+        Err(error) if error.absent() => Ok(None),
+        Err(ReadError::Io(source)) => Err(SentinelError::Read { path, source }),
+        Err(ReadError::NotRegular | ReadError::Larger(_) | ReadError::NotText(_)) => {
+            Err(SentinelError::Kind { path })
+        }
     }
 }
 
 /// The text, and whether it was cut at [`MAX_BYTES`].
-fn bounded(file: File) -> io::Result<(String, bool)> {
+fn beginning(file: File) -> io::Result<(String, bool)> {
     let mut bytes = Vec::new();
     file.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
     let limit = usize::try_from(MAX_BYTES).unwrap_or(usize::MAX);
@@ -195,56 +186,6 @@ fn packages((text, cut): (String, bool)) -> BTreeSet<String> {
         .map(|line| line.replace(char::is_control, " ").trim().to_owned())
         .filter(|line| !line.is_empty())
         .collect()
-}
-
-/// The real path of a host path: symbolic links are followed, absolute ones from `root`. The last
-/// part may be missing; a missing directory is `NotFound`.
-fn resolve(root: &Root, path: &Path) -> io::Result<PathBuf> {
-    let mut todo: Vec<PathBuf> = parts(path);
-    let mut done = PathBuf::from("/");
-    let mut links = 0;
-    while let Some(part) = todo.pop() {
-        if part.as_os_str() == ".." {
-            done.pop();
-            continue;
-        }
-        let next = done.join(&part);
-        match fs::read_link(root.path(&next)) {
-            Ok(target) => {
-                links += 1;
-                if links > MAX_LINKS {
-                    return Err(nix::errno::Errno::ELOOP.into());
-                }
-                if target.is_absolute() {
-                    done = PathBuf::from("/");
-                }
-                todo.extend(parts(&target));
-            }
-            // EINVAL: it exists and is no link. A missing last part is for the open to find.
-            Err(error)
-                if error.kind() == io::ErrorKind::InvalidInput
-                    || (error.kind() == io::ErrorKind::NotFound && todo.is_empty()) =>
-            {
-                done = next;
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(root.path(done))
-}
-
-/// The parts of a path, last one first.
-fn parts(path: &Path) -> Vec<PathBuf> {
-    let mut parts: Vec<_> = path
-        .components()
-        .filter_map(|component| match component {
-            Component::Normal(name) => Some(PathBuf::from(name)),
-            Component::ParentDir => Some(PathBuf::from("..")),
-            Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
-        })
-        .collect();
-    parts.reverse();
-    parts
 }
 
 #[cfg(test)]

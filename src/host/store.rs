@@ -7,19 +7,21 @@
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
-    io::{self, Read, Write},
+    io::{self, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
 use jiff::Timestamp;
+use nix::fcntl::OFlag;
 
+use crate::bounded::{self, ReadError};
 use crate::root::Root;
 
 /// Where both files live.
 pub const DIRECTORY: &str = "/var/lib/kube-rebootd";
 /// A state is a few kilobytes; anything over 1 MiB is not ours and must not fill memory.
-const MAX_BYTES: u64 = 1024 * 1024;
+pub(crate) const MAX_BYTES: u64 = 1024 * 1024;
 /// Root only: the state names pods and reasons.
 const DIRECTORY_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
@@ -69,23 +71,14 @@ impl Store {
     /// Reads it. An error means that it could not be read, not that there is none; `now` names the
     /// copy of a damaged file.
     pub fn read(&self, now: Timestamp) -> io::Result<Stored> {
-        let file = match File::open(&self.path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Stored::Absent),
-            Err(error) => return Err(self.named("read", &error)),
-        };
-        let mut bytes = Vec::new();
-        file.take(MAX_BYTES + 1)
-            .read_to_end(&mut bytes)
-            .map_err(|error| self.named("read", &error))?;
-        let why = if bytes.len() as u64 > MAX_BYTES {
-            format!("it is larger than {MAX_BYTES} bytes")
-        } else {
-            match String::from_utf8(bytes) {
-                // A torn write leaves no such file, a full disk on an old file system may.
-                Ok(text) if text.trim().is_empty() => "it is empty".to_owned(),
-                Ok(text) => return Ok(Stored::Text(text)),
-                Err(error) => format!("it is not UTF-8: {error}"),
+        let why = match bounded::text(&self.path, MAX_BYTES) {
+            // A torn write leaves no such file, a full disk on an old file system may.
+            Ok(text) if text.trim().is_empty() => "it is empty".to_owned(),
+            Ok(text) => return Ok(Stored::Text(text)),
+            Err(error) if error.absent() => return Ok(Stored::Absent),
+            Err(ReadError::Io(error)) => return Err(self.named("read", &error)),
+            Err(why @ (ReadError::NotRegular | ReadError::Larger(_) | ReadError::NotText(_))) => {
+                why.to_string()
             }
         };
         let kept_aside = self.keep_aside(now)?;
@@ -101,10 +94,8 @@ impl Store {
 
     /// The same, if it is another text: three flushes of a disk are most of a start.
     pub fn keep(&self, text: &str) -> io::Result<()> {
-        let size = fs::metadata(&self.path).map(|there| there.len());
-        if size.is_ok_and(|size| size == text.len() as u64)
-            && fs::read(&self.path).is_ok_and(|there| there == text.as_bytes())
-        {
+        let there = bounded::bytes(&self.path, text.len() as u64);
+        if there.is_ok_and(|there| there == text.as_bytes()) {
             return Ok(());
         }
         self.write(text)
@@ -113,12 +104,7 @@ impl Store {
     fn replace(&self, text: &str) -> io::Result<()> {
         let directory = self.directory()?;
         let temporary = self.beside("tmp");
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(FILE_MODE)
-            .open(&temporary)?;
+        let mut file = fresh(&temporary)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         fs::rename(&temporary, &self.path)?;
@@ -129,12 +115,7 @@ impl Store {
     pub fn probe(&self) -> io::Result<()> {
         let probe = self.beside("probe");
         let tried = self.directory().and_then(|_| {
-            let mut file = OpenOptions::new()
-                .write(true)
-                .create(true)
-                .truncate(true)
-                .mode(FILE_MODE)
-                .open(&probe)?;
+            let mut file = fresh(&probe)?;
             // A full disk lets a file be made and refuses its first block.
             file.write_all(b"probe\n")?;
             file.sync_all()?;
@@ -174,11 +155,23 @@ impl Store {
     }
 }
 
+/// An empty file to write to, without waiting for the reader of a FIFO of that name.
+fn fresh(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(FILE_MODE)
+        .custom_flags(OFlag::O_NONBLOCK.bits())
+        .open(path)
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     use super::*;
+    use crate::bounded::odd::{self, Odd};
 
     fn store() -> (tempfile::TempDir, Store) {
         let dir = tempfile::tempdir().unwrap();
@@ -236,6 +229,50 @@ mod tests {
             );
             assert_eq!(store.read(Timestamp::UNIX_EPOCH).unwrap(), Stored::Absent);
         }
+    }
+
+    #[test]
+    fn i6_what_is_no_file_of_ours_is_kept_aside_as_well() {
+        let (_dir, store) = store();
+        store.probe().unwrap();
+        let there = store.clone();
+        odd::each(store.path(), MAX_BYTES, move || {
+            let Stored::Damaged { kept_aside, why } = there.read(Timestamp::UNIX_EPOCH).unwrap()
+            else {
+                return "it was taken for a state".to_owned();
+            };
+            // Out of the way: the next state can be written.
+            there.write("new").unwrap();
+            let _ = fs::remove_file(&kept_aside);
+            let _ = fs::remove_dir(&kept_aside);
+            why
+        });
+    }
+
+    #[test]
+    fn i7_a_configuration_is_kept_over_whatever_is_there() {
+        let (_dir, store) = store();
+        store.probe().unwrap();
+        for odd in Odd::ALL {
+            odd.put(store.path(), MAX_BYTES);
+            let there = store.clone();
+            let kept = odd::soon(odd, move || there.keep("text"));
+            // A rename does not replace a directory.
+            assert_eq!(kept.is_err(), odd == Odd::Directory, "{odd:?}: {kept:?}");
+            if kept.is_ok() {
+                assert_eq!(fs::read(store.path()).unwrap(), b"text");
+            }
+        }
+    }
+
+    #[test]
+    fn i6_a_fifo_in_place_of_the_temporary_file_is_an_error() {
+        let (_dir, store) = store();
+        store.probe().unwrap();
+        for name in ["tmp", "probe"] {
+            nix::unistd::mkfifo(&store.beside(name), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        }
+        assert!(store.write("x").is_err() && store.probe().is_err());
     }
 
     #[test]

@@ -18,7 +18,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::audit::{self, Request};
-use crate::certs::Authority;
+use crate::certs::{Authority, End};
 use crate::{control_plane, ground, shell, tools};
 
 /// Where beds keep their state: on disk, as overlays and etcd want it.
@@ -240,6 +240,15 @@ impl Bed {
     /// The kubeconfig of a node's own identity.
     pub fn node_kubeconfig(&self, node: &str) -> Result<PathBuf> {
         self.kubeconfig(&format!("system:node:{node}"), "system:nodes")
+    }
+
+    /// A new certificate of a node and its key, in one text as the kubelet keeps them.
+    pub fn node_pem(&self, node: &str, end: End) -> Result<String> {
+        let authority = Authority::at(&self.path("pki"));
+        let (name, user) = (format!("ends_{node}"), format!("system:node:{node}"));
+        authority.client_until(&name, &user, "system:nodes", Some(end))?;
+        let read = |kind: &str| fs::read_to_string(authority.path(&format!("{name}.{kind}")));
+        Ok(read("crt")? + &read("key")?)
     }
 
     /// A client for a kubeconfig; call it on a thread that has entered the bed.

@@ -42,6 +42,11 @@ pub(crate) fn up(bed: &Bed) -> Result<()> {
     controllers(bed)
 }
 
+/// The host that may prove itself by [`TOKEN`] as well.
+pub const TOKEN_HOST: &str = "tokened";
+/// Its token.
+pub const TOKEN: &str = "the-token-of-tokened";
+
 fn write_kubeconfig(pki: &Path, name: &str) -> Result<()> {
     let file = |name: &str| pki.join(name).display().to_string();
     let text = Authority::kubeconfig(
@@ -67,6 +72,14 @@ fn etcd(bed: &Bed) -> Vec<String> {
     ]
 }
 
+/// The server reads it once: the one host whose kubelet may also show a token is named beforehand.
+fn tokens(bed: &Bed) -> Result<String> {
+    let file = bed.path("pki").join("tokens");
+    let line = format!("{TOKEN},system:node:{TOKEN_HOST},{TOKEN_HOST},system:nodes\n");
+    fs::write(&file, line).context("cannot write the bed's token")?;
+    Ok(file.display().to_string())
+}
+
 /// Starts the API server alone (again) and waits until it is ready.
 pub(crate) fn api_server(bed: &Bed) -> Result<()> {
     let pki = |file: &str| bed.path("pki").join(file).display().to_string();
@@ -77,6 +90,7 @@ pub(crate) fn api_server(bed: &Bed) -> Result<()> {
         format!("--tls-cert-file={}", pki("server.crt")),
         format!("--tls-private-key-file={}", pki("server.key")),
         format!("--client-ca-file={}", pki("ca.crt")),
+        format!("--token-auth-file={}", tokens(bed)?),
         "--authorization-mode=Node,RBAC".to_owned(),
         "--enable-admission-plugins=NodeRestriction".to_owned(),
         "--service-account-issuer=https://kubernetes.default.svc".to_owned(),

@@ -149,7 +149,7 @@ const KUBELET: &str = "[Unit]
 Description=The kubelet, with a fake container runtime
 After=bed-network.service
 [Service]
-ExecStart=/opt/bed/kubemark --morph=kubelet --name=NAME --kubeconfig=/etc/kubernetes/kubelet.conf --use-host-image-service=false --kube-api-qps=50 --kube-api-burst=100 --v=1LABELS
+ExecStart=/opt/bed/kubelet --name=NAME --kubeconfig=/etc/kubernetes/kubelet.conf --v=1LABELS
 Restart=always
 RestartSec=1
 [Install]

@@ -22,6 +22,7 @@ pub mod verdict;
 
 pub use audit::Request;
 pub use bed::Bed;
+pub use control_plane::{TOKEN, TOKEN_HOST};
 pub use host::{Host, HostSpec, Output};
 pub use image::SUITE;
 pub use stub::Stub;

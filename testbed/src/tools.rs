@@ -31,12 +31,11 @@ const PROGRAMS: [(&str, &str, &str, &str); 9] = [
 ];
 
 /// Command of Kubernetes, built from testbed/go/kubernetes.
-const KUBERNETES: [&str; 5] = [
+const KUBERNETES: [&str; 4] = [
     "kube-apiserver",
     "kube-controller-manager",
     "kube-scheduler",
     "kubectl",
-    "kubemark",
 ];
 
 /// Kept in step with testbed/go/kubernetes/go.mod; the API server reports it.
@@ -140,8 +139,9 @@ pub fn binaries() -> Result<PathBuf> {
         fs::read(&path).with_context(|| format!("cannot read {}", path.display()))
     };
     let (etcd, kubernetes) = (read("etcd/go.sum")?, read("kubernetes/go.sum")?);
+    let kubelet = read("kubernetes/kubelet/main.go")?;
     let assets = env::var_os("KUBEBUILDER_ASSETS").unwrap_or_default();
-    let key = key(&[&etcd, &kubernetes, assets.as_encoded_bytes()]);
+    let key = key(&[&etcd, &kubernetes, &kubelet, assets.as_encoded_bytes()]);
     let place = cache().join(format!("bin-{key}"));
     fs::create_dir_all(&place)?;
     build(
@@ -151,8 +151,9 @@ pub fn binaries() -> Result<PathBuf> {
         "go.etcd.io/etcd/server/v3",
         "",
     )?;
-    for command in KUBERNETES {
-        let package = format!("k8s.io/kubernetes/cmd/{command}");
+    let own = ("kubelet", "./kubelet".to_owned());
+    let commands = KUBERNETES.map(|command| (command, format!("k8s.io/kubernetes/cmd/{command}")));
+    for (command, package) in commands.into_iter().chain([own]) {
         let version = format!(" -X k8s.io/component-base/version.gitVersion={VERSION}");
         build(
             &place,

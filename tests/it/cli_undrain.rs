@@ -32,14 +32,8 @@ async fn held(slot: &'static str, stage: Stage, boot: Option<Boot>) -> Held {
     let leases = Leases::new(node.clients.coordinator.clone(), "kube-rebootd", &node.name);
     let free = leases.get(slot, Duration::ZERO).await;
     let free = free.expect("read").expect("there");
-    let take = Take {
-        namespace: "kube-rebootd".to_owned(),
-        lease: free.name,
-        uid: free.uid,
-        resource_version: free.resource_version,
-        acquire_time: stored(Timestamp::now()),
-        control_plane: false,
-    };
+    let since = stored(Timestamp::now());
+    let take = Take::of(&free, "kube-rebootd", since, false);
     let took = leases.take(&take, Duration::ZERO).await;
     assert!(matches!(took, Took::Ours(_)), "{took:?}");
     let cli = CliHost::start().await;
@@ -70,6 +64,7 @@ async fn held(slot: &'static str, stage: Stage, boot: Option<Boot>) -> Held {
                 by: BY_PERSON.to_owned(),
                 reason: "new firmware".to_owned(),
                 at: Timestamp::UNIX_EPOCH,
+                boot: None,
             }],
         }),
         ..Record::default()

@@ -12,7 +12,7 @@ use kube_rebootd::cluster::answer::{ApiError, call};
 use kube_rebootd::cluster::client::{Access, ConnectError, Connector, whoami};
 use kube_rebootd::cluster::lease::{read, selector};
 use kube_rebootd::cluster::waiting::Heartbeat;
-use kube_rebootd::cluster::watch::{Select, Watch};
+use kube_rebootd::cluster::watch::{Select, Signs, Watch};
 use kube_rebootd::cluster::{peers, waiting};
 use kube_rebootd::slot::{Lease, Waiting};
 use serde_json::json;
@@ -240,7 +240,9 @@ async fn i7_a_watch_shows_whole_views() {
         fields: None,
     };
     let mut watch: Watch<Lease> =
-        Watch::start("watch Leases", api, select, |object| read(object, None));
+        Watch::start("watch Leases", api, select, Signs::Bookmarks, |object| {
+            read(object, None)
+        });
     let mut wait = async |names: &[&str]| {
         tokio::time::timeout(crate::plane::SOON, async {
             loop {
@@ -280,9 +282,13 @@ async fn i7_a_watch_shows_whole_views() {
 async fn a_watch_without_rights_says_so_and_goes_on() {
     let host = enter().host().await;
     let api: Api<Object> = Api::namespaced(host.clients.node.clone(), "kube-rebootd");
-    let mut watch: Watch<Lease> = Watch::start("watch Leases", api, Select::default(), |object| {
-        read(object, None)
-    });
+    let mut watch: Watch<Lease> = Watch::start(
+        "watch Leases",
+        api,
+        Select::default(),
+        Signs::Bookmarks,
+        |object| read(object, None),
+    );
     tokio::time::timeout(crate::plane::SOON, async {
         while watch.view().trouble.is_none() {
             watch.changed().await;

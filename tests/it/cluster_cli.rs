@@ -24,14 +24,8 @@ async fn unlock_clears_label_record_and_lease_and_a_node_may_not() {
         .await
         .expect("read")
         .expect("there");
-    let take = Take {
-        namespace: "kube-rebootd".to_owned(),
-        lease: free.name,
-        uid: free.uid,
-        resource_version: free.resource_version,
-        acquire_time: stored(Timestamp::now()),
-        control_plane: false,
-    };
+    let since = stored(Timestamp::now());
+    let take = Take::of(&free, "kube-rebootd", since, false);
     let taken = leases.take(&take, Duration::ZERO).await;
     assert!(matches!(taken, Took::Ours(_)), "{taken:?}");
     let nodes: Api<Node> = Api::all(host.clients.node.clone());

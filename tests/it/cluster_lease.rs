@@ -33,14 +33,7 @@ async fn get(host: &Host, name: &str) -> Lease {
 
 async fn take_of(host: &Host, name: &str) -> Take {
     let lease = get(host, name).await;
-    Take {
-        namespace: "kube-rebootd".to_owned(),
-        lease: lease.name,
-        uid: lease.uid,
-        resource_version: lease.resource_version,
-        acquire_time: stored(Timestamp::now()),
-        control_plane: false,
-    }
+    Take::of(&lease, "kube-rebootd", stored(Timestamp::now()), false)
 }
 
 async fn took(host: &Host, name: &str) -> Lease {

@@ -7,7 +7,7 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube_rebootd::cluster::answer::ApiError;
 use kube_rebootd::cluster::node::{OwnNode, read};
-use kube_rebootd::cluster::watch::{Select, Watch};
+use kube_rebootd::cluster::watch::{Select, Signs, Watch};
 use kube_rebootd::names;
 use kube_rebootd::node::Node;
 use kube_rebootd::node_set::{Leftovers, NodeSet, foreign_cordon, leftovers};
@@ -61,7 +61,7 @@ async fn admin(host: &Host, manager: &str, body: Value) {
         .expect("patched");
 }
 
-/// The kubelet's part is played: kubemark never fills it.
+/// The kubelet's part is played: the fake runtime of a host never fills it.
 #[tokio::test]
 async fn volumes_in_use_are_read_and_watched() {
     let host = enter().host().await;
@@ -70,7 +70,13 @@ async fn volumes_in_use_are_read_and_watched() {
         labels: None,
         fields: Some(own.fields()),
     };
-    let mut watch = Watch::start("watch own Node", own.api(), select, |node| read(node, None));
+    let mut watch = Watch::start(
+        "watch own Node",
+        own.api(),
+        select,
+        Signs::Bookmarks,
+        |node| read(node, None),
+    );
     let nodes: Api<Object> = Api::all(host.admin.clone());
     let volume = "kubernetes.io/csi/ebs.csi.aws.com^vol-1";
     for expected in [vec![volume.to_owned()], Vec::new()] {

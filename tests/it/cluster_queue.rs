@@ -30,14 +30,8 @@ async fn get(host: &Host, name: &str) -> Lease {
 
 async fn take(host: &Host, name: &str) {
     let lease = get(host, name).await;
-    let take = Take {
-        namespace: "kube-rebootd".to_owned(),
-        lease: lease.name,
-        uid: lease.uid,
-        resource_version: lease.resource_version,
-        acquire_time: stored(Timestamp::now()),
-        control_plane: false,
-    };
+    let since = stored(Timestamp::now());
+    let take = Take::of(&lease, "kube-rebootd", since, false);
     let took = leases(host).take(&take, AT).await;
     assert!(matches!(took, Took::Ours(_)), "{took:?}");
 }

@@ -1,14 +1,14 @@
 //! What the kubeconfig proves this node by, and until when (DESIGN.md 3).
 
-use std::fs;
 use std::path::Path;
 
 use jiff::{SignedDuration, Timestamp, Unit};
 use kube::config::AuthInfo;
 
 use super::Check;
+use crate::bounded;
 use crate::cluster::certificate::{Validity, validity};
-use crate::cluster::credentials::Found;
+use crate::cluster::credentials::{Found, SECRET_MAX};
 use crate::root::Root;
 
 pub(super) const CREDENTIAL: &str = "credential";
@@ -23,7 +23,7 @@ pub(super) fn credential(root: &Root, found: &Found, now: Timestamp) -> Check {
     };
     if let Some(file) = &user.client_certificate {
         let shown = shown(root, file);
-        return match fs::read(file) {
+        return match bounded::bytes(Path::new(file), SECRET_MAX) {
             Ok(pem) => certificate(&shown, &pem, now),
             Err(err) => Check::fail(CREDENTIAL, format!("{shown}: {err}"), join()),
         };
@@ -132,6 +132,22 @@ fn join() -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bounded::odd;
+    use crate::cluster::credentials::find;
+
+    #[test]
+    fn i7_a_certificate_that_is_no_file_is_told() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let root = Root::at(dir.path());
+        let text =
+            "apiVersion: v1\nkind: Config\nusers:\n- name: u\n  user: {client-certificate: cert}\n";
+        std::fs::write(root.path("/k"), text).expect("written");
+        // It turns into that after the kubeconfig was found.
+        let found = find(&root, Some(Path::new("/k"))).expect("a kubeconfig");
+        odd::each(&root.path("/cert"), SECRET_MAX, move || {
+            format!("{:?}", credential(&root, &found, Timestamp::UNIX_EPOCH))
+        });
+    }
 
     #[test]
     fn spans_are_told_as_people_would() {

@@ -4,10 +4,13 @@ use std::fs;
 use std::path::Path;
 
 use super::{Check, aside, slow};
+use crate::bounded::{self, ReadError};
 use crate::host::systemd::manager;
 use crate::host::{Bus, BusError};
 use crate::root::Root;
 
+/// Bytes of a configuration file of apt or dnf: they are a few KiB.
+const CONFIG_MAX: u64 = 1024 * 1024;
 const UNATTENDED: &str = "unattended-upgrades";
 const DNF: &str = "dnf-automatic";
 const DAEMONS: &str = "other daemons";
@@ -34,7 +37,16 @@ fn unattended(root: &Root) -> Check {
         .map(|entry| entry.path())
         .collect();
     files.sort();
-    let texts: Vec<String> = files.iter().filter_map(|file| text(file)).collect();
+    let mut texts = Vec::new();
+    for file in &files {
+        match text(file) {
+            Ok(text) => texts.push(text),
+            // apt passes over what is no file, too (GetListOfFilesInDir).
+            Err(ReadError::NotRegular) => {}
+            Err(error) if error.absent() => {}
+            Err(error) => return unread(UNATTENDED, file, &error),
+        }
+    }
     if reboots(&texts.join("\n")) {
         return Check::warn(
             UNATTENDED,
@@ -66,8 +78,11 @@ fn reboots(text: &str) -> bool {
 }
 
 fn dnf(root: &Root) -> Check {
-    let Some(text) = text(&root.path("/etc/dnf/automatic.conf")) else {
-        return Check::ok(DNF, "does not reboot by itself");
+    let file = root.path("/etc/dnf/automatic.conf");
+    let text = match text(&file) {
+        Ok(text) => text,
+        Err(error) if error.absent() => return Check::ok(DNF, "does not reboot by itself"),
+        Err(error) => return unread(DNF, &file, &error),
     };
     let mut value = "never";
     for line in text.lines() {
@@ -87,8 +102,22 @@ fn dnf(root: &Root) -> Check {
     )
 }
 
-fn text(file: &Path) -> Option<String> {
-    fs::read_to_string(file).ok()
+/// A comment may be in any encoding.
+fn text(file: &Path) -> Result<String, ReadError> {
+    let bytes = bounded::bytes(file, CONFIG_MAX)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// What could not be read is not known to be harmless (I8).
+fn unread(name: &'static str, file: &Path, error: &ReadError) -> Check {
+    Check::warn(
+        name,
+        format!(
+            "whether it reboots by itself is not known: {}: {error}",
+            file.display()
+        ),
+        "run doctor as root; else make it a file that can be read",
+    )
 }
 
 async fn daemons(bus: &Bus) -> Check {
@@ -118,6 +147,39 @@ async fn daemons(bus: &Bus) -> Check {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bounded::odd::{self, Odd};
+
+    #[test]
+    fn i8_a_setting_that_cannot_be_read_is_not_called_harmless() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::at(dir.path());
+        let (apt, conf) = ("/etc/apt/apt.conf.d/50x", "/etc/dnf/automatic.conf");
+        for path in [apt, conf] {
+            fs::create_dir_all(root.path(path).parent().unwrap()).unwrap();
+        }
+        assert_eq!(dnf(&root), Check::ok(DNF, "does not reboot by itself"));
+        let there = root.clone();
+        odd::each(&root.path(conf), CONFIG_MAX, move || {
+            format!("{:?}", dnf(&there))
+        });
+        for odd in Odd::ALL {
+            odd.put(&root.path(apt), CONFIG_MAX);
+            let there = root.clone();
+            let check = odd::soon(odd, move || unattended(&there));
+            let passed = check == Check::ok(UNATTENDED, "does not reboot by itself");
+            let no_file = !matches!(odd, Odd::Sparse | Odd::OneOver);
+            assert_eq!(passed, no_file, "{odd:?}: {check:?}");
+        }
+        fs::write(
+            root.path(apt),
+            b"# caf\xe9\nUnattended-Upgrade::Automatic-Reboot \"true\";",
+        )
+        .unwrap();
+        assert_ne!(
+            unattended(&root),
+            Check::ok(UNATTENDED, "does not reboot by itself")
+        );
+    }
 
     #[test]
     fn unattended_upgrades_last_word_counts() {

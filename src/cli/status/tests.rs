@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::record::{Backoff, Why};
-use crate::slot::Take;
+use crate::slot::{Lease, Take};
 use crate::trigger::Request;
 
 fn time(text: &str) -> Timestamp {
@@ -17,25 +17,15 @@ fn boot(id: &str) -> Boot {
 }
 
 fn record(stage: Stage) -> Record {
+    let lease = Lease::free("default", "default");
+    let since = time("2026-11-21T10:00:00Z");
+    let take = Take::of(&lease, "kube-rebootd", since, false);
     Record {
         hold: Some(Hold {
-            take: Take {
-                namespace: "kube-rebootd".to_owned(),
-                lease: "default".to_owned(),
-                uid: "u".to_owned(),
-                resource_version: "1".to_owned(),
-                acquire_time: time("2026-11-21T10:00:00Z"),
-                control_plane: false,
-            },
             step: 3,
-            boot: boot("a"),
-            node_uid: None,
             stage,
-            foreign_cordon: false,
-            marks: None,
-            drain_spent: 0,
             asks: 1,
-            asked: None,
+            ..Hold::begin(take, boot("a"))
         }),
         request: Some(Request {
             since: time("2026-11-21T09:00:00Z"),
@@ -124,4 +114,14 @@ fn i8_what_cannot_be_read_is_unknown_and_said() {
     assert!(!status.running);
     assert_eq!((status.phase, status.unit), (None, None));
     assert_eq!(status.problems.len(), 2);
+}
+
+#[test]
+fn i7_a_state_that_is_no_file_of_ours_is_told() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("state.json");
+    assert_eq!(read(&path), Ok(Record::default()));
+    bounded::odd::each(&path.clone(), store::MAX_BYTES, move || {
+        read(&path).expect_err("no state")
+    });
 }

@@ -2,6 +2,8 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod damage;
+
 const FILE: &str = "/etc/kube-rebootd/config.toml";
 
 fn problems(text: &str) -> Vec<String> {
@@ -54,6 +56,7 @@ const WRONG: &[(&str, &str, &[&str])] = &[
     ("coordination", "stale_after", &["30", "\"0s\"", "\"9000h\""]),
     ("triggers", "sentinels", &["\"/run/x\"", "[1]", "[\"run/x\"]", "[\"/x\\u0000\"]"]),
     ("triggers", "node_annotation", &["\"yes\"", "1"]),
+    ("triggers", "scheduled_shutdown", &["\"cancel\"", "true"]),
     ("triggers", "period", &["5", "\"5\"", "\"0s\"", "\"25h\"", "\"-1m\""]),
     ("triggers", "settle", &["0", "\"10\"", "\"30 parsecs\"", "\"9000h\""]),
     ("triggers", "builtin", &["\"kernel\"", "[1]", "[\"kernels\"]", "[\"kernel\", \"kernel\"]"]),
@@ -172,7 +175,6 @@ fn i12_keys_of_later_releases_are_refused() {
         "[notify]",
         "[gates]\nusers = true",
         "[drain]\nescalate = []",
-        "[triggers]\nscheduled_shutdown = \"warn\"",
     ] {
         let found = problems(text);
         assert!(

@@ -166,3 +166,18 @@ fn a_named_file_that_is_missing_is_a_problem() {
     assert!(load(&root, Some(&missing)).is_err());
     assert!(check_file(&missing).is_err());
 }
+
+#[test]
+fn i7_what_is_no_file_of_ours_is_a_problem() {
+    let (_dir, root) = tree(&[("/etc/kube-rebootd/config.d/1.toml", "")]);
+    for path in ["config.toml", "config.d/1.toml"] {
+        let (file, root) = (root.path("/etc/kube-rebootd").join(path), root.clone());
+        let place = file.clone();
+        bounded::odd::each(&file, LARGEST, move || {
+            let error = load(&root, None).unwrap_err().to_string();
+            assert_eq!(error, check_file(&place).unwrap_err().to_string());
+            error
+        });
+        fs::remove_file(file).unwrap();
+    }
+}

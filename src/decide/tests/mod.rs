@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::boot::Boot;
 use crate::budget::{self, Census};
+use crate::config::Config;
 use crate::facts::{Applied, Drained, LastList, Waiters};
 use crate::gates::{Closed, Gate};
 use crate::health::Marks;
@@ -21,6 +22,7 @@ use crate::trigger::{Observed, Reason, Request, Settled};
 mod killed;
 mod options;
 mod queue;
+mod records;
 mod table;
 
 const ME: &str = "n1";
@@ -38,19 +40,7 @@ fn now() -> Now {
 }
 
 fn policy() -> Policy {
-    Policy {
-        me: ME.to_owned(),
-        namespace: "kube-rebootd".to_owned(),
-        group: "default".to_owned(),
-        observe: false,
-        max_unavailable: MaxUnavailable::Percent(10),
-        min_interval: Duration::ZERO,
-        stale_after: Some(Duration::from_secs(1800)),
-        retry: Duration::from_secs(300),
-        delay: Duration::ZERO,
-        timeout: Duration::from_secs(600),
-        health_timeout: Duration::from_secs(900),
-    }
+    crate::daemon::policy(&Config::default(), ME, "kube-rebootd", "default")
 }
 
 fn boot(id: &str) -> Boot {
@@ -76,14 +66,11 @@ fn request() -> Request {
 }
 
 fn take() -> Take {
-    Take {
-        namespace: "kube-rebootd".to_owned(),
-        lease: "default".to_owned(),
-        uid: "lease-uid".to_owned(),
+    let lease = Lease {
         resource_version: "5".to_owned(),
-        acquire_time: wall(),
-        control_plane: false,
-    }
+        ..Lease::free("default", "default")
+    };
+    Take::of(&lease, "kube-rebootd", wall(), false)
 }
 
 /// A moment some seconds ago, or none: half of them too old to rest anything on.
@@ -127,21 +114,15 @@ prop_compose! {
                read in asked(), paused in prop::bool::weighted(0.2), protocol in 1u64..3,
                next in prop::collection::vec("n[1-4]", 0..3), freed in asked()) -> Lease {
         Lease {
-            name: "default".to_owned(),
-            uid: "lease-uid".to_owned(),
             resource_version: "6".to_owned(),
-            group: "default".to_owned(),
             acquire_time: holder.is_some().then(wall),
             holder,
             paused: paused.then(|| "why".to_owned()),
             protocol,
-            control_plane: false,
             next,
             freed,
-            last_hold: None,
-            last_seen: None,
-            held: None,
             read,
+            ..Lease::free("default", "default")
         }
     }
 }
@@ -261,6 +242,7 @@ prop_compose! {
             writable: flags[1] || flags[2],
             shutting_down: flags[3] && flags[4],
             host_read,
+            adopts: None,
             observed: Observed { request: wish, settled, uncleared: Vec::new() },
             limited: None,
             closed: closed.then(|| Closed { gate: Gate::Inhibitors, why: "shut".to_owned(), opens: None }).into_iter().collect(),

@@ -36,21 +36,11 @@ pub(super) fn about_to_reboot() -> Facts {
         read: Some(NOW),
     };
     let lease = Lease {
-        name: "default".to_owned(),
-        uid: "lease-uid".to_owned(),
         resource_version: "6".to_owned(),
-        group: "default".to_owned(),
         holder: Some(ME.to_owned()),
         acquire_time: Some(wall()),
-        paused: None,
-        protocol: 1,
-        control_plane: false,
-        next: Vec::new(),
-        freed: None,
-        last_hold: None,
-        last_seen: None,
-        held: None,
         read: Some(NOW),
+        ..Lease::free("default", "default")
     };
     Facts {
         started: true,
@@ -59,6 +49,7 @@ pub(super) fn about_to_reboot() -> Facts {
         writable: true,
         shutting_down: false,
         host_read: Some(NOW),
+        adopts: None,
         observed: Observed {
             request: Some(request()),
             ..Observed::default()

@@ -98,8 +98,10 @@ fn i7_an_eviction_without_an_answer_is_silence_from_when_it_was_sent() {
     assert_eq!(drain.spent(), secs(1));
     // A budget's refusal is an answer: time goes on.
     let full = EvictAnswer::Budget("disruption budget b is full".to_owned());
-    drain.answer("a", full, secs(7200));
-    drain.heard(secs(7300));
+    let asked = (7200..7300).find(|second| !drain.next(secs(*second)).evict.is_empty());
+    let asked = asked.expect("asked again");
+    drain.answer("a", full, secs(asked));
+    drain.heard(secs(asked + 100));
     assert_eq!(drain.spent(), secs(101));
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::{Unread, absent, bytes, names, text};
+use super::{Unread, absent, head, names, text, whole};
 use crate::outdated::kernel::{self, Image, Kernel, Kernels, Modules};
 use crate::root::Root;
 
@@ -65,8 +65,7 @@ pub(super) fn read(root: &Root) -> Result<Kernels, Unread> {
 }
 
 fn needed(path: &Path, most: u64) -> Result<String, Unread> {
-    let bytes = bytes(path, most).map_err(Unread::at(path))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    whole(path, most).map_err(Unread::at(path))
 }
 
 /// A release's directory of modules; none when it is no directory.
@@ -146,7 +145,7 @@ fn image(path: &Path) -> Result<Option<Image>, Unread> {
 }
 
 fn build(path: &Path) -> Result<Option<String>, Unread> {
-    let head = absent(bytes(path, HEAD)).map_err(Unread::at(path))?;
+    let head = absent(head(path, HEAD)).map_err(Unread::at(path))?;
     Ok(head.and_then(|head| kernel::build_of_image(&head)))
 }
 

@@ -3,14 +3,13 @@
 //! Asked of the kernel itself (`F_GETLK` of fcntl(2)), which is right on every file system; the device
 //! numbers in /proc/locks are others than stat(2)'s on btrfs. Nothing is locked here.
 
-use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::Path;
 
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
 
-use super::{Unread, absent, text};
+use super::{Unread, absent, open, text};
 use crate::root::Root;
 
 /// Exists as long as pacman works; libalpm makes it with `O_EXCL` and takes no lock.
@@ -56,7 +55,7 @@ pub(super) fn held(root: &Root) -> Result<Option<String>, Unread> {
 
 /// Whether somebody else holds a write lock on any byte; readers do not count: `rpm -q` is one.
 fn locked(path: &Path) -> std::io::Result<bool> {
-    let Some(file) = absent(File::open(path))? else {
+    let Some(file) = absent(open(path))? else {
         return Ok(false);
     };
     // "Could I take a read lock?" Zero length is to the end.

@@ -4,14 +4,14 @@
 //! has the host's root tells `PID/root`, not the namespace: hardened services have their own (proved).
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use nix::errno::Errno;
 
-use super::{Unread, bytes, names};
+use super::{Unread, names, open, whole};
 use crate::outdated::libraries::{Process, Processes};
 use crate::outdated::{cgroup, maps};
 use crate::root::Root;
@@ -81,19 +81,19 @@ fn process(dir: &Path, host: (u64, u64)) -> io::Result<Seen> {
     if (root.dev(), root.ino()) != host {
         return Ok(Seen::Foreign);
     }
-    let place = cgroup::place(&small(&dir.join("cgroup"))?);
+    let place = cgroup::place(&whole(&dir.join("cgroup"), SMALL)?);
     if place.container {
         return Ok(Seen::Foreign);
     }
     Ok(Seen::Host(Process {
-        name: small(&dir.join("comm"))?.trim().to_owned(),
+        name: whole(&dir.join("comm"), SMALL)?.trim().to_owned(),
         unit: place.unit,
         replaced: replaced(&dir.join("maps"))?,
     }))
 }
 
 fn replaced(path: &Path) -> io::Result<BTreeSet<String>> {
-    let mut lines = BufReader::new(File::open(path)?.take(MAPS));
+    let mut lines = BufReader::new(open(path)?.take(MAPS));
     let (mut found, mut line) = (BTreeSet::new(), Vec::new());
     while lines.read_until(b'\n', &mut line)? > 0 {
         // A path need not be UTF-8; what decides is ASCII.
@@ -107,8 +107,4 @@ fn replaced(path: &Path) -> io::Result<BTreeSet<String>> {
         return Err(io::Error::other("it is too long"));
     }
     Ok(found)
-}
-
-fn small(path: &Path) -> io::Result<String> {
-    Ok(String::from_utf8_lossy(&bytes(path, SMALL)?).into_owned())
 }

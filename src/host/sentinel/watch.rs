@@ -14,7 +14,6 @@ use futures_util::StreamExt;
 use inotify::{Event, EventMask, EventStream, Inotify, WatchDescriptor, WatchMask};
 use tokio::time::Instant;
 
-use super::resolve;
 use crate::root::Root;
 
 /// How long to wait when inotify has no instance or watch left for us.
@@ -147,7 +146,7 @@ impl Armed {
                     .or_default()
                     .directories
                     .insert(name.to_owned());
-                if resolve(root, missing).is_ok_and(|real| real.is_dir()) {
+                if root.resolve(missing).is_ok_and(|real| real.is_dir()) {
                     // It was made before the watch was there: begin again, one level deeper.
                     return self.add(root, path);
                 }
@@ -168,7 +167,9 @@ impl Armed {
             | WatchMask::DELETE_SELF
             | WatchMask::MOVE_SELF
             | WatchMask::ONLYDIR;
-        let added = resolve(root, directory).and_then(|real| self.events.watches().add(real, mask));
+        let added = root
+            .resolve(directory)
+            .and_then(|real| self.events.watches().add(real, mask));
         match added {
             Ok(wd) => Ok(Some(wd)),
             Err(error)

@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use testbed::{Bed, Host, HostSpec};
 
+mod adoption;
 mod builtin;
 mod checks;
 mod control_plane;
 mod cordon;
+mod credentials;
 mod dead_holder;
 mod drain;
 mod holding;
@@ -18,6 +20,7 @@ mod kill_matrix;
 mod kills;
 mod log;
 mod loops;
+mod observing;
 mod one_host;
 mod outages;
 mod pausing;

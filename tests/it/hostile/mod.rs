@@ -252,14 +252,8 @@ async fn works(plane: &Plane, scene: &Scene, grant: &Grant) {
     let leases = Leases::new(clients.coordinator, "kube-rebootd", me);
     let at = Duration::from_secs(1);
     let free = leases.get("free", at).await.expect("read").expect("there");
-    let take = Take {
-        namespace: "kube-rebootd".to_owned(),
-        lease: free.name,
-        uid: free.uid,
-        resource_version: free.resource_version,
-        acquire_time: stored(Timestamp::now()),
-        control_plane: false,
-    };
+    let since = stored(Timestamp::now());
+    let take = Take::of(&free, "kube-rebootd", since, false);
     let took = leases.take(&take, at).await;
     let Took::Ours(held) = took else {
         panic!("{grant:?}: {took:?}")

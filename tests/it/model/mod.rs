@@ -24,10 +24,13 @@
     clippy::large_types_passed_by_value
 )]
 
+mod deeds;
+mod form;
 mod local;
 mod moves;
 mod search;
 mod state;
+mod wide;
 
 use moves::Model;
 use search::Explored;

@@ -4,10 +4,7 @@
 use std::collections::HashMap;
 
 use super::local::{Act, Local, Mood, Outcome};
-use super::state::{
-    HOSTS, Hold, Holder, Host, Id, Lease, LeaseView, Moment, Node, NodeView, Owner, Peers, Process,
-    Said, State, Write,
-};
+use super::state::{Id, Lease, Node, Owner, Process, Said, State, Write};
 
 /// What is modelled.
 #[derive(Clone, Copy, Debug)]
@@ -139,7 +136,7 @@ impl Decisions {
     }
 }
 
-fn at(index: u8) -> usize {
+pub(super) fn at(index: u8) -> usize {
     usize::from(index)
 }
 
@@ -356,196 +353,5 @@ impl Model {
             next.node_changed(host);
             found.push((Move::Unlabel(host), next));
         }
-    }
-}
-
-impl Host {
-    /// What is durable before the effect; another hold, or none, voids what was known of the last.
-    fn keep(&mut self, outcome: &Outcome) {
-        let id = |hold: Option<Hold>| hold.map(|hold| hold.id);
-        if id(self.disk.hold) != id(outcome.disk.hold) {
-            self.process.said = Said::Nothing;
-            (self.process.unanswered, self.process.refused) = (0, 0);
-            self.process.accepted = 0;
-        }
-        self.disk = outcome.disk;
-    }
-
-    fn crash(&mut self) {
-        self.process = Process::default();
-    }
-
-    fn boot(&mut self) {
-        self.crash();
-        self.shutting_down = false;
-        self.disk.settled = false;
-        for hold in self.holds() {
-            hold.here = false;
-            hold.asked = 0;
-        }
-    }
-
-    fn unanswered(&mut self, write: &Write, now: Moment) {
-        match write {
-            Write::Take { .. } => self.process.unanswered = now,
-            Write::Apply { .. } | Write::Mend { .. } => self.process.node = None,
-            Write::GiveUp { slot, .. } => self.process.leases[at(*slot)] = None,
-        }
-    }
-}
-
-impl State {
-    fn act(&mut self, index: u8, act: &Act) {
-        let host = &mut self.hosts[at(index)];
-        let now = host.now();
-        match act {
-            Act::Nothing => {}
-            // The Leases first, the Node by another request: things happen in between.
-            Act::ReadStart if !host.process.listed => {
-                host.process.listed = true;
-                (0..self.slots).for_each(|slot| self.show(index, slot, now));
-            }
-            Act::ReadStart | Act::ReadNode => self.show_node(index, now),
-            Act::Begin => host.process.started = true,
-            Act::ReadLease(slot) => self.show(index, *slot, now),
-            Act::ListPeers => {
-                let mut slot_of: [Option<u8>; HOSTS] = self.hosts.map(|host| host.node.label);
-                slot_of[at(index)] = None;
-                let hostile = self.hostile_label;
-                self.hosts[at(index)].process.peers = Some(Peers {
-                    slot_of,
-                    hostile,
-                    asked: now,
-                });
-            }
-            Act::AskReboot => {
-                host.shutting_down = true;
-                host.process.accepted = now;
-            }
-            Act::Write(write) => {
-                let done = self.perform(index, write);
-                self.answer(index, write, done, now);
-            }
-        }
-    }
-
-    /// Whether the preconditions held.
-    fn perform(&mut self, index: u8, write: &Write) -> bool {
-        let host = &mut self.hosts[at(index)];
-        match *write {
-            Write::Take { current, .. }
-            | Write::Apply { current, .. }
-            | Write::Mend { current, .. }
-            | Write::GiveUp { current, .. }
-                if !current =>
-            {
-                return false;
-            }
-            Write::Take { slot, id, .. } => {
-                let owner = Owner::Host(index);
-                self.set(slot, Lease { owner, id });
-            }
-            Write::GiveUp { slot, .. } => self.set(slot, Lease::default()),
-            Write::Apply { node, .. } => {
-                host.node = node;
-                self.node_changed(index);
-            }
-            Write::Mend {
-                label,
-                record,
-                cordon,
-                ..
-            } => {
-                host.node.label = host.node.label.filter(|_| !label);
-                host.node.record = host.node.record.filter(|_| !record);
-                host.node.cordon &= !cordon;
-                self.node_changed(index);
-            }
-        }
-        true
-    }
-
-    fn answer(&mut self, index: u8, write: &Write, done: bool, now: Moment) {
-        let process = &mut self.hosts[at(index)].process;
-        match (write, done) {
-            (Write::Take { slot, .. }, true) => {
-                process.said = Said::Taken;
-                self.show(index, *slot, now);
-            }
-            (Write::Take { .. }, false) => process.said = Said::Conflict(now),
-            (Write::Apply { point, .. }, true) => {
-                process.applied = Some((point.0, point.1, now));
-                self.show_node(index, now);
-            }
-            (Write::Mend { .. }, true) => self.show_node(index, now),
-            (Write::Apply { .. } | Write::Mend { .. }, false) => process.node = None,
-            (Write::GiveUp { slot, .. }, true) => self.show(index, *slot, now),
-            (Write::GiveUp { slot, .. }, false) => process.leases[at(*slot)] = None,
-        }
-    }
-
-    /// A Lease changes: every resourceVersion of it that anybody knows is an old one.
-    fn set(&mut self, slot: u8, lease: Lease) {
-        self.leases[at(slot)] = lease;
-        for host in &mut self.hosts {
-            let holds = host.holds().filter(|hold| hold.slot == slot);
-            holds.for_each(|hold| hold.current = false);
-            if let Some(view) = &mut host.process.leases[at(slot)] {
-                view.current = false;
-            }
-            if let Some(
-                Write::Take {
-                    slot: of, current, ..
-                }
-                | Write::GiveUp { slot: of, current },
-            ) = &mut host.late
-            {
-                *current &= *of != slot;
-            }
-        }
-    }
-
-    fn node_changed(&mut self, index: u8) {
-        let host = &mut self.hosts[at(index)];
-        // From the cordon until the label goes; an uncordon in between is not the end of the hold.
-        host.down = match host.node {
-            Node { label: None, .. } => None,
-            Node {
-                label,
-                cordon: true,
-                ..
-            } => label,
-            Node { label, .. } => host.down.and(label),
-        };
-        if let Some(view) = &mut host.process.node {
-            view.current = false;
-        }
-        if let Some(Write::Apply { current, .. } | Write::Mend { current, .. }) = &mut host.late {
-            *current = false;
-        }
-    }
-
-    fn show(&mut self, index: u8, slot: u8, read: Moment) {
-        let lease = self.leases[at(slot)];
-        let holder = match lease.owner {
-            Owner::Nobody => Holder::Nobody,
-            Owner::Host(host) if host == index => Holder::Me,
-            Owner::Host(_) | Owner::Hostile => Holder::Other,
-        };
-        self.hosts[at(index)].process.leases[at(slot)] = Some(LeaseView {
-            holder,
-            id: if holder == Holder::Me { lease.id } else { 0 },
-            current: true,
-            read,
-        });
-    }
-
-    fn show_node(&mut self, index: u8, read: Moment) {
-        let host = &mut self.hosts[at(index)];
-        host.process.node = Some(NodeView {
-            node: host.node,
-            current: true,
-            read,
-        });
     }
 }

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use kube_rebootd::boot::Boot;
-use kube_rebootd::budget::MaxUnavailable;
+use kube_rebootd::config::Config;
+use kube_rebootd::daemon::policy;
 use kube_rebootd::decide::Policy;
 use kube_rebootd::facts::Facts;
 use kube_rebootd::gates::Closed;
@@ -66,19 +67,7 @@ impl Host {
     pub(super) fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
-            policy: Policy {
-                me: name.to_owned(),
-                namespace: "kube-rebootd".to_owned(),
-                group: "default".to_owned(),
-                observe: false,
-                max_unavailable: MaxUnavailable::Percent(10),
-                min_interval: Duration::ZERO,
-                stale_after: Some(Duration::from_secs(1800)),
-                retry: Duration::from_secs(300),
-                delay: Duration::ZERO,
-                timeout: Duration::from_secs(600),
-                health_timeout: Duration::from_secs(900),
-            },
+            policy: policy(&Config::default(), name, "kube-rebootd", "default"),
             boots: 0,
             booted: Duration::ZERO,
             disk: None,

@@ -66,7 +66,9 @@ impl World {
             } else {
                 format!("default-{slot}")
             };
-            world.leases.insert(name.clone(), free_lease(&name));
+            world
+                .leases
+                .insert(name.clone(), Lease::free(&name, "default"));
         }
         for index in 0..hosts {
             let name = format!("n{index}");
@@ -312,25 +314,5 @@ impl World {
     pub(super) fn bump(&mut self) -> String {
         self.version += 1;
         self.version.to_string()
-    }
-}
-
-fn free_lease(name: &str) -> Lease {
-    Lease {
-        name: name.to_owned(),
-        uid: format!("uid-{name}"),
-        resource_version: "1".to_owned(),
-        group: "default".to_owned(),
-        holder: None,
-        acquire_time: None,
-        paused: None,
-        protocol: 1,
-        control_plane: false,
-        next: Vec::new(),
-        freed: None,
-        last_hold: None,
-        last_seen: None,
-        held: None,
-        read: None,
     }
 }

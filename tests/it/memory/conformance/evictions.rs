@@ -86,14 +86,8 @@ async fn i9_evictions_answer_as_a_real_server() {
         evict(side, "another uid", "conf-free", Some(&wrong), false).await;
         evict(side, "evicted", "conf-free", Some(&right), false).await;
         evict(side, "again", "conf-free", Some(&right), false).await;
-        side.ask(
-            "terminating",
-            Who::Admin,
-            How::Get,
-            &format!("{POD}/conf-free"),
-            &json!(null),
-        )
-        .await;
+        side.get("terminating", Who::Admin, &format!("{POD}/conf-free"))
+            .await;
         evict(side, "nothing there", "conf-none", None, false).await;
         pod(side, "conf-theirs", 1, true).await;
         evict(side, "another's", "conf-theirs", None, false).await;
@@ -130,14 +124,8 @@ async fn i9_budgets_answer_as_a_real_server() {
         )
         .await;
         evict(side, "used up all the same", "conf-one", Some(&uid), false).await;
-        side.ask(
-            "the budget",
-            Who::Admin,
-            How::Get,
-            &format!("{BUDGET}/conf-one"),
-            &json!(null),
-        )
-        .await;
+        side.get("the budget", Who::Admin, &format!("{BUDGET}/conf-one"))
+            .await;
 
         pod(side, "conf-sick", 0, false).await;
         settled(side, "conf-sick", 201).await;

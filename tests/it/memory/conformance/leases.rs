@@ -4,6 +4,9 @@ use serde_json::{Value, json};
 
 use super::side::{BEAT, How, LEASE, Side, Who, both};
 
+/// As the daemon writes what it merges.
+const OURS: How<'_> = How::Merge("kube-rebootd");
+
 /// A free slot of a group of the same name.
 async fn slot(side: &mut Side, name: &str) -> String {
     let path = format!("{LEASE}/{name}");
@@ -34,7 +37,7 @@ fn freed(lease: &Value) -> Value {
 }
 
 async fn get(side: &mut Side, path: &str) -> Value {
-    side.ask("", Who::Admin, How::Get, path, &json!(null)).await
+    side.get("", Who::Admin, path).await
 }
 
 #[tokio::test]
@@ -308,43 +311,14 @@ async fn heartbeats_answer_as_a_real_server() {
         let (mine, theirs) = (format!("{BEAT}/{one}"), format!("{BEAT}/{two}"));
         let mark = json!({"metadata": {"labels": {"kube-rebootd/waiting": "conf"},
             "annotations": {"kube-rebootd/since": "then"}}});
-        side.ask("own", Who::Node(0), How::Get, &mine, &json!(null))
+        side.get("own", Who::Node(0), &mine).await;
+        side.ask("mark", Who::Node(0), OURS, &mine, &mark).await;
+        side.ask("mark again", Who::Node(0), OURS, &mine, &mark)
             .await;
-        side.ask(
-            "mark",
-            Who::Node(0),
-            How::Merge("kube-rebootd"),
-            &mine,
-            &mark,
-        )
-        .await;
-        side.ask(
-            "mark again",
-            Who::Node(0),
-            How::Merge("kube-rebootd"),
-            &mine,
-            &mark,
-        )
-        .await;
-        side.ask(
-            "another's",
-            Who::Node(0),
-            How::Merge("kube-rebootd"),
-            &theirs,
-            &mark,
-        )
-        .await;
-        side.ask(
-            "another's, read",
-            Who::Node(0),
-            How::Get,
-            &theirs,
-            &json!(null),
-        )
-        .await;
-        let mut lease = side
-            .ask("", Who::Node(0), How::Get, &mine, &json!(null))
+        side.ask("another's", Who::Node(0), OURS, &theirs, &mark)
             .await;
+        side.get("another's, read", Who::Node(0), &theirs).await;
+        let mut lease = side.get("", Who::Node(0), &mine).await;
         lease["spec"]["renewTime"] = json!("2026-11-21T10:00:00.000001Z");
         side.ask("renewed by PUT", Who::Node(0), How::Put, &mine, &lease)
             .await;
@@ -357,47 +331,19 @@ async fn heartbeats_answer_as_a_real_server() {
         )
         .await;
         let waiting = format!("{BEAT}?labelSelector=kube-rebootd/waiting%3Dconf");
-        let listed = side
-            .ask("", Who::Slots(1), How::Get, &waiting, &json!(null))
-            .await;
+        let listed = side.get("", Who::Slots(1), &waiting).await;
         assert_eq!(listed["items"][0]["metadata"]["name"], json!(one));
         let none = json!({"metadata": {"labels": {"kube-rebootd/waiting": null},
             "annotations": {"kube-rebootd/since": null}}});
-        side.ask(
-            "unmarked",
-            Who::Node(0),
-            How::Merge("kube-rebootd"),
-            &mine,
-            &none,
-        )
-        .await;
-        side.ask(
-            "unmarked again",
-            Who::Node(0),
-            How::Merge("kube-rebootd"),
-            &mine,
-            &none,
-        )
-        .await;
-        let gone = format!("{BEAT}/nobody");
-        side.ask("no such", Who::Node(0), How::Get, &gone, &json!(null))
+        side.ask("unmarked", Who::Node(0), OURS, &mine, &none).await;
+        side.ask("unmarked again", Who::Node(0), OURS, &mine, &none)
             .await;
-        side.ask(
-            "elsewhere",
-            Who::Node(0),
-            How::Get,
-            &format!("{LEASE}/default"),
-            &json!(null),
-        )
-        .await;
-        side.ask(
-            "the coordinator's read",
-            Who::Slots(0),
-            How::Get,
-            &mine,
-            &json!(null),
-        )
-        .await;
+        let gone = format!("{BEAT}/nobody");
+        side.get("no such", Who::Node(0), &gone).await;
+        side.get("elsewhere", Who::Node(0), &format!("{LEASE}/default"))
+            .await;
+        side.get("the coordinator's read", Who::Slots(0), &mine)
+            .await;
         side.ask(
             "the coordinator's write",
             Who::Slots(0),

@@ -7,7 +7,7 @@ use super::side::{How, NODE, Side, Who, both};
 const OURS: &str = "kube-rebootd";
 
 async fn get(side: &mut Side, path: &str) -> Value {
-    side.ask("", Who::Admin, How::Get, path, &json!(null)).await
+    side.get("", Who::Admin, path).await
 }
 
 /// Everything of a hold.
@@ -184,7 +184,7 @@ async fn a_deleted_or_replaced_node_is_as_on_a_real_server() {
             json!({"metadata": {"uid": node["metadata"]["uid"]}, "spec": {"unschedulable": null}});
         side.ask("a mend of nothing", me, How::Merge(OURS), &path, &mend)
             .await;
-        side.ask("gone", me, How::Get, &path, &json!(null)).await;
+        side.get("gone", me, &path).await;
         let again = json!({"metadata": {"name": side.name(0)}});
         side.ask("made again", Who::Admin, How::Post, NODE, &again)
             .await;

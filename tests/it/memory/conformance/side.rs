@@ -123,6 +123,11 @@ impl Side {
         }
     }
 
+    /// As [`Side::ask`], for what is only read.
+    pub(super) async fn get(&mut self, what: &str, who: Who, path: &str) -> Value {
+        self.ask(what, who, How::Get, path, &Value::Null).await
+    }
+
     /// Asks, writes the answer down as a row named `what` (none when empty), and gives its body.
     pub(super) async fn ask(
         &mut self,

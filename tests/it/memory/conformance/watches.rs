@@ -53,15 +53,7 @@ async fn i7_watches_tell_what_a_real_server_tells() {
         };
         let selector = "kube-rebootd/group=conf-watch";
         let listed = format!("{LEASE}?labelSelector=kube-rebootd%2Fgroup%3Dconf-watch");
-        let empty = side
-            .ask(
-                "nothing yet",
-                Who::Slots(0),
-                How::Get,
-                &listed,
-                &json!(null),
-            )
-            .await;
+        let empty = side.get("nothing yet", Who::Slots(0), &listed).await;
         let setup = How::Apply("kube-rebootd-setup");
         for name in ["conf-w1", "conf-w2"] {
             side.ask(
@@ -143,8 +135,7 @@ async fn i7_watches_tell_what_a_real_server_tells() {
         .await;
         watch(side, "from what there is", Who::Slots(0), selector, "0").await;
         watch(side, "as a plain node", Who::Node(0), selector, "0").await;
-        side.ask("left", Who::Slots(0), How::Get, &listed, &json!(null))
-            .await;
+        side.get("left", Who::Slots(0), &listed).await;
     })
     .await;
 }

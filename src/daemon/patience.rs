@@ -1,0 +1,77 @@
+//! Patience with an API server that refuses or is silent: when it is asked again (I7).
+
+use std::time::Duration;
+
+use tracing::{info, warn};
+
+use crate::cluster::answer::ApiError;
+
+/// First pause after a request that failed.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Longest pause: also how late a returned API server is noticed by writes.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// After a 404: a kubelet that has just joined makes its heartbeat Lease within seconds.
+const GONE: Duration = Duration::from_secs(2);
+/// After a conflict: the object is read again anyway; the lifecycle controller needs a moment.
+const CONFLICT: Duration = Duration::from_millis(200);
+
+/// Patience with an API server that refuses or is silent.
+#[derive(Debug, Default)]
+pub(super) struct Patience {
+    failures: u32,
+    until: Option<Duration>,
+    trouble: Option<String>,
+}
+
+impl Patience {
+    /// Nothing is asked before this boot time; none: ask.
+    pub(super) fn until(&self, now: Duration) -> Option<Duration> {
+        self.until.filter(|until| *until > now)
+    }
+
+    /// What was wrong last, for STATUS.
+    pub(super) fn trouble(&self) -> Option<&str> {
+        self.trouble.as_deref()
+    }
+
+    pub(super) fn worked(&mut self) {
+        if self.trouble.is_some() {
+            info!("the API server answers again");
+        }
+        *self = Self::default();
+    }
+
+    /// A request failed: when to ask again, said once per change.
+    pub(super) fn failed(&mut self, err: &ApiError, now: Duration) {
+        match err {
+            ApiError::Conflict { .. }
+            | ApiError::TaintsRace { .. }
+            | ApiError::UidMismatch { .. } => self.until = Some(now + CONFLICT),
+            ApiError::Busy {
+                retry_after: Some(seconds),
+                ..
+            } => self.longer(now, Duration::from_secs(*seconds), err.to_string()),
+            // Not there yet, or not any more: looked for again, and nobody's fault.
+            ApiError::Gone { .. } => self.until = Some(now + GONE),
+            ApiError::Denied { .. }
+            | ApiError::Invalid { .. }
+            | ApiError::Busy { .. }
+            | ApiError::Unreachable { .. }
+            | ApiError::Expired { .. }
+            | ApiError::Other { .. } => self.longer(now, Duration::ZERO, err.to_string()),
+        }
+    }
+
+    /// Longer with each failure, but `at_least` so long.
+    pub(super) fn longer(&mut self, now: Duration, at_least: Duration, why: String) {
+        if self.trouble.as_ref() != Some(&why) {
+            warn!("{why}");
+        }
+        let doubled = PAUSE
+            .saturating_mul(1 << self.failures.min(10))
+            .min(PAUSE_MAX);
+        self.failures += 1;
+        self.until = Some(now + doubled.max(at_least));
+        self.trouble = Some(why);
+    }
+}

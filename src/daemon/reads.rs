@@ -1,0 +1,127 @@
+//! What is asked of the API server so that a step can rest on it; each answer becomes a fact (I2, I5, I7).
+
+use super::Daemon;
+use crate::cluster::answer::ApiError;
+use crate::cluster::{lease, peers, waiting};
+use crate::facts::{LastList, Waiters};
+use crate::health::Marks;
+use crate::node::Seen;
+use crate::now::Now;
+use crate::slot::Lease;
+
+impl Daemon {
+    /// The three reads of a start.
+    pub(super) async fn read_start(&mut self, now: Now) {
+        if !self.connect().await {
+            return;
+        }
+        let Some(connected) = self.api.connected() else {
+            return;
+        };
+        let leases = connected.leases.all(now.boot).await;
+        let node = connected.node.get(now.boot).await;
+        let beat = connected.heartbeat.get().await;
+        match (leases, node, beat) {
+            (Ok(leases), Ok(node), Ok(beat)) => {
+                self.facts.leases = self.followed(leases);
+                self.facts.listed = Ok(());
+                self.facts.node = node.map_or(Seen::Absent, |node| Seen::Present(Box::new(node)));
+                self.facts.waiting = Some(beat.and_then(|beat| beat.waiting));
+                self.patience.worked();
+            }
+            (Err(err), ..) | (_, Err(err), _) | (.., Err(err)) => {
+                self.facts.listed = Err(match &err {
+                    ApiError::Denied { code: 403, .. } => format!(
+                        "{err}; are the manifests applied? kube-rebootd manifests | kubectl apply -f -"
+                    ),
+                    _ => err.to_string(),
+                });
+                self.failed(&err);
+            }
+        }
+    }
+
+    pub(super) async fn read_lease(&mut self, name: &str, now: Now) -> Result<(), ApiError> {
+        let Some(connected) = self.api.connected() else {
+            return Ok(());
+        };
+        if let Some(lease) = connected.leases.get(name, now.boot).await? {
+            self.know(lease);
+        } else {
+            self.facts.leases.remove(name);
+            self.facts.absent.insert(name.to_owned(), now.boot);
+        }
+        Ok(())
+    }
+
+    /// A Lease by a consistent read; when it became free is what the watch saw.
+    pub(super) fn know(&mut self, lease: Lease) {
+        self.facts.absent.remove(&lease.name);
+        let seen = self.now().boot;
+        let known = self.facts.leases.get(&lease.name);
+        let lease = lease::follow(known, lease, seen);
+        self.facts.leases.insert(lease.name.clone(), lease);
+    }
+
+    pub(super) async fn read_node(&mut self, now: Now) -> Result<(), ApiError> {
+        let Some(connected) = self.api.connected() else {
+            return Ok(());
+        };
+        let node = connected.node.get(now.boot).await;
+        if !node.as_ref().is_err_and(ApiError::unanswered) {
+            let answered = self.now().boot;
+            self.memory.answered(now.boot, answered);
+        }
+        let node = node?;
+        self.facts.node = node.map_or(Seen::Absent, |node| Seen::Present(Box::new(node)));
+        Ok(())
+    }
+
+    pub(super) async fn read_waiting(&mut self) -> Result<(), ApiError> {
+        let Some(connected) = self.api.connected() else {
+            return Ok(());
+        };
+        let beat = connected.heartbeat.get().await?;
+        self.facts.waiting = Some(beat.and_then(|beat| beat.waiting));
+        Ok(())
+    }
+
+    pub(super) async fn list_peers(&mut self, now: Now) -> Result<(), ApiError> {
+        let Some(connected) = self.api.connected() else {
+            return Ok(());
+        };
+        let clients = &connected.clients;
+        let namespace = connected.namespace();
+        let list = peers::list(&clients.coordinator, namespace, &clients.name, now.boot).await?;
+        self.facts.peers = Some(list);
+        Ok(())
+    }
+
+    pub(super) async fn list_waiters(&mut self, now: Now) -> Result<(), ApiError> {
+        let group = self.group();
+        let Some(connected) = self.api.connected() else {
+            return Ok(());
+        };
+        let clients = &connected.clients;
+        let list = waiting::list(&clients.coordinator, &group, &clients.name).await?;
+        self.facts.waiters = Some(Waiters {
+            asked: now.boot,
+            list,
+        });
+        Ok(())
+    }
+
+    pub(super) async fn list_pods(&mut self, now: Now) -> Result<(), ApiError> {
+        let Some(connected) = self.api.connected() else {
+            return Ok(());
+        };
+        let pods = connected.pods.list().await?;
+        let clean = self.memory.clean(&pods);
+        self.facts.last_list = Some(LastList {
+            asked: now.boot,
+            clean,
+            marks: Marks::take(&pods),
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,85 @@
+//! Whether a drain is over, and how: by its pods, its timeout, or because nothing moves (I8).
+
+use std::time::Duration;
+
+use super::entry::Entry;
+use super::policy::OnTimeout;
+use super::{Drain, earliest};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Over {
+    Drained,
+    Failed,
+    /// Expired, but pods are still within their own grace.
+    Grace,
+}
+
+impl Drain {
+    /// When something ends, if nothing changes.
+    pub(super) fn deadline(&self, now: Duration) -> Option<Duration> {
+        let grace = self.left.values().filter_map(|e| e.grace_end(now)).min();
+        // Zero: only an answer helps, and that wakes by itself.
+        let due = Some(self.due(now)).filter(|due| !due.is_zero());
+        earliest(due.map(|due| now + due), grace)
+    }
+
+    /// How long until `timeout` or `stall`, unless the API server turns out to have been silent.
+    pub(super) fn due(&self, now: Duration) -> Duration {
+        let unvouched = self.clock.unvouched(now);
+        let (spent, still) = (self.clock.spent(), self.clock.still());
+        let timeout = self.policy.timeout.saturating_sub(spent + unvouched);
+        if !self.stalls() {
+            return timeout;
+        }
+        timeout.min(self.policy.stall.saturating_sub(still + unvouched))
+    }
+
+    /// Somebody is left who should leave: a Job takes the time it takes.
+    pub(super) fn stalls(&self) -> bool {
+        // The system-critical ones are not asked before the ordinary ones have left.
+        let ordinary = self.left.values().any(|entry| !entry.critical);
+        let mut tier = self
+            .left
+            .values()
+            .filter(|entry| entry.critical != ordinary);
+        tier.any(|entry| entry.waits_for().is_none())
+    }
+
+    pub(super) fn expired(&self) -> bool {
+        self.clock.spent() >= self.policy.timeout || self.clock.still() >= self.policy.stall
+    }
+
+    pub(super) fn over(&self, now: Duration) -> Option<Over> {
+        if !self.synced || self.blind {
+            return None;
+        }
+        if self.left.is_empty() {
+            return Some(Over::Drained);
+        }
+        if !self.expired() {
+            return None;
+        }
+        let in_grace = |entry: &Entry| entry.grace_end(now).is_some();
+        match self.policy.on_timeout {
+            OnTimeout::Abort if self.left.values().all(in_grace) => Some(Over::Grace),
+            OnTimeout::Abort => Some(Over::Failed),
+            OnTimeout::Reboot if self.left.values().any(in_grace) => Some(Over::Grace),
+            OnTimeout::Reboot => Some(Over::Drained),
+        }
+    }
+
+    pub(super) fn why(&self) -> String {
+        let left = self.left.len();
+        if self.clock.spent() >= self.policy.timeout {
+            format!(
+                "{left} pods left after drain.timeout of {:?}",
+                self.policy.timeout
+            )
+        } else {
+            format!(
+                "no pod left for drain.stall of {:?}, {left} remain",
+                self.policy.stall
+            )
+        }
+    }
+}
