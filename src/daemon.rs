@@ -42,6 +42,7 @@ use triggers::Triggers;
 
 pub use release::Left;
 pub use start::{StartError, access, start};
+pub(crate) use triggers::{command, sentinel};
 
 /// Between looks at the host when nothing said that it changed: inhibitors, `PreparingForShutdown`.
 const HOST_POLL: Duration = Duration::from_secs(15);

@@ -19,6 +19,7 @@ pub mod names;
 pub mod node;
 pub mod node_set;
 pub mod now;
+pub mod outdated;
 pub mod phase;
 pub mod pod;
 pub mod record;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use testbed::{Bed, Host, HostSpec};
 
 mod adoption;
+mod builtin;
 mod checks;
 mod control_plane;
 mod cordon;
