@@ -18,25 +18,25 @@ fn a_whole_cycle_reload_stop_and_watchdog_on_other_versions_of_systemd() {
     // Applies the manifests that all share.
     let shared = Site::new("suites", 1);
     thread::scope(|scope| {
-        for suite in wanted.split_whitespace() {
-            scope.spawn(move || on(suite));
+        for release in wanted.split_whitespace() {
+            scope.spawn(move || on(release));
         }
     });
     drop(shared);
 }
 
-fn on(suite: &str) {
-    let site = Site::beside(suite);
+fn on(release: &str) {
+    let site = Site::beside(release);
     let spec = HostSpec {
-        suite: suite.to_owned(),
-        ..HostSpec::named(format!("on-{suite}")).config(site.config(CONFIG))
+        suite: release.to_owned(),
+        ..HostSpec::named(format!("on-{release}")).config(site.config(CONFIG))
     };
     let host = site.boot(&spec);
     let version = host.run(&["kube-rebootd", "--version"]).unwrap();
     let libc = "it does not start here; was it built with a newer libc?";
     assert_eq!(version.code, 0, "{libc} {}", version.stderr);
     println!(
-        "{suite}: {}",
+        "{release}: {}",
         host.sh("systemctl --version | head -1").unwrap()
     );
     // Everything that the unit asks for exists, or is ignored without harm.
