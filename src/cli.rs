@@ -8,8 +8,10 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use crate::cluster::manifests::Grant;
+use crate::config::Builtin;
 
 pub mod access;
+pub mod check;
 pub mod config;
 pub mod doctor;
 pub mod manifests;
@@ -61,6 +63,15 @@ pub enum Verb {
     Run,
     /// What this node does and why; exits 3 when the daemon does not run.
     Status {
+        /// For programs: one stable JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// What the triggers say now; exits 75 while a package manager works, 1 when one does not answer.
+    Check {
+        /// Only this built-in check, configured or not.
+        #[arg(long, value_name = "NAME")]
+        builtin: Vec<Builtin>,
         /// For programs: one stable JSON object.
         #[arg(long)]
         json: bool,
@@ -149,6 +160,9 @@ pub fn main(cli: Cli) -> ExitCode {
     match cli.verb {
         Verb::Run => run::run(root, cli.host.config),
         Verb::Status { json } => status::main(&root, json),
+        Verb::Check { builtin, json } => {
+            check::main(&root, cli.host.config.as_ref(), &builtin, json)
+        }
         Verb::Doctor => doctor::main(root, cli.host.config),
         Verb::Undrain { timeout, .. } => {
             undrain::main(root, cli.host.config, Duration::from_secs(timeout))

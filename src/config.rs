@@ -22,7 +22,9 @@ pub use preset::Preset;
 
 pub use crate::budget::MaxUnavailable;
 pub use crate::drain::{EmptyDir, Jobs, Mode as DrainMode, OnTimeout, Unmanaged};
+pub use crate::outdated::Builtin;
 pub use crate::selector::Selector;
+pub use crate::shutdown::Adoption;
 use label::is_label_value;
 pub(crate) use label::is_subdomain;
 
@@ -101,10 +103,16 @@ pub struct Triggers {
     pub sentinels: Vec<PathBuf>,
     /// Whether the Node annotation `kube-rebootd/reboot` is a trigger.
     pub node_annotation: bool,
-    /// Slow poll of the sentinels, 1 s to 1 day.
+    /// What becomes of a shutdown that somebody else scheduled.
+    pub scheduled_shutdown: Adoption,
+    /// Slow poll of the sentinels and period of the built-in checks, 1 s to 1 day.
     pub period: Duration,
     /// How long a sentinel must stand before it counts.
     pub settle: Duration,
+    /// Built-in checks, none twice.
+    pub builtin: Vec<Builtin>,
+    /// How long what a built-in check says must stand before it counts.
+    pub builtin_settle: Duration,
     /// `[[triggers.check]]`, names are unique.
     pub checks: Vec<Check>,
 }
@@ -245,8 +253,11 @@ impl Default for Triggers {
         Self {
             sentinels: vec!["/run/reboot-required".into(), "/run/reboot-needed".into()],
             node_annotation: true,
+            scheduled_shutdown: Adoption::Warn,
             period: 5 * MINUTE,
             settle: Duration::ZERO,
+            builtin: Vec::new(),
+            builtin_settle: 10 * MINUTE,
             checks: Vec::new(),
         }
     }

@@ -33,6 +33,7 @@ mod start;
 mod stop_point;
 mod triggers;
 mod views;
+mod wishes;
 
 use api::Api;
 use memory::Memory;
@@ -41,6 +42,7 @@ use triggers::Triggers;
 
 pub use release::Left;
 pub use start::{StartError, access, start};
+pub(crate) use triggers::{command, sentinel};
 
 /// Between looks at the host when nothing said that it changed: inhibitors, `PreparingForShutdown`.
 const HOST_POLL: Duration = Duration::from_secs(15);
@@ -62,6 +64,8 @@ pub struct Daemon {
     triggers: Triggers,
     facts: Facts,
     memory: Memory,
+    /// The record is on disk as it is in the facts.
+    saved: bool,
     report: Report,
     notify: Notify,
     /// Evictions that were answered.
@@ -161,7 +165,8 @@ impl Daemon {
     /// The step's record, durable before its effect; whether there was anything to write. None: it
     /// could not be written and nothing may follow from it.
     fn write_ahead(&mut self, step: &Step) -> Option<bool> {
-        if step.record == self.facts.record {
+        let same = step.record == self.facts.record;
+        if same && self.saved {
             return Some(false);
         }
         let written = self.store.write(&step.record.encode());
@@ -174,6 +179,10 @@ impl Daemon {
         // What was begun is finished from memory and the Node's annotation (DESIGN.md 6).
         if written.is_err() && !finishing(step) {
             return None;
+        }
+        self.saved = written.is_ok();
+        if same {
+            return Some(false);
         }
         let hold = |facts: &Facts| {
             facts
@@ -218,6 +227,10 @@ impl Daemon {
             }
             () = self.triggers.changed() => Woke::Change,
             () = self.memory.host_changes.next() => {
+                self.memory.host_dirty();
+                Woke::Change
+            }
+            () = self.memory.schedule.changed() => {
                 self.memory.host_dirty();
                 Woke::Change
             }
@@ -322,6 +335,10 @@ pub fn policy(config: &Config, me: &str, namespace: &str, group: &str) -> Policy
 
 /// Only takes back or proves: goes on although nothing can be written (DESIGN.md 6).
 fn finishing(step: &Step) -> bool {
+    // What it was is nowhere but in the record.
+    if step.effect == Effect::CancelShutdown {
+        return false;
+    }
     // A start only merges what was recorded elsewhere already.
     step.effect == Effect::Begin
         || step.record.hold.as_ref().is_none_or(|hold| {

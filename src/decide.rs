@@ -13,6 +13,7 @@ use crate::node_set::{self, NodeSet};
 use crate::now::Now;
 use crate::phase::Phase;
 use crate::record::{Hold, Record, Stage, Why};
+use crate::shutdown;
 use crate::slot::Lease;
 
 mod claim;
@@ -82,20 +83,35 @@ pub fn decide(facts: &Facts, policy: &Policy, now: Now) -> Step {
     let followed = follow(facts);
     let facts = followed.as_ref().unwrap_or(facts);
     let at = At { facts, policy, now };
+    let step = phased(&at);
+    if shutdown::to_cancel(facts) {
+        // Whatever comes next, it must not be the shutdown that somebody else set.
+        return Step {
+            effect: Effect::CancelShutdown,
+            record: facts.record.clone(),
+            ..step
+        };
+    }
+    step
+}
+
+/// The next step by where the hold is.
+fn phased(at: &At) -> Step {
+    let facts = at.facts;
     let Some(hold) = &facts.record.hold else {
-        return idle::decide(&at);
+        return idle::decide(at);
     };
     let rebooted = hold.boot != facts.boot;
     match &hold.stage {
-        Stage::Taking => claim::taking(&at, hold),
-        Stage::Releasing if proved_in(facts) => release::decide(&at, hold, None),
-        _ if rebooted => verify::decide(&at, hold),
-        Stage::Claiming => claim::decide(&at, hold),
-        Stage::Draining => drain::decide(&at, hold),
-        Stage::Rebooting => reboot::decide(&at, hold),
-        Stage::Undoing(why) => release::decide(&at, hold, Some(why)),
+        Stage::Taking => claim::taking(at, hold),
+        Stage::Releasing if proved_in(facts) => release::decide(at, hold, None),
+        _ if rebooted => verify::decide(at, hold),
+        Stage::Claiming => claim::decide(at, hold),
+        Stage::Draining => drain::decide(at, hold),
+        Stage::Rebooting => reboot::decide(at, hold),
+        Stage::Undoing(why) => release::decide(at, hold, Some(why)),
         // Only a new boot leads there; a record that claims it in the same boot rebooted nothing.
-        Stage::Uncordoned | Stage::Releasing => undo(&at, hold, Why::NoHold),
+        Stage::Uncordoned | Stage::Releasing => undo(at, hold, Why::NoHold),
     }
 }
 

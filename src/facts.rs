@@ -14,6 +14,7 @@ use crate::health::Marks;
 use crate::node::Seen;
 use crate::node_set::{Leftovers, NodeSet};
 use crate::record::{Hold, Record};
+use crate::shutdown::Scheduled;
 use crate::slot::{GiveUp, Lease, Peers, Take, TakeAnswer, Waiter, Waiting};
 use crate::stale::{Held, Look};
 use crate::trigger::Observed;
@@ -32,6 +33,8 @@ pub struct Facts {
     pub shutting_down: bool,
     /// When (boot clock) the host's gates and `shutting_down` were last read.
     pub host_read: Option<Duration>,
+    /// A scheduled shutdown that is to become a request, and to be cancelled once it is one.
+    pub adopts: Option<Scheduled>,
     pub observed: Observed,
     /// `max_per_day` is reached until then.
     pub limited: Option<Timestamp>,
@@ -82,6 +85,7 @@ impl Facts {
             writable: true,
             shutting_down: false,
             host_read: None,
+            adopts: None,
             observed: Observed::default(),
             limited: None,
             closed: Vec::new(),
@@ -218,6 +222,8 @@ pub enum Effect {
     Unmark,
     Evict(Vec<PodRef>),
     AskReboot,
+    /// Cancels a scheduled shutdown that has become a request.
+    CancelShutdown,
     GiveUp(GiveUp),
     /// Gives a slot up for a holder whose Node is gone.
     Clear {
@@ -238,6 +244,7 @@ impl Effect {
             | Self::Unmark
             | Self::Evict(_)
             | Self::AskReboot
+            | Self::CancelShutdown
             | Self::GiveUp(_)
             | Self::Clear { .. } => true,
             Self::Wait

@@ -11,6 +11,7 @@ pub mod journal;
 pub mod lock;
 pub mod logind;
 pub mod notify;
+pub mod outdated;
 pub mod sentinel;
 pub mod store;
 pub mod systemd;

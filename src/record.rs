@@ -23,6 +23,12 @@ pub const HISTORY_MAX: usize = 100;
 /// Of them, those shown in the Node annotation: enough to see a loop at a glance.
 pub const HISTORY_SHOWN: usize = 8;
 
+/// Longest time that a clock of one boot, or of one drain, can say: 100 years.
+const CLOCK_MAX: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
+
+/// Above any count of ours: a hold writes ahead some tens of times.
+const COUNT_MAX: u64 = 1_000_000_000;
+
 /// Everything durable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -269,11 +275,57 @@ impl Record {
     /// [`CodecError`] says whether the text is damaged or newer than this build.
     pub fn decode(text: &str) -> Result<Self, CodecError> {
         let damaged = |err: serde_json::Error| CodecError::Damaged(err.to_string());
-        let Versioned { version } = serde_json::from_str(text).map_err(damaged)?;
-        if version > VERSION {
-            return Err(CodecError::Newer(version));
+        if !text.trim_start().starts_with('{') {
+            // serde would read `[1]` as a record whose only field is its version.
+            return Err(CodecError::Damaged("it is no JSON object".to_owned()));
         }
-        serde_json::from_str(text).map_err(damaged)
+        let Versioned { version } = serde_json::from_str(text).map_err(damaged)?;
+        match version {
+            VERSION => {}
+            0 => return Err(CodecError::Damaged("there is no version 0".to_owned())),
+            newer => return Err(CodecError::Newer(newer)),
+        }
+        let record: Self = serde_json::from_str(text).map_err(damaged)?;
+        match record.beyond() {
+            Some(what) => Err(CodecError::Damaged(format!("{what} is beyond all bounds"))),
+            None => Ok(record),
+        }
+    }
+
+    /// A number that no daemon has written and that could not be counted with: `decide` adds to them.
+    fn beyond(&self) -> Option<&'static str> {
+        let hold = self.hold.as_ref();
+        let backoff = self.backoff.as_ref();
+        let reasons = self.request.iter().flat_map(|request| &request.reasons);
+        let counts = [
+            ("hold.step", hold.map(|hold| hold.step)),
+            ("hold.asks", hold.map(|hold| hold.asks.into())),
+            (
+                "backoff.failures",
+                backoff.map(|backoff| backoff.failures.into()),
+            ),
+        ];
+        let clocks = [
+            (
+                "hold.drain_spent",
+                hold.map(|hold| Duration::from_secs(hold.drain_spent)),
+            ),
+            ("hold.asked", hold.and_then(|hold| hold.asked)),
+            ("backoff.until", backoff.map(|backoff| backoff.until)),
+            (
+                "settled.proved_boot",
+                self.settled.as_ref().map(|settled| settled.proved_boot),
+            ),
+            (
+                "since_boot of a reason",
+                reasons.map(|reason| reason.since_boot).max(),
+            ),
+        ];
+        let count = counts.iter().find(|(_, count)| *count >= Some(COUNT_MAX));
+        let clock = clocks.iter().find(|(_, clock)| *clock >= Some(CLOCK_MAX));
+        count
+            .map(|(what, _)| *what)
+            .or(clock.map(|(what, _)| *what))
     }
 
     /// The text of the Node annotation `kube-rebootd/state`: all that the rest of a cycle needs.
@@ -335,57 +387,4 @@ impl Record {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn boot(id: &str) -> Boot {
-        Boot {
-            id: id.to_owned(),
-            userspace: 1,
-        }
-    }
-
-    fn held(stage: Stage, asks: u32) -> Record {
-        let lease = Lease::free("default", "default");
-        let take = Take::of(&lease, "kube-rebootd", Timestamp::UNIX_EPOCH, false);
-        Record {
-            hold: Some(Hold {
-                take,
-                step: 4,
-                boot: boot("a"),
-                node_uid: None,
-                stage,
-                foreign_cordon: false,
-                marks: None,
-                drain_spent: 0,
-                asks,
-                asked: None,
-            }),
-            ..Record::default()
-        }
-    }
-
-    #[test]
-    fn i4_an_order_undoes_every_hold_but_an_unanswered_take() {
-        let now = Timestamp::UNIX_EPOCH;
-        for stage in [Stage::Claiming, Stage::Draining, Stage::Rebooting] {
-            let back = held(stage, 0).give_back(&boot("a"), now).expect("ordered");
-            let hold = back.hold.as_ref().expect("a hold");
-            assert_eq!((&hold.stage, hold.step), (&Stage::Undoing(Why::Ordered), 5));
-            assert_eq!(back.give_back(&boot("a"), now), None, "ordered once");
-        }
-        assert_eq!(held(Stage::Taking, 0).give_back(&boot("b"), now), None);
-        assert_eq!(Record::default().give_back(&boot("a"), now), None);
-    }
-
-    #[test]
-    fn i10_a_reboot_that_was_asked_for_is_counted_though_not_proved() {
-        let now = Timestamp::UNIX_EPOCH;
-        let record = held(Stage::Rebooting, 1);
-        let back = record.give_back(&boot("b"), now).expect("ordered");
-        assert_eq!(back.history.len(), 1);
-        assert_eq!(back.hold.map(|hold| hold.boot), Some(boot("b")));
-        let same = record.give_back(&boot("a"), now).expect("ordered");
-        assert!(same.history.is_empty());
-    }
-}
+mod tests;

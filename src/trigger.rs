@@ -25,6 +25,8 @@ const DAY: SignedDuration = SignedDuration::from_hours(24);
 pub const BY_ANNOTATION: &str = "node annotation";
 /// `by` of a request that a person made with `kube-rebootd reboot`: the only one not automatic.
 pub const BY_PERSON: &str = "kube-rebootd reboot";
+/// `by` of a request that was a scheduled shutdown (`triggers.scheduled_shutdown = "adopt"`).
+pub const BY_SCHEDULE: &str = "scheduled shutdown";
 
 /// What one configured trigger says now. Every configured trigger has one, [`Verdict::Unknown`] until
 /// it was first read: a trigger without a finding is no longer configured.
@@ -69,6 +71,18 @@ pub struct Latched {
     pub by: String,
     pub reason: String,
     pub at: Timestamp,
+    /// It is for this boot only: any reboot is the one that was meant, whoever did it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boot: Option<Boot>,
+}
+
+/// What asks for a reboot until it is done, and is to be latched.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Wishes<'a> {
+    /// The Node annotation's text.
+    pub annotation: Option<&'a str>,
+    /// The scheduled shutdown that is adopted, in words.
+    pub scheduled: Option<&'a str>,
 }
 
 /// Why a reboot is wanted; never without a reason or a latched wish.
@@ -161,12 +175,13 @@ pub struct Observed {
     pub uncleared: Vec<Reason>,
 }
 
-/// Follows the triggers. A latched wish stays although its annotation is removed.
+/// Follows the triggers. A latched wish stays although its annotation is removed, or what was scheduled is
+/// cancelled.
 pub fn observe(
     request: Option<Request>,
     settled: Option<Settled>,
     findings: &[Finding],
-    annotation: Option<&str>,
+    wishes: Wishes<'_>,
     boot: &Boot,
     now: Now,
 ) -> Observed {
@@ -204,9 +219,24 @@ pub fn observe(
         }
     }
     forget(&mut observed.settled, boot, now);
-    if let Some(reason) = annotation {
-        latch(&mut latched, reason, now);
-    }
+    latched.retain(|wish| wish.boot.as_ref().is_none_or(|of| of == boot));
+    let mut latch = |by: &str, reason: Option<&str>, boot: Option<&Boot>| {
+        let Some(reason) = reason.map(str::to_owned) else {
+            return;
+        };
+        if let Some(wish) = latched.iter_mut().find(|wish| wish.by == by) {
+            wish.reason = reason;
+            return;
+        }
+        latched.push(Latched {
+            by: by.to_owned(),
+            reason,
+            at: now.wall,
+            boot: boot.cloned(),
+        });
+    };
+    latch(BY_ANNOTATION, wishes.annotation, None);
+    latch(BY_SCHEDULE, wishes.scheduled, Some(boot));
     if !(reasons.is_empty() && latched.is_empty()) {
         observed.request = Some(Request {
             since,
@@ -254,19 +284,6 @@ fn forget(settled: &mut Option<Settled>, boot: &Boot, now: Now) {
         && settled.over(boot, now)
     {
         settled.reasons.retain(|_, entry| !entry.gone);
-    }
-}
-
-fn latch(latched: &mut Vec<Latched>, reason: &str, now: Now) {
-    let known = latched.iter_mut().find(|wish| wish.by == BY_ANNOTATION);
-    if let Some(wish) = known {
-        reason.clone_into(&mut wish.reason);
-    } else {
-        latched.push(Latched {
-            by: BY_ANNOTATION.to_owned(),
-            reason: reason.to_owned(),
-            at: now.wall,
-        });
     }
 }
 

@@ -16,6 +16,9 @@ _kube__rebootd() {
             ",$1")
                 cmd="kube__rebootd"
                 ;;
+            kube__rebootd,check)
+                cmd="kube__rebootd__subcmd__check"
+                ;;
             kube__rebootd,config)
                 cmd="kube__rebootd__subcmd__config"
                 ;;
@@ -61,6 +64,9 @@ _kube__rebootd() {
             kube__rebootd__subcmd__config__subcmd__help,show)
                 cmd="kube__rebootd__subcmd__config__subcmd__help__subcmd__show"
                 ;;
+            kube__rebootd__subcmd__help,check)
+                cmd="kube__rebootd__subcmd__help__subcmd__check"
+                ;;
             kube__rebootd__subcmd__help,config)
                 cmd="kube__rebootd__subcmd__help__subcmd__config"
                 ;;
@@ -101,12 +107,38 @@ _kube__rebootd() {
 
     case "${cmd}" in
         kube__rebootd)
-            opts="-h -V --config --root --help --version run status doctor undrain nodes unlock manifests config help"
+            opts="-h -V --config --root --help --version run status check doctor undrain nodes unlock manifests config help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        kube__subcmd__rebootd__subcmd__check)
+            opts="-h --builtin --json --config --root --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --builtin)
+                    COMPREPLY=($(compgen -W "kernel libraries" -- "${cur}"))
+                    return 0
+                    ;;
                 --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -267,8 +299,22 @@ _kube__rebootd() {
             return 0
             ;;
         kube__subcmd__rebootd__subcmd__help)
-            opts="run status doctor undrain nodes unlock manifests config help"
+            opts="run status check doctor undrain nodes unlock manifests config help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        kube__subcmd__rebootd__subcmd__help__subcmd__check)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi

@@ -89,9 +89,14 @@ pub(crate) fn soon<T: Send + 'static>(odd: Odd, read: impl FnOnce() -> T + Send 
             panic!("{odd:?}: the reader panicked: {:?}", thread.join())
         }
     };
-    let peak = peak();
-    assert!(peak < MEMORY_MAX, "{odd:?}: {peak} KiB of memory were used");
+    memory();
     said
+}
+
+/// This process never had more memory than its tests need.
+pub(crate) fn memory() {
+    let peak = peak();
+    assert!(peak < MEMORY_MAX, "{peak} KiB of memory were used");
 }
 
 /// The most memory that this process ever had, in KiB.

@@ -189,10 +189,15 @@ pub(crate) fn classify(what: &str, failure: Failure) -> ApiError {
             message,
             code,
         },
-        _ => ApiError::Other {
+        400..=499 => ApiError::Other {
             what,
             message,
             code,
+        },
+        // kube takes any JSON for a Status, with code 0 when it has none: a proxy's, not the server's word.
+        _ => ApiError::Unreachable {
+            what,
+            message: format!("an answer of trouble without its code: {message}"),
         },
     }
 }
@@ -227,109 +232,4 @@ pub(crate) fn retry_after(status: &Status) -> Option<u64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn of(body: serde_json::Value) -> ApiError {
-        let status: Status = serde_json::from_value(body).expect("a Status");
-        classify("take", Failure::Said(Box::new(status)))
-    }
-
-    fn plain(code: u16, message: &str) -> ApiError {
-        of(json!({"kind": "Status", "code": code, "message": message, "reason": "x"}))
-    }
-
-    #[test]
-    fn conflict_names_the_other_manager_only_for_fields() {
-        let field = of(
-            json!({"code": 409, "reason": "Conflict", "message": "Apply failed with 1 conflict",
-            "details": {"causes": [{"reason": "FieldManagerConflict", "message": "conflict with \"n1\"",
-            "field": ".spec.holderIdentity"}]}}),
-        );
-        let ApiError::Conflict { manager, .. } = field else {
-            panic!("{field:?}")
-        };
-        assert_eq!(manager.as_deref(), Some("conflict with \"n1\""));
-        let stale = plain(409, "the object has been modified");
-        assert!(matches!(stale, ApiError::Conflict { manager: None, .. }));
-    }
-
-    #[test]
-    fn uid_in_both_of_its_forms() {
-        let deleted = plain(
-            409,
-            "Operation cannot be fulfilled on nodes \"n1\": uid mismatch: the provided object specified uid a, and no existing object was found",
-        );
-        assert!(
-            matches!(deleted, ApiError::UidMismatch { .. }),
-            "{deleted:?}"
-        );
-        let replaced = of(
-            json!({"code": 422, "reason": "Invalid", "message": "Node \"n1\" is invalid: metadata.uid: Invalid value: \"a\": field is immutable",
-            "details": {"causes": [{"reason": "FieldValueInvalid", "field": "metadata.uid"}]}}),
-        );
-        assert!(
-            matches!(replaced, ApiError::UidMismatch { .. }),
-            "{replaced:?}"
-        );
-        let policy = plain(
-            422,
-            "ValidatingAdmissionPolicy 'kube-rebootd' denied request: no",
-        );
-        assert!(matches!(policy, ApiError::Invalid { .. }), "{policy:?}");
-    }
-
-    #[test]
-    fn denials_and_the_taints_race() {
-        let race = plain(
-            403,
-            "nodes \"n1\" is forbidden: node \"n1\" is not allowed to modify taints",
-        );
-        assert!(matches!(race, ApiError::TaintsRace { .. }));
-        assert!(plain(401, "Unauthorized").unauthorized());
-        let denied = plain(403, "cannot create resource \"leases\"");
-        assert!(matches!(denied, ApiError::Denied { code: 403, .. }) && !denied.unauthorized());
-    }
-
-    #[test]
-    fn only_busy_and_silence_are_unanswered() {
-        for code in [429, 500, 503, 504] {
-            assert!(plain(code, "x").unanswered(), "{code}");
-        }
-        for code in [400, 401, 403, 404, 409, 410, 415, 422] {
-            assert!(!plain(code, "x").unanswered(), "{code}");
-        }
-        let busy = of(json!({"code": 429, "message": "x", "details": {"retryAfterSeconds": 7}}));
-        assert!(matches!(
-            busy,
-            ApiError::Busy {
-                retry_after: Some(7),
-                code: 429,
-                ..
-            }
-        ));
-    }
-
-    #[test]
-    fn i7_a_retry_after_of_years_does_not_stop_a_hold_for_years() {
-        let busy =
-            of(json!({"code": 503, "message": "x", "details": {"retryAfterSeconds": u32::MAX}}));
-        assert!(matches!(
-            busy,
-            ApiError::Busy {
-                retry_after: Some(RETRY_AFTER_MOST),
-                ..
-            }
-        ));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn i7_a_call_without_an_answer_ends() {
-        let error = call("get", CALL, std::future::pending::<kube::Result<()>>())
-            .await
-            .expect_err("never answered");
-        assert!(error.unanswered(), "{error}");
-    }
-}
+mod tests;

@@ -118,6 +118,9 @@ fn count(table: &Table, me: &str) -> Result<Census, String> {
         found.ok_or_else(|| format!("the answer is no table with a column {wanted}"))
     };
     let (name, status) = (column("Name")?, column("Status")?);
+    if table.rows.is_empty() {
+        return Err("the answer is a table without any Node".to_owned());
+    }
     let mut census = Census::default();
     for row in &table.rows {
         let cell = |column: usize| row.cells.get(column).and_then(Value::as_str);
@@ -163,9 +166,44 @@ pub async fn others_schedulable(coordinator: &Client, me: &str) -> Result<bool, 
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
+    use crate::garble;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+        #[test]
+        fn i8_a_damaged_table_counts_every_row_or_nothing(value in garble::json(json!({
+            "columnDefinitions": [{"name": "Name"}, {"name": "Status"}],
+            "rows": [{"cells": ["n2", "NotReady"]}, {"cells": ["n3", "Ready"]}, {"cells": ["n4", "Unknown"]}]}))) {
+            let Ok(table) = serde_json::from_value::<Table>(value.clone()) else { return Ok(()) };
+            let rows = value["rows"].as_array().map_or(0, Vec::len);
+            let Ok(census) = count(&table, "n1") else { return Ok(()) };
+            prop_assert_eq!(census.nodes, rows);
+            // Only a word Ready in its row makes a Node one that is up.
+            let up = table.rows.iter().filter(|row| row.cells.iter().any(|cell| cell == "Ready")).count();
+            prop_assert!(census.down.len() + up >= rows, "{value}");
+        }
+    }
+
+    #[test]
+    fn i8_a_table_without_a_node_is_not_one_of_all_nodes() {
+        // This daemon's own Node is one.
+        let columns = json!([{"name": "Name"}, {"name": "Status"}]);
+        for body in [
+            json!({"columnDefinitions": columns, "rows": []}),
+            json!({"columnDefinitions": columns}),
+            json!({"columnDefinitions": columns, "rows": null}),
+        ] {
+            let counted = serde_json::from_value(body.clone())
+                .map_err(|error| error.to_string())
+                .and_then(|table| count(&table, "n1"));
+            assert!(counted.is_err(), "{body}: {counted:?}");
+        }
+    }
 
     fn counted(table: Value) -> Result<Census, String> {
         count(&serde_json::from_value(table).expect("a body"), "n1")

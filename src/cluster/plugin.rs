@@ -86,16 +86,24 @@ fn put(printed: &[u8], user: &mut AuthInfo) -> Result<Option<Timestamp>, PluginE
     let status = printed
         .status
         .ok_or_else(|| wrong("its answer has no status".to_owned()))?;
+    let end = status
+        .expiration_timestamp
+        .map(|end| end.parse())
+        .transpose()
+        .map_err(|error| wrong(format!("expirationTimestamp: {error}")))?;
+    // As in client-go, an empty one is none.
+    let some = |text: Option<String>| text.filter(|text| !text.is_empty());
     match (
-        status.client_certificate_data,
-        status.client_key_data,
-        status.token,
+        some(status.client_certificate_data),
+        some(status.client_key_data),
+        some(status.token),
     ) {
         (Some(certificate), Some(key), token) => {
+            let (certificate, key) = (base64(certificate)?, base64(key)?);
             user.client_certificate = None;
             user.client_key = None;
-            user.client_certificate_data = Some(base64(certificate)?);
-            user.client_key_data = Some(base64(key)?.into());
+            user.client_certificate_data = Some(certificate);
+            user.client_key_data = Some(key.into());
             user.token = token.map(Into::into);
         }
         (None, None, Some(token)) => user.token = Some(token.into()),
@@ -104,11 +112,7 @@ fn put(printed: &[u8], user: &mut AuthInfo) -> Result<Option<Timestamp>, PluginE
             return Err(wrong("half of a certificate and its key".to_owned()));
         }
     }
-    status
-        .expiration_timestamp
-        .map(|end| end.parse())
-        .transpose()
-        .map_err(|error| wrong(format!("expirationTimestamp: {error}")))
+    Ok(end)
 }
 
 /// A kubeconfig holds PEM in base64, a plugin prints it plainly.
@@ -146,6 +150,9 @@ async fn run(exec: &ExecConfig, limit: Duration) -> Result<Vec<u8>, PluginError>
         why: error.to_string(),
         hint: String::new(),
     })?;
+    if status.success() && printed.len() as u64 > OUTPUT_MAX {
+        return Err(PluginError::Answer("it printed more than 1 MiB".to_owned()));
+    }
     if status.success() {
         return Ok(printed);
     }
@@ -192,110 +199,10 @@ async fn read(from: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
     let mut bytes = Vec::new();
     if let Some(from) = from {
         // What was read before an error is all there is.
-        let _ = from.take(OUTPUT_MAX).read_to_end(&mut bytes).await;
+        let _ = from.take(OUTPUT_MAX + 1).read_to_end(&mut bytes).await;
     }
     bytes
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn user(line: &str) -> AuthInfo {
-        let exec = json!({"apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Never",
-            "command": "/bin/sh", "args": ["-c", line], "env": [{"name": "CLUSTER", "value": "c1"}],
-            "installHint": "install it"});
-        AuthInfo {
-            exec: Some(serde_json::from_value(exec).expect("an exec section")),
-            ..AuthInfo::default()
-        }
-    }
-
-    async fn settled(line: &str) -> Result<(AuthInfo, Option<Timestamp>), PluginError> {
-        let mut user = user(line);
-        let end = settle_within(&mut user, Duration::from_secs(10)).await?;
-        assert!(user.exec.is_none(), "kube would run it again");
-        Ok((user, end))
-    }
-
-    #[tokio::test]
-    async fn a_token_comes_with_its_end_and_the_plugin_gets_what_it_needs() {
-        let line = r#"case "$KUBERNETES_EXEC_INFO" in *v1*'"interactive":false'*) ;; *) exit 3;; esac
-            test "$CLUSTER" = c1 || exit 4
-            echo '{"status": {"token": "t1", "expirationTimestamp": "2026-11-21T10:00:00Z"}}'"#;
-        let (user, end) = settled(line).await.expect("a token");
-        let token = serde_json::to_value(&user).expect("json")["token"].clone();
-        assert_eq!(token, "t1");
-        assert_eq!(end, Some("2026-11-21T10:00:00Z".parse().expect("a time")));
-        let (_, end) = settled(r#"echo '{"status": {"token": "t"}}'"#)
-            .await
-            .expect("a token");
-        assert_eq!(end, None);
-    }
-
-    #[tokio::test]
-    async fn a_certificate_is_put_as_a_kubeconfig_holds_it() {
-        let line = r#"echo '{"status": {"clientCertificateData": "PEM", "clientKeyData": "KEY"}}'"#;
-        let (user, _) = settled(line).await.expect("a certificate");
-        assert_eq!(user.client_certificate_data.as_deref(), Some("UEVN"));
-        assert!(user.client_key_data.is_some() && user.token.is_none());
-    }
-
-    #[tokio::test]
-    async fn what_fails_says_why() {
-        let failed = settled("echo expired session >&2; exit 9").await;
-        let words = failed.map(drop).expect_err("failed").to_string();
-        assert_eq!(words, "failed (exit status: 9): expired session");
-        for (line, words) in [
-            ("echo nonsense", "gave no credential"),
-            ("echo '{}'", "no status"),
-            (r#"echo '{"status": {}}'"#, "neither token nor certificate"),
-            (r#"echo '{"status": {"clientKeyData": "x"}}'"#, "half"),
-            (
-                r#"echo '{"status": {"token": "t", "expirationTimestamp": "soon"}}'"#,
-                "expirationTimestamp",
-            ),
-        ] {
-            let said = settled(line).await.map(drop).expect_err(line).to_string();
-            assert!(said.contains(words), "{line}: {said}");
-        }
-        let mut missing = user("");
-        if let Some(exec) = &mut missing.exec {
-            exec.command = Some("/nonexistent/plugin".to_owned());
-        }
-        let said = settle(&mut missing).await.expect_err("missing").to_string();
-        assert!(
-            said.contains("No such file") && said.ends_with("; install it"),
-            "{said}"
-        );
-        let mut terminal = user("true");
-        if let Some(exec) = &mut terminal.exec {
-            exec.interactive_mode = Some(ExecInteractiveMode::Always);
-        }
-        assert_eq!(settle(&mut terminal).await, Err(PluginError::Interactive));
-    }
-
-    #[tokio::test]
-    async fn i7_a_plugin_that_hangs_is_killed_with_its_children() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let file = dir.path().join("pid");
-        let line = format!("sleep 1000 & echo $! > {}; wait", file.display());
-        let limit = Duration::from_millis(300);
-        let hung = settle_within(&mut user(&line), limit).await;
-        assert_eq!(hung, Err(PluginError::Slow(limit)));
-        let child = std::fs::read_to_string(&file).expect("it ran");
-        // Gone, or a zombie that nobody has reaped yet.
-        let stat = format!("/proc/{}/stat", child.trim());
-        let lives = || {
-            let stat = std::fs::read_to_string(&stat).unwrap_or_default();
-            !stat.is_empty() && !stat.contains(") Z")
-        };
-        for _ in 0..200 {
-            if !lives() {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        panic!("the plugin's child lives");
-    }
-}
+mod tests;

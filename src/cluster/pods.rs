@@ -101,11 +101,12 @@ fn answer(status: &Status) -> EvictAnswer {
             },
         },
         500 if message.contains(TWO_BUDGETS) => EvictAnswer::TwoBudgets(message),
-        500..=599 => EvictAnswer::Unanswered {
+        400..=499 => EvictAnswer::Refused(message),
+        // 5xx, and what is no Status of the server's: see `classify`.
+        _ => EvictAnswer::Unanswered {
             retry_after: retry_after(status),
             why: message,
         },
-        _ => EvictAnswer::Refused(message),
     }
 }
 
@@ -213,88 +214,4 @@ fn container(status: &ContainerStatus) -> Container {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::Value;
-
-    use super::*;
-
-    fn of(body: Value) -> EvictAnswer {
-        answer(&serde_json::from_value(body).expect("a Status"))
-    }
-
-    #[test]
-    fn i9_every_answer_of_the_table() {
-        let budget = "The disruption budget web needs 5 healthy pods and has 5 currently";
-        let blocked = of(json!({"code": 429, "reason": "TooManyRequests",
-            "message": "Cannot evict pod as it would violate the pod's disruption budget.",
-            "details": {"causes": [{"reason": "DisruptionBudget", "message": budget}]}}));
-        assert_eq!(blocked, EvictAnswer::Budget(budget.to_owned()));
-        let busy =
-            of(json!({"code": 429, "message": "too many", "details": {"retryAfterSeconds": 3}}));
-        assert!(matches!(
-            busy,
-            EvictAnswer::Busy {
-                retry_after: Some(3),
-                ..
-            }
-        ));
-        let two = of(
-            json!({"code": 500, "message": "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."}),
-        );
-        assert!(matches!(two, EvictAnswer::TwoBudgets(_)));
-        let webhook = of(json!({"code": 500, "message": "failed calling webhook"}));
-        assert!(matches!(webhook, EvictAnswer::Unanswered { .. }));
-        let elsewhere = of(
-            json!({"code": 403, "message": "pods \"a\" is forbidden: node \"n1\" can only evict pods with spec.nodeName set to itself"}),
-        );
-        assert_eq!(elsewhere, EvictAnswer::LookAgain);
-        let ending = of(json!({"code": 403, "message": "x",
-            "details": {"causes": [{"reason": "NamespaceTerminating"}]}}));
-        assert_eq!(ending, EvictAnswer::NamespaceTerminating);
-        for code in [404, 409] {
-            assert_eq!(of(json!({"code": code})), EvictAnswer::LookAgain);
-        }
-        for code in [400, 403, 422] {
-            assert!(matches!(of(json!({"code": code})), EvictAnswer::Refused(_)));
-        }
-    }
-
-    #[tokio::test]
-    async fn i7_a_refused_connection_is_no_answer() {
-        // Nobody listens on the port of tcpmux.
-        let config = kube::Config::new("http://127.0.0.1:1".parse().expect("a URL"));
-        let client = Client::try_from(config).expect("a client");
-        let pod = PodRef {
-            namespace: "a".to_owned(),
-            name: "b".to_owned(),
-            uid: "u".to_owned(),
-        };
-        let answer = OwnPods::new(client, "n1").evict(&pod).await;
-        assert!(
-            matches!(answer, EvictAnswer::Unanswered { .. }),
-            "{answer:?}"
-        );
-    }
-
-    #[test]
-    fn a_pod_without_status_is_not_ready_and_not_finished() {
-        let object: Object = serde_json::from_value(json!({
-            "metadata": {"namespace": "a", "name": "b", "uid": "u",
-                "deletionTimestamp": "2026-11-21T10:00:00Z", "deletionGracePeriodSeconds": 30,
-                "ownerReferences": [
-                    {"apiVersion": "v1", "kind": "X", "name": "x", "uid": "1"},
-                    {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "2", "controller": true}]},
-            "spec": {"containers": [], "volumes": [{"name": "v", "emptyDir": {}},
-                {"name": "data", "persistentVolumeClaim": {"claimName": "db-0"}},
-                {"name": "scratch", "ephemeral": {}},
-                {"name": "old", "iscsi": {"targetPortal": "t", "iqn": "i", "lun": 0}},
-                {"name": "inline", "csi": {"driver": "secrets"}},
-                {"name": "token", "projected": {}}]},
-        }))
-        .expect("a Pod");
-        let pod = read(&object);
-        assert!(pod.terminating && pod.grace_seconds == 30 && pod.empty_dir);
-        assert!(!pod.ready && !pod.finished() && pod.daemon_set().is_some());
-        assert_eq!(pod.volumes, ["a/db-0", "a/b-scratch", "a/b-old"]);
-    }
-}
+mod tests;

@@ -113,7 +113,21 @@ pub async fn list(coordinator: &Client, group: &str, me: &str) -> Result<Vec<Wai
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn i8_only_a_time_gains_a_place(text in any::<String>(), second in 0..4_000_000_000_i64) {
+            let shown = |text: &str| since(&Keys::from([(names::SINCE.to_owned(), text.to_owned())]));
+            if text.parse::<Timestamp>().is_err() {
+                prop_assert_eq!(shown(&text), Timestamp::MAX);
+            }
+            let time = Timestamp::from_second(second).expect("a time");
+            prop_assert_eq!(shown(&time.to_string()), time);
+        }
+    }
 
     #[test]
     fn an_unreadable_since_gains_no_place() {

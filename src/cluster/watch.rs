@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 use futures_util::{StreamExt, pin_mut};
@@ -169,17 +168,20 @@ where
             ..ListParams::default()
         };
         let list = call(self.what, CALL, self.api.list(&params)).await?;
-        let items: BTreeMap<String, T> = list
-            .items
-            .iter()
-            .map(|object| (object.uid().unwrap_or_default(), (self.read)(object)))
-            .collect();
+        let mut items: BTreeMap<String, T> = BTreeMap::new();
+        for object in &list.items {
+            items.insert(self.uid(object)?, (self.read)(object));
+        }
+        let version = list.metadata.resource_version.unwrap_or_default();
+        if version.is_empty() {
+            return Err(self.nonsense("a list without a resourceVersion"));
+        }
         self.heard(|now| {
             let differs = now.as_ref() != Some(&items);
             *now = Some(items);
             differs
         });
-        Ok(list.metadata.resource_version.unwrap_or_default())
+        Ok(version)
     }
 
     /// Watches from `version` on until only a new list helps.
@@ -223,37 +225,54 @@ where
                 Some(Err(error)) => return Err(classify(self.what, Failure::of(error))),
             };
             *failures = 0;
-            if let ControlFlow::Break(error) = self.see(event, version) {
-                return Err(error);
-            }
+            self.see(event, version)?;
         }
     }
 
-    fn see(&self, event: WatchEvent<K>, version: &mut String) -> ControlFlow<ApiError> {
+    fn see(&self, event: WatchEvent<K>, version: &mut String) -> Result<(), ApiError> {
         match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                advance(version, &object);
-                let (uid, item) = (object.uid().unwrap_or_default(), (self.read)(&object));
+                let (uid, item) = (self.uid(&object)?, (self.read)(&object));
+                self.advance(version, object.resource_version())?;
                 self.heard(|items| {
                     let items = items.get_or_insert_default();
                     items.insert(uid, item.clone()) != Some(item)
                 });
             }
             WatchEvent::Deleted(object) => {
-                advance(version, &object);
-                let uid = object.uid().unwrap_or_default();
+                let uid = self.uid(&object)?;
+                self.advance(version, object.resource_version())?;
                 self.heard(|items| items.get_or_insert_default().remove(&uid).is_some());
             }
             WatchEvent::Bookmark(bookmark) => {
-                *version = bookmark.metadata.resource_version;
+                self.advance(version, Some(bookmark.metadata.resource_version))?;
                 // The process is awake: a loop that turns now needs no timer of its own for its watchdog.
                 self.heard(|_| true);
             }
-            WatchEvent::Error(status) => {
-                return ControlFlow::Break(classify(self.what, Failure::Said(status)));
-            }
+            WatchEvent::Error(status) => return Err(classify(self.what, Failure::Said(status))),
         }
-        ControlFlow::Continue(())
+        Ok(())
+    }
+
+    /// An object without one could take another's place in the view.
+    fn uid(&self, object: &K) -> Result<String, ApiError> {
+        let uid = object.uid().filter(|uid| !uid.is_empty());
+        uid.ok_or_else(|| self.nonsense("an object without a uid"))
+    }
+
+    /// Goes on from `newer`. From nowhere the server would begin anew, silent about all that was deleted.
+    fn advance(&self, version: &mut String, newer: Option<String>) -> Result<(), ApiError> {
+        let newer = newer.filter(|newer| !newer.is_empty());
+        *version = newer.ok_or_else(|| self.nonsense("an event without a resourceVersion"))?;
+        Ok(())
+    }
+
+    /// Not what the API server says: only a new list helps.
+    fn nonsense(&self, what: &str) -> ApiError {
+        ApiError::Unreachable {
+            what: self.what.to_owned(),
+            message: format!("{what}: does something change answers on their way?"),
+        }
     }
 
     /// The server answered; `change` says whether the loop is to turn.
@@ -280,12 +299,6 @@ where
     }
 }
 
-fn advance(version: &mut String, object: &impl ResourceExt) {
-    if let Some(newer) = object.resource_version() {
-        *version = newer;
-    }
-}
-
 /// [`REOPEN`], spread like a pause: what was opened as one after an outage is not opened as one again.
 fn reopen(now: Instant) -> u32 {
     let word = format!("{now:?} {}", std::process::id());
@@ -298,3 +311,6 @@ fn pause(failures: u32, now: Instant) -> Duration {
     let word = format!("{now:?} {}", std::process::id());
     base + base * u32::try_from(scatter(&[&word]) % SPREAD).unwrap_or(0) / 100
 }
+
+#[cfg(test)]
+mod tests;

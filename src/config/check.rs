@@ -10,8 +10,8 @@ use super::file::{self, ConfigError, Keys, Problem, Raw, Tables};
 use super::label::{is_dns_part, is_label_key, is_subdomain};
 use super::reader::{Reader, expected, is_absolute, quote, text};
 use super::{
-    Config, Coordination, Drain, DrainMode, EmptyDir, Gates, Group, Health, Jobs, MaxUnavailable,
-    Method, Mode, Node, OnTimeout, Reboot, Selector, Triggers, Unmanaged,
+    Adoption, Builtin, Config, Coordination, Drain, DrainMode, EmptyDir, Gates, Group, Health,
+    Jobs, MaxUnavailable, Method, Mode, Node, OnTimeout, Reboot, Selector, Triggers, Unmanaged,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -28,7 +28,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
         "namespace", "group", "group_label", "impersonate", "kubeconfig", "prove_node", "max_unavailable", "min_interval",
         "stale_after",
     ]),
-    ("triggers", &["sentinels", "node_annotation", "period", "settle", "check"]),
+    ("triggers", &["sentinels", "node_annotation", "scheduled_shutdown", "period", "settle", "builtin", "builtin_settle", "check"]),
     ("drain", &["mode", "timeout", "stall", "on_timeout", "parallelism", "unmanaged", "jobs", "empty_dir", "volumes_timeout", "skip"]),
     ("reboot", &["kind", "method", "command", "delay", "timeout", "max_per_day", "retry", "message"]),
     ("health", &["timeout", "allow_degraded", "boot_complete", "ready_for", "pods"]),
@@ -187,13 +187,21 @@ impl Checking<'_> {
                 ))
             }
         };
+        let adoption = [
+            ("warn", Adoption::Warn),
+            ("adopt", Adoption::Adopt),
+            ("ignore", Adoption::Ignore),
+        ];
         let mut triggers = Triggers {
             sentinels: r.list("sentinels", d.sentinels, path, |p| {
                 quote(&p.to_string_lossy())
             }),
             node_annotation: r.flag("node_annotation", d.node_annotation),
+            scheduled_shutdown: r.choice("scheduled_shutdown", d.scheduled_shutdown, &adoption),
             period: r.duration("period", d.period, (SECOND, DAY)),
             settle: r.duration("settle", d.settle, ANY),
+            builtin: r.choices("builtin", d.builtin, Builtin::WORDS),
+            builtin_settle: r.duration("builtin_settle", d.builtin_settle, ANY),
             checks: Vec::new(),
         };
         let tables = self.tables;

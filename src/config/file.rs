@@ -1,6 +1,6 @@
 //! One TOML text as values that know their line, and what is wrong with it (I12).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -120,10 +120,14 @@ impl Tables {
         for (section, keys) in upper.sections {
             self.sections.entry(section).or_default().extend(keys);
         }
+        let lower = self.checks.iter().enumerate();
+        let places: BTreeMap<String, usize> = lower
+            .map(|(place, check)| (check.name.clone(), place))
+            .collect();
+        // The names of one file differ, but for the empty ones, whose problems are on record.
         for check in upper.checks {
-            let same = |c: &&mut CheckTable| !c.name.is_empty() && c.name == check.name;
-            match self.checks.iter_mut().find(same) {
-                Some(lower) => *lower = check,
+            match places.get(&check.name).filter(|_| !check.name.is_empty()) {
+                Some(place) => self.checks[*place] = check,
                 None => self.checks.push(check),
             }
         }
@@ -132,9 +136,11 @@ impl Tables {
 
 /// Reads one text. Problems are pushed; what is sound is returned.
 pub(super) fn read(file: &Path, text: &str, problems: &mut Vec<Problem>) -> Tables {
+    let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
     let mut reading = Reading {
         file,
-        text,
+        breaks: breaks.map(|(at, _)| at).collect(),
+        names: BTreeSet::new(),
         problems,
         tables: Tables::default(),
     };
@@ -152,17 +158,19 @@ pub(super) fn read(file: &Path, text: &str, problems: &mut Vec<Problem>) -> Tabl
 
 struct Reading<'a> {
     file: &'a Path,
-    text: &'a str,
+    /// Where the lines end: every key asks for its line.
+    breaks: Vec<usize>,
+    /// Of the checks so far.
+    names: BTreeSet<String>,
     problems: &'a mut Vec<Problem>,
     tables: Tables,
 }
 
 impl Reading<'_> {
     fn origin(&self, byte: usize) -> Origin {
-        let before = &self.text.as_bytes()[..byte.min(self.text.len())];
         Origin {
             file: self.file.to_owned(),
-            line: 1 + bytecount(before),
+            line: 1 + self.breaks.partition_point(|at| *at < byte),
         }
     }
 
@@ -252,11 +260,10 @@ impl Reading<'_> {
         let reason = match name {
             Some(Raw::Text(name)) if super::is_label_value(name) => {
                 let name = name.clone();
-                if self.tables.checks.iter().any(|c| c.name == name) {
-                    format!("{name:?} is there twice in this file; give each check its own name")
-                } else {
+                if self.names.insert(name.clone()) {
                     return self.tables.checks.push(CheckTable { name, keys, origin });
                 }
+                format!("{name:?} is there twice in this file; give each check its own name")
             }
             Some(_) => "must be 1 to 63 letters, digits, `-`, `_` or `.`, a letter or digit at \
                         both ends; write it like \"kernel\""
@@ -269,10 +276,6 @@ impl Reading<'_> {
         let name = String::new();
         self.tables.checks.push(CheckTable { name, keys, origin });
     }
-}
-
-fn bytecount(bytes: &[u8]) -> usize {
-    bytes.iter().fold(0, |n, b| n + usize::from(*b == b'\n'))
 }
 
 fn raw(value: &DeValue<'_>) -> Raw {

@@ -147,6 +147,34 @@ impl<'a> Reader<'a> {
         self.take(key, default, read, show)
     }
 
+    /// Some of `words`, none twice.
+    pub(super) fn choices<T: Copy + PartialEq>(
+        &mut self,
+        key: &str,
+        default: Vec<T>,
+        words: &[(&str, T)],
+    ) -> Vec<T> {
+        let all: Vec<String> = words.iter().map(|(word, _)| quote(word)).collect();
+        let all = all.join(" or ");
+        let read = |raw: &Raw| {
+            let given = text(raw, &all)?;
+            let found = words.iter().find(|(word, _)| *word == given);
+            found
+                .map(|(_, choice)| *choice)
+                .ok_or_else(|| format!("{given:?} is not known; write {all}"))
+        };
+        let show = |choice: &T| {
+            let word = words.iter().find(|(_, c)| c == choice);
+            quote(word.map_or("", |(word, _)| word))
+        };
+        let chosen = self.list(key, default, read, show);
+        let twice = (1..chosen.len()).any(|at| chosen[..at].contains(&chosen[at]));
+        if twice {
+            self.fault(key, "names one twice; write it once");
+        }
+        chosen
+    }
+
     /// A string that `valid` accepts; `rule` says what it must be.
     pub(super) fn word(
         &mut self,

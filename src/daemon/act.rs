@@ -22,6 +22,8 @@ const DROPPED: Duration = Duration::from_secs(5);
 /// How long `reboot.command` may take to ask for the reboot: the loop waits for it, and the watchdog of
 /// the unit waits for the loop (3 min).
 const COMMAND: Duration = Duration::from_secs(90);
+/// To everybody on a terminal, before logind's own words.
+const ADOPTED: &str = "kube-rebootd takes the scheduled reboot over: it comes after the drain, when the cluster allows it";
 /// What an unpaused installation does last (DESIGN.md 3).
 const PAUSED_AT_FIRST: &str = "new: remove this annotation to let nodes reboot";
 
@@ -35,7 +37,11 @@ pub(super) struct Evicted {
 pub(super) fn asks_api(effect: &Effect) -> bool {
     !matches!(
         effect,
-        Effect::Wait | Effect::Begin | Effect::ReadHost | Effect::AskReboot
+        Effect::Wait
+            | Effect::Begin
+            | Effect::ReadHost
+            | Effect::AskReboot
+            | Effect::CancelShutdown
     )
 }
 
@@ -46,6 +52,7 @@ impl Daemon {
             Effect::Begin => self.facts.started = true,
             Effect::ReadHost => self.read_host().await,
             Effect::AskReboot => self.ask_reboot().await,
+            Effect::CancelShutdown => self.cancel_shutdown(now).await,
             Effect::ReadStart => self.read_start(now).await,
             effect => {
                 if self.connect().await {
@@ -91,7 +98,8 @@ impl Daemon {
             | Effect::Begin
             | Effect::ReadStart
             | Effect::ReadHost
-            | Effect::AskReboot => Ok(()),
+            | Effect::AskReboot
+            | Effect::CancelShutdown => Ok(()),
         };
         match done {
             // A refusal that was answered has set its own pause.
@@ -269,6 +277,22 @@ impl Daemon {
             });
         }
         self.memory.evicted(evicted, now);
+    }
+
+    /// The scheduled shutdown that has become a request. Whether it is gone, and none has begun, is read
+    /// again at once.
+    async fn cancel_shutdown(&mut self, now: Now) {
+        let words = self.facts.adopts.take();
+        let words = words.map_or_else(String::new, |it| it.words());
+        self.memory.cancelled = Some(now.boot);
+        match logind::cancel_shutdown(&self.bus, ADOPTED).await {
+            Ok(true) => info!("{words} is cancelled: it is a request now, and waits for its turn"),
+            Ok(false) => info!("{words} was cancelled by somebody else; the request stays"),
+            Err(err) => {
+                warn!("{words} cannot be cancelled, and may go around slot and drain: {err}");
+            }
+        }
+        self.memory.host_dirty();
     }
 
     /// logind, or the configured command.

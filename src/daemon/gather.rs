@@ -86,7 +86,8 @@ impl Daemon {
         let Some(host) = &self.memory.host else {
             return true;
         };
-        host.dirty || (busy(&self.facts) && now.since(host.read) >= HOST_POLL)
+        let unknown = host.shutting_down.is_none();
+        host.dirty || ((busy(&self.facts) || unknown) && now.since(host.read) >= HOST_POLL)
     }
 
     /// Gates of the host and its state, read now (also before a reboot).
@@ -111,6 +112,7 @@ impl Daemon {
                 boot_complete = systemd::boot_complete(&self.bus).await.ok();
             }
         }
+        let scheduled = logind::scheduled_shutdown(&self.bus).await.ok().flatten();
         let dirty = false;
         self.memory.host = Some(HostNow {
             read,
@@ -119,6 +121,7 @@ impl Daemon {
             inhibitors,
             system_state,
             boot_complete,
+            scheduled,
         });
     }
 
@@ -242,26 +245,6 @@ impl Daemon {
             Ok(others) => self.memory.others = Some(others),
             Err(err) => self.failed(&err),
         }
-    }
-
-    fn observe(&mut self, findings: &[trigger::Finding], now: Now) {
-        let record = &self.facts.record;
-        let annotation = match &self.facts.node {
-            Seen::Present(node) if self.config.triggers.node_annotation => {
-                node.annotations.get(names::REBOOT).map(String::as_str)
-            }
-            Seen::Present(_) | Seen::Absent | Seen::Unknown => None,
-        };
-        self.facts.observed = trigger::observe(
-            record.request.clone(),
-            record.settled.clone(),
-            findings,
-            annotation,
-            &self.facts.boot,
-            now,
-        );
-        let most = usize::try_from(self.config.reboot.max_per_day).unwrap_or(usize::MAX);
-        self.facts.limited = trigger::over_daily_limit(&record.history, most, now.wall);
     }
 
     fn gates(&mut self, findings: &[trigger::Finding], now: Now) {

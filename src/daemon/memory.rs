@@ -13,13 +13,25 @@ use crate::gates::Inhibitor;
 use crate::health::{self, Pulse};
 use crate::host::Bus;
 use crate::host::logind::Changes;
+use crate::host::sentinel::Watch;
 use crate::node::Seen;
 use crate::pod::Pod;
+use crate::root::Root;
+use crate::shutdown::Scheduled;
 use crate::slot::TakeAnswer;
+
+/// What logind writes when a shutdown is scheduled (`logind-dbus.c`); its directory exists from boot.
+const SCHEDULE: &str = "/run/systemd/shutdown/scheduled";
 
 /// What one process knows beside the record; a restart begins it anew.
 pub(super) struct Memory {
     pub(super) host_changes: Changes,
+    /// Tells when logind schedules a shutdown, which 252 gives no signal of.
+    pub(super) schedule: Watch,
+    /// What was said about the scheduled shutdown last.
+    pub(super) warned: Option<String>,
+    /// The scheduled shutdown was cancelled, or it was tried, then.
+    pub(super) cancelled: Option<Duration>,
     pub(super) host: Option<HostNow>,
     pub(super) pods: Option<Vec<Pod>>,
     pub(super) pods_silent: bool,
@@ -55,13 +67,18 @@ pub(super) struct HostNow {
     pub(super) inhibitors: Option<Vec<Inhibitor>>,
     pub(super) system_state: Option<String>,
     pub(super) boot_complete: Option<bool>,
+    /// None: nothing is scheduled, or it is not known.
+    pub(super) scheduled: Option<Scheduled>,
 }
 
 impl Memory {
-    pub(super) fn new(bus: Bus, config: &Config) -> Self {
+    pub(super) fn new(root: &Root, bus: Bus, config: &Config) -> Self {
         let (drain_policy, mode) = drain_policy(&config.drain);
         Self {
             host_changes: Changes::new(bus),
+            schedule: Watch::new(root, &[SCHEDULE.to_owned()]),
+            warned: None,
+            cancelled: None,
             host: None,
             pods: None,
             pods_silent: false,

@@ -61,7 +61,8 @@ pub async fn start(
     Ok(Daemon {
         api,
         triggers: Triggers::new(&root, &bus, &config),
-        memory: Memory::new(bus.clone(), &config),
+        memory: Memory::new(&root, bus.clone(), &config),
+        saved: true,
         report: Report::default(),
         notify: Notify::new(),
         patience: Patience::default(),

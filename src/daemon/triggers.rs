@@ -1,5 +1,5 @@
-//! The configured triggers, watched: sentinels by inotify and a slow poll, checks by their period
-//! (I8: what was not read yet, or not well, is unknown).
+//! The configured triggers, watched: sentinels by inotify and a slow poll, checks and built-in checks
+//! by their period (I8: what was not read yet, or not well, is unknown).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,15 +8,16 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use crate::config::{Check, Config};
+use crate::config::Config;
 use crate::host::sentinel::{Found, Reader, Sentinel, SentinelError, Watch};
 use crate::host::{Bus, check};
 use crate::root::Root;
-use crate::slot::scatter;
 use crate::trigger::{Finding, Verdict};
 
-/// Spread of a check's first run, so that a boot's work comes first and hosts differ.
-const FIRST_RUN_MILLIS: u64 = 2_000;
+mod run;
+
+use run::Run;
+pub(crate) use run::command;
 
 /// What watches the triggers.
 pub(super) struct Triggers {
@@ -29,7 +30,7 @@ pub(super) struct Triggers {
     read: Option<Instant>,
     dirty: bool,
     found: Result<Found, SentinelError>,
-    checks: Vec<Check>,
+    runs: Vec<Run>,
     verdicts: BTreeMap<String, Verdict>,
     outcomes: mpsc::UnboundedReceiver<(String, Verdict)>,
 }
@@ -43,9 +44,9 @@ impl Triggers {
             .map(|path| path.display().to_string())
             .collect();
         let (send, outcomes) = mpsc::unbounded_channel();
-        let checks = config.triggers.checks.clone();
-        for check in &checks {
-            tokio::spawn(repeat(bus.clone(), check.clone(), send.clone()));
+        let runs = run::all(root, config);
+        for run in &runs {
+            tokio::spawn(run.clone().repeat(bus.clone(), send.clone()));
         }
         Self {
             root: root.clone(),
@@ -57,7 +58,7 @@ impl Triggers {
             read: None,
             dirty: true,
             found: Ok(Vec::new()),
-            checks,
+            runs,
             verdicts: BTreeMap::new(),
             outcomes,
         }
@@ -71,10 +72,10 @@ impl Triggers {
         }
         let verdicts = std::mem::take(&mut self.verdicts);
         *self = Self::new(root, bus, config);
-        let known = |name: &String| self.checks.iter().any(|check| check.name == *name);
+        let known = |trigger: &String| self.runs.iter().any(|run| run.trigger == *trigger);
         self.verdicts = verdicts
             .into_iter()
-            .filter(|(name, _)| known(name))
+            .filter(|(trigger, _)| known(trigger))
             .collect();
     }
 
@@ -85,27 +86,27 @@ impl Triggers {
         });
         tokio::select! {
             () = self.watch.changed() => self.dirty = true,
-            Some((name, verdict)) = self.outcomes.recv() => self.note(name, verdict),
+            Some((trigger, verdict)) = self.outcomes.recv() => self.note(trigger, verdict),
             () = tokio::time::sleep(poll) => self.dirty = true,
         }
     }
 
-    fn note(&mut self, name: String, verdict: Verdict) {
-        let before = self.verdicts.get(&name);
+    fn note(&mut self, trigger: String, verdict: Verdict) {
+        let before = self.verdicts.get(&trigger);
         if before != Some(&verdict) {
             match &verdict {
-                Verdict::Reboot { words, .. } => info!("check {name} wants a reboot: {words}"),
-                Verdict::No => info!("check {name}: no reboot needed"),
-                Verdict::Unknown { why } => warn!("check {name} says nothing: {why}"),
+                Verdict::Reboot { words, .. } => info!("{trigger} wants a reboot: {words}"),
+                Verdict::No => info!("{trigger}: no reboot needed"),
+                Verdict::Unknown { why } => warn!("{trigger} says nothing: {why}"),
             }
         }
-        self.verdicts.insert(name, verdict);
+        self.verdicts.insert(trigger, verdict);
     }
 
     /// What every configured trigger says now.
     pub(super) async fn findings(&mut self) -> Vec<Finding> {
-        while let Ok((name, verdict)) = self.outcomes.try_recv() {
-            self.note(name, verdict);
+        while let Ok((trigger, verdict)) = self.outcomes.try_recv() {
+            self.note(trigger, verdict);
         }
         if self.dirty {
             self.found = self.reader.look(&self.root, &self.paths).await;
@@ -122,16 +123,14 @@ impl Triggers {
             },
             settle: self.settle,
         });
-        let checks = self.checks.iter().map(|check| Finding {
-            trigger: format!("check {}", check.name),
-            verdict: self
-                .verdicts
-                .get(&check.name)
+        let runs = self.runs.iter().map(|run| Finding {
+            trigger: run.trigger.clone(),
+            verdict: (self.verdicts.get(&run.trigger))
                 .cloned()
                 .unwrap_or_else(unread),
-            settle: check.settle,
+            settle: run.settle,
         });
-        sentinels.chain(checks).collect()
+        sentinels.chain(runs).collect()
     }
 }
 
@@ -141,7 +140,8 @@ fn unread() -> Verdict {
     }
 }
 
-fn sentinel(found: &Result<Option<Sentinel>, SentinelError>) -> Verdict {
+/// What a sentinel says.
+pub(crate) fn sentinel(found: &Result<Option<Sentinel>, SentinelError>) -> Verdict {
     match found {
         Ok(None) => Verdict::No,
         Ok(Some(sentinel)) => Verdict::Reboot {
@@ -160,55 +160,5 @@ fn words(sentinel: &Sentinel) -> String {
     match sentinel.other_kind() {
         Some(kind) => format!("asks for {kind}; an ordinary reboot does it"),
         None => content.to_owned(),
-    }
-}
-
-/// Runs a check now and then every period, one run at a time, until nobody listens. Never aborted: a
-/// run that is not waited for keeps its unit as long as the bus connection lives.
-async fn repeat(bus: Bus, check: Check, send: mpsc::UnboundedSender<(String, Verdict)>) {
-    let first = scatter(&[&check.name]) % FIRST_RUN_MILLIS;
-    tokio::select! {
-        () = tokio::time::sleep(Duration::from_millis(first)) => {}
-        () = send.closed() => return,
-    }
-    loop {
-        let started = Instant::now();
-        let outcome = check::run(
-            &bus,
-            &check::Check {
-                name: &check.name,
-                command: &check.command,
-                timeout: check.timeout,
-                reboot_codes: &check.reboot_exit_codes,
-                ok_codes: &check.ok_exit_codes,
-            },
-        )
-        .await;
-        let said = outcome
-            .output
-            .lines()
-            .next()
-            .unwrap_or_default()
-            .trim()
-            .to_owned();
-        let verdict = match outcome.verdict {
-            check::Verdict::Reboot { reasons } => Verdict::Reboot {
-                pkgs: std::collections::BTreeSet::new(),
-                words: if said.is_empty() {
-                    reasons.join(", ")
-                } else {
-                    said
-                },
-            },
-            check::Verdict::Ok => Verdict::No,
-            check::Verdict::Unknown { why } => Verdict::Unknown { why },
-        };
-        if send.send((check.name.clone(), verdict)).is_err() {
-            return;
-        }
-        tokio::select! {
-            () = tokio::time::sleep_until(started + check.period) => {}
-            () = send.closed() => return,
-        }
     }
 }

@@ -21,8 +21,10 @@ use super::{
     systemd::{self, Property},
 };
 
+mod builtin;
 mod unit;
 
+pub use builtin::{ask, program};
 use unit::{Progress, Unit};
 
 /// Begins the name of every unit made here.
@@ -127,7 +129,7 @@ pub fn judge(exit: &Exit, reboot_codes: &[u8], ok_codes: &[u8]) -> Verdict {
 
 /// Runs a check and judges it. Ends by itself at most 30 s after `timeout`.
 pub async fn run(bus: &Bus, check: &Check<'_>) -> Outcome {
-    match attempt(bus, check).await {
+    match attempt(bus, check, SHOWN_BYTES).await {
         Ok((exit, output)) => Outcome {
             verdict: judge(&exit, check.reboot_codes, check.ok_codes),
             output,
@@ -166,7 +168,8 @@ enum RunError {
     Output(#[from] io::Error),
 }
 
-async fn attempt(bus: &Bus, check: &Check<'_>) -> Result<(Exit, String), RunError> {
+/// Runs it to its end; with at most `most` bytes of what it printed.
+async fn attempt(bus: &Bus, check: &Check<'_>, most: usize) -> Result<(Exit, String), RunError> {
     let output = File::from(
         memfd_create(c"kube-rebootd-check", MFdFlags::MFD_CLOEXEC).map_err(io::Error::from)?,
     );
@@ -202,7 +205,7 @@ async fn attempt(bus: &Bus, check: &Check<'_>) -> Result<(Exit, String), RunErro
     } else {
         exit
     };
-    Ok((exit, shown(&output)?))
+    Ok((exit, shown(&output, most)?))
 }
 
 async fn start(
@@ -291,8 +294,8 @@ fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-fn shown(output: &File) -> io::Result<String> {
-    let mut bytes = vec![0; SHOWN_BYTES];
+fn shown(output: &File, most: usize) -> io::Result<String> {
+    let mut bytes = vec![0; most];
     // The offset is shared with the command, hence a positioned read.
     let length = output.read_at(&mut bytes, 0)?;
     let mut text = String::new();
@@ -306,7 +309,33 @@ fn shown(output: &File) -> io::Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn i8_a_verdict_needs_a_code_in_one_list_alone(
+            exit in prop_oneof![any::<u8>().prop_map(Exit::Code), any::<String>().prop_map(Exit::Lost)],
+            reboot in prop::collection::vec(any::<u8>(), 0..200), ok in prop::collection::vec(any::<u8>(), 0..200)) {
+            let lists = match exit {
+                Exit::Code(code) if !SYSTEMD_CODES.contains(&code) => (reboot.contains(&code), ok.contains(&code)),
+                Exit::Code(_) | Exit::Lost(_) => (false, false),
+            };
+            let verdict = judge(&exit, &reboot, &ok);
+            prop_assert_eq!(matches!(verdict, Verdict::Reboot { .. }), lists == (true, false));
+            prop_assert_eq!(verdict == Verdict::Ok, lists == (false, true));
+        }
+
+        #[test]
+        fn any_output_is_shown_short_and_printable(bytes in prop::collection::vec(any::<u8>(), 0..6000)) {
+            let file = tempfile::tempfile().unwrap();
+            file.write_all_at(&bytes, 0).unwrap();
+            let text = shown(&file, SHOWN_BYTES).unwrap();
+            prop_assert!(text.chars().all(|c| c == '\n' || !c.is_control()));
+            prop_assert!(text.chars().count() <= SHOWN_BYTES);
+        }
+    }
 
     #[test]
     fn i8_only_listed_codes_are_answers() {
@@ -345,8 +374,8 @@ mod tests {
     fn output_is_cut_and_made_printable() {
         let file = tempfile::tempfile().unwrap();
         file.write_all_at(b"a\x1b[31mb\xff\r\nc\n\n", 0).unwrap();
-        assert_eq!(shown(&file).unwrap(), "a[31mb\u{fffd}\nc");
+        assert_eq!(shown(&file, SHOWN_BYTES).unwrap(), "a[31mb\u{fffd}\nc");
         file.write_all_at(&[b'x'; 10_000], 0).unwrap();
-        assert_eq!(shown(&file).unwrap().len(), SHOWN_BYTES);
+        assert_eq!(shown(&file, SHOWN_BYTES).unwrap().len(), SHOWN_BYTES);
     }
 }

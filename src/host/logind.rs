@@ -16,6 +16,7 @@ use zbus::{
 };
 
 use super::bus::{Bus, BusError, CALL_TIMEOUT, bounded};
+use crate::shutdown::Scheduled;
 
 const NAME: &str = "org.freedesktop.login1";
 const PATH: &str = "/org/freedesktop/login1";
@@ -41,6 +42,11 @@ pub trait Login {
     /// Not cached: logind sends no `PropertiesChanged` for it.
     #[zbus(property(emits_changed_signal = "false"))]
     fn preparing_for_shutdown(&self) -> zbus::Result<bool>;
+    /// Kind and microseconds since 1970; not cached, as 252 sends no `PropertiesChanged` for it.
+    #[zbus(property(emits_changed_signal = "false"))]
+    fn scheduled_shutdown(&self) -> zbus::Result<(String, u64)>;
+    /// False: there was none.
+    fn cancel_scheduled_shutdown(&self) -> zbus::Result<bool>;
     /// Union of what all block locks inhibit, such as `shutdown:sleep`.
     #[zbus(property(emits_changed_signal = "false"))]
     fn block_inhibited(&self) -> zbus::Result<String>;
@@ -126,6 +132,32 @@ pub async fn preparing_for_shutdown(bus: &Bus) -> Result<bool, BusError> {
     bus.call(
         "reading logind's PreparingForShutdown",
         |connection| async move { login(&connection).await?.preparing_for_shutdown().await },
+    )
+    .await
+}
+
+/// The shutdown that is scheduled, if one is.
+pub async fn scheduled_shutdown(bus: &Bus) -> Result<Option<Scheduled>, BusError> {
+    let (kind, micros) = bus
+        .call(
+            "reading logind's ScheduledShutdown",
+            |connection| async move { login(&connection).await?.scheduled_shutdown().await },
+        )
+        .await?;
+    Ok(Scheduled::of(&kind, micros))
+}
+
+/// Cancels the scheduled shutdown; `message` stands before logind's own words on every terminal. False:
+/// nothing was scheduled any more.
+pub async fn cancel_shutdown(bus: &Bus, message: &str) -> Result<bool, BusError> {
+    let message = message.to_owned();
+    bus.call(
+        "cancelling the scheduled shutdown",
+        |connection| async move {
+            let proxy = login(&connection).await?;
+            proxy.set_wall_message(&message, true).await?;
+            proxy.cancel_scheduled_shutdown().await
+        },
     )
     .await
 }

@@ -18,6 +18,13 @@ fn at(seconds: u64) -> Now {
     }
 }
 
+fn annotated(reason: &str) -> Wishes<'_> {
+    Wishes {
+        annotation: Some(reason),
+        scheduled: None,
+    }
+}
+
 fn finding(verdict: Verdict) -> Finding {
     Finding {
         trigger: "check dnf".to_owned(),
@@ -43,7 +50,14 @@ fn unknown() -> Finding {
 fn look(before: Observed, finding: &Finding, seconds: u64) -> Observed {
     let findings = std::slice::from_ref(finding);
     let (request, settled) = (before.request, before.settled);
-    observe(request, settled, findings, None, &boot("b"), at(seconds))
+    observe(
+        request,
+        settled,
+        findings,
+        Wishes::default(),
+        &boot("b"),
+        at(seconds),
+    )
 }
 
 /// A reboot for `finding` that was proved at 0 s of boot "b".
@@ -101,8 +115,16 @@ fn i10_other_packages_are_a_new_reason_at_once() {
 #[test]
 fn i10_in_another_boot_only_the_15_minutes_are_over() {
     let Observed { settled, .. } = rebooted(&wants("glibc"));
-    let look =
-        |settled, finding: Finding| observe(None, settled, &[finding], None, &boot("c"), at(1));
+    let look = |settled, finding: Finding| {
+        observe(
+            None,
+            settled,
+            &[finding],
+            Wishes::default(),
+            &boot("c"),
+            at(1),
+        )
+    };
     assert_eq!(look(settled.clone(), wants("glibc")).request, None);
     let gone = look(settled, finding(Verdict::No)).settled;
     assert!(look(gone, wants("glibc")).request.is_some());
@@ -114,6 +136,7 @@ fn an_annotation_is_latched_beside_others() {
         by: by.to_owned(),
         reason: "please".to_owned(),
         at: at(1).wall,
+        boot: None,
     };
     let request = Request {
         since: at(1).wall,
@@ -121,8 +144,16 @@ fn an_annotation_is_latched_beside_others() {
         latched: vec![by(BY_PERSON)],
     };
     assert!(!Past::of(Some(&request), at(1).wall).automatic);
-    let first = observe(Some(request), None, &[], Some("please"), &boot("b"), at(1)).request;
-    let after = observe(first, None, &[], None, &boot("b"), at(2)).request;
+    let first = observe(
+        Some(request),
+        None,
+        &[],
+        annotated("please"),
+        &boot("b"),
+        at(1),
+    )
+    .request;
+    let after = observe(first, None, &[], Wishes::default(), &boot("b"), at(2)).request;
     let latched = after.map(|request| request.latched);
     assert_eq!(latched, Some(vec![by(BY_PERSON), by(BY_ANNOTATION)]));
 }

@@ -12,9 +12,9 @@ use anyhow::{Context, Result, bail};
 
 use crate::{image, shell};
 
-/// Program, and its package in Debian, Fedora and Arch: what a bed runs, then what the tests of packages run.
+/// Program, and its package in Debian, Fedora and Arch: what a bed runs, then what the tests of packages and checks run.
 #[rustfmt::skip]
-const PROGRAMS: [(&str, &str, &str, &str); 20] = [
+const PROGRAMS: [(&str, &str, &str, &str); 22] = [
     ("systemd-nspawn", "systemd-container", "systemd-container", "systemd"),
     ("mmdebstrap", "mmdebstrap", "mmdebstrap", "mmdebstrap"),
     ("ip", "iproute2", "iproute", "iproute2"),
@@ -35,6 +35,8 @@ const PROGRAMS: [(&str, &str, &str, &str); 20] = [
     ("mandoc", "mandoc", "mandoc", "mandoc"),
     ("zsh", "zsh", "zsh", "zsh"),
     ("fish", "fish", "fish", "fish"),
+    ("lsof", "lsof", "lsof", "lsof"),
+    ("perl", "perl-base", "perl-interpreter", "perl"),
 ];
 
 /// Command of Kubernetes, built from testbed/go/kubernetes.

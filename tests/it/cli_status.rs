@@ -84,6 +84,7 @@ async fn status_exits_with_3_when_the_daemon_does_not_run_and_still_tells() {
                 by: BY_PERSON.to_owned(),
                 reason: "new firmware".to_owned(),
                 at: "2026-11-21T09:00:00Z".parse().expect("a time"),
+                boot: None,
             }],
         }),
         ..Record::default()

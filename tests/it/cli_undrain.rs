@@ -64,6 +64,7 @@ async fn held(slot: &'static str, stage: Stage, boot: Option<Boot>) -> Held {
                 by: BY_PERSON.to_owned(),
                 reason: "new firmware".to_owned(),
                 at: Timestamp::UNIX_EPOCH,
+                boot: None,
             }],
         }),
         ..Record::default()

@@ -68,6 +68,10 @@ pub(crate) struct Knobs {
     pub(crate) prepare_on_reboot: bool,
     /// `Reboot` calls, accepted or not.
     pub(crate) reboots: usize,
+    /// `ScheduledShutdown`.
+    pub(crate) scheduled: (String, u64),
+    /// Times `CancelScheduledShutdown` was asked for.
+    pub(crate) cancelled: usize,
     /// Told when a shutdown begins.
     pub(crate) going_down: Arc<Notify>,
     /// logind answers nothing at all.
@@ -102,6 +106,8 @@ impl Default for Knobs {
             preparing: false,
             prepare_on_reboot: true,
             reboots: 0,
+            scheduled: (String::new(), 0),
+            cancelled: 0,
             going_down: Arc::default(),
             mute: false,
             wall: String::new(),
@@ -406,6 +412,19 @@ impl FakeLogin {
                 .map_err(fdo::Error::from)?;
         }
         Ok(())
+    }
+
+    #[zbus(property(emits_changed_signal = "false"))]
+    async fn scheduled_shutdown(&self) -> (String, u64) {
+        self.heard().await;
+        self.state.lock().unwrap().scheduled.clone()
+    }
+
+    async fn cancel_scheduled_shutdown(&self) -> bool {
+        self.heard().await;
+        let mut state = self.state.lock().unwrap();
+        state.cancelled += 1;
+        !std::mem::take(&mut state.scheduled).0.is_empty()
     }
 
     fn set_wall_message(&self, message: String, enable: bool) {

@@ -1,10 +1,14 @@
 //! Check commands on a fake systemd: only a proved exit is an answer (I8).
 
-use std::time::Duration;
+use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
 
-use kube_rebootd::host::{
-    Bus, Verdict,
-    check::{self, Check, Outcome},
+use kube_rebootd::{
+    host::{
+        Bus, Verdict,
+        check::{self, Check, Outcome},
+    },
+    outdated::{Answer, Builtin},
+    root::Root,
 };
 
 use crate::{
@@ -180,4 +184,63 @@ async fn leftovers_are_stopped_at_start() {
         .unwrap();
     assert_eq!(stopped, 1);
     assert_eq!(host.knobs().stopped, ["kube-rebootd-check-a-1.service"]);
+}
+
+/// A whole answer of the built-in check `kernel`.
+const REBOOT: &str = r#"{"triggers":[{"trigger":"builtin kernel","verdict":"reboot","pkgs":["6.1"],"words":"newer"}]}"#;
+const BUSY: &str = r#"{"triggers":[{"trigger":"builtin kernel","verdict":"unknown","words":"dpkg works","busy":true}]}"#;
+
+#[tokio::test]
+async fn i8_a_built_in_check_answers_whole_or_not_at_all() {
+    let host = FakeHostBus::start().await;
+    let bus = Bus::at(host.address());
+    let dir = tempfile::tempdir().unwrap();
+    let (program, args) = (dir.path().join("program"), dir.path().join("args"));
+    let root = Root::at(dir.path());
+    let answers = async |script: &str| {
+        let script = format!("#!/bin/sh\necho \"$@\" >{}\n{script}\n", args.display());
+        // Anew each time: a program that runs cannot be written to.
+        let new = dir.path().join("new");
+        fs::write(&new, script).unwrap();
+        fs::set_permissions(&new, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::rename(&new, &program).unwrap();
+        check::ask(&bus, &program, &root, Builtin::Kernel).await
+    };
+    let reboot = answers(&format!("echo '{REBOOT}'")).await;
+    assert!(
+        matches!(&reboot, Answer::Reboot { words, .. } if words == "newer"),
+        "{reboot:?}"
+    );
+    let said = fs::read_to_string(&args).unwrap();
+    let wanted = format!(
+        "--root {}/ check --json --builtin kernel\n",
+        dir.path().display()
+    );
+    assert_eq!(said, wanted);
+    let busy = answers(&format!("echo '{BUSY}'; exit 75")).await;
+    assert!(
+        matches!(&busy, Answer::Unknown { words, busy: true } if words == "dpkg works"),
+        "{busy:?}"
+    );
+    for script in [
+        // A reboot is said with exit code 0 only.
+        format!("echo '{REBOOT}'; exit 1"),
+        format!("echo '{REBOOT}'; exit 75"),
+        format!("echo '{REBOOT}'; kill -9 $$"),
+        // Half of it, twice, about another check, nothing; a program that does not know the verb.
+        format!("echo '{}'", &REBOOT[..REBOOT.len() - 2]),
+        format!("echo '{REBOOT}'; echo '{REBOOT}'"),
+        format!("echo '{}'", REBOOT.replace("kernel", "libraries")),
+        "exit 0".to_owned(),
+        "exit 2".to_owned(),
+    ] {
+        let answer = answers(&script).await;
+        assert!(
+            matches!(answer, Answer::Unknown { busy: false, .. }),
+            "{script}: {answer:?}"
+        );
+    }
+    fs::remove_file(&program).unwrap();
+    let gone = check::ask(&bus, &program, &root, Builtin::Kernel).await;
+    assert!(matches!(gone, Answer::Unknown { .. }), "{gone:?}");
 }

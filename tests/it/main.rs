@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests as well
 
+mod cli_check;
 mod cli_doctor;
 mod cli_host;
 mod cli_status;
@@ -22,6 +23,7 @@ mod hostile;
 mod kubeconfigs;
 mod memory;
 mod model;
+mod outdated;
 mod plane;
 mod rotation;
 mod run_queue;

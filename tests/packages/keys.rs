@@ -151,6 +151,7 @@ fn wrong(kind: &str) -> (String, String) {
         "integer" => ("0", format!("write {least} to {most}")),
         "boolean" => ("1", "write true or false".into()),
         "path" => ("\"x\"", "write an absolute path".into()),
+        "list of built-in checks" => ("[\"x\"]", "\"kernel\" or \"libraries\"".into()),
         "list of paths" => ("[\"x\"]", "not an absolute path".into()),
         "list of integers" => ("[256]", format!("write {least} to {most}")),
         "list of label selectors" => ("[1]", "label selectors".into()),

@@ -2,6 +2,8 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod damage;
+
 const FILE: &str = "/etc/kube-rebootd/config.toml";
 
 fn problems(text: &str) -> Vec<String> {
@@ -54,8 +56,11 @@ const WRONG: &[(&str, &str, &[&str])] = &[
     ("coordination", "stale_after", &["30", "\"0s\"", "\"9000h\""]),
     ("triggers", "sentinels", &["\"/run/x\"", "[1]", "[\"run/x\"]", "[\"/x\\u0000\"]"]),
     ("triggers", "node_annotation", &["\"yes\"", "1"]),
+    ("triggers", "scheduled_shutdown", &["\"cancel\"", "true"]),
     ("triggers", "period", &["5", "\"5\"", "\"0s\"", "\"25h\"", "\"-1m\""]),
     ("triggers", "settle", &["0", "\"10\"", "\"30 parsecs\"", "\"9000h\""]),
+    ("triggers", "builtin", &["\"kernel\"", "[1]", "[\"kernels\"]", "[\"kernel\", \"kernel\"]"]),
+    ("triggers", "builtin_settle", &["0", "\"9000h\""]),
     ("triggers", "check", &["1", "{}", "[1]", "[{}]", "[{name = 1}]"]),
     ("triggers.check", "name", &["1", "\"\"", "\"a b\"", LONG]),
     ("triggers.check", "preset", &["1", "\"apt\""]),
@@ -170,13 +175,39 @@ fn i12_keys_of_later_releases_are_refused() {
         "[notify]",
         "[gates]\nusers = true",
         "[drain]\nescalate = []",
-        "[triggers]\nbuiltin = []",
-        "[triggers]\nscheduled_shutdown = \"warn\"",
     ] {
         let found = problems(text);
         assert!(
             found.len() == 1 && found[0].contains("is unknown"),
             "{text} {found:?}"
+        );
+    }
+}
+
+#[test]
+fn i12_built_in_checks_are_known_by_name() {
+    let triggers = |text: &str| {
+        let text = format!("[triggers]\n{text}\n");
+        parse(Path::new(FILE), &text).unwrap().config.triggers
+    };
+    assert_eq!(triggers("").builtin, []);
+    assert_eq!(triggers("").builtin_settle, Duration::from_secs(600));
+    let both = triggers("builtin = [\"libraries\", \"kernel\"]\nbuiltin_settle = \"0s\"");
+    assert_eq!(both.builtin, [Builtin::Libraries, Builtin::Kernel]);
+    assert_eq!(both.builtin_settle, Duration::ZERO);
+    for (builtin, wanted) in [
+        (
+            "[\"kernels\"]",
+            "\"kernels\" is not known; write \"kernel\" or \"libraries\"",
+        ),
+        ("[1]", "is a number; write \"kernel\" or \"libraries\""),
+        ("\"kernel\"", "write a list"),
+        ("[\"kernel\", \"kernel\"]", "names one twice"),
+    ] {
+        let found = problems(&format!("[triggers]\nbuiltin = {builtin}\n"));
+        assert!(
+            found.len() == 1 && found[0].contains("triggers.builtin") && found[0].contains(wanted),
+            "{found:?}"
         );
     }
 }
@@ -324,6 +355,7 @@ max_unavailable = "25%"
 min_interval = "1h"
 [triggers]
 sentinels = []
+builtin = ["libraries"]
 [[triggers.check]]
 name = "z"
 preset = "needrestart"

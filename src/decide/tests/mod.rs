@@ -22,6 +22,7 @@ use crate::trigger::{Observed, Reason, Request, Settled};
 mod killed;
 mod options;
 mod queue;
+mod records;
 mod table;
 
 const ME: &str = "n1";
@@ -241,6 +242,7 @@ prop_compose! {
             writable: flags[1] || flags[2],
             shutting_down: flags[3] && flags[4],
             host_read,
+            adopts: None,
             observed: Observed { request: wish, settled, uncleared: Vec::new() },
             limited: None,
             closed: closed.then(|| Closed { gate: Gate::Inhibitors, why: "shut".to_owned(), opens: None }).into_iter().collect(),

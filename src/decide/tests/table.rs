@@ -49,6 +49,7 @@ pub(super) fn about_to_reboot() -> Facts {
         writable: true,
         shutting_down: false,
         host_read: Some(NOW),
+        adopts: None,
         observed: Observed {
             request: Some(request()),
             ..Observed::default()

@@ -164,7 +164,40 @@ where
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    prop_compose! {
+        fn reading()(load in prop_oneof![9 => Just("loaded".to_owned()), 1 => ".{0,9}"],
+                     active in prop::sample::select(vec!["inactive", "failed", "active", "activating", "deactivating", ""]),
+                     job in prop_oneof![4 => Just(0u32), 1 => any::<u32>()],
+                     id in prop_oneof![4 => Just(vec![7; 16]), 1 => Just(vec![0; 16]), 1 => prop::collection::vec(any::<u8>(), 0..17)],
+                     result in prop::sample::select(vec!["success", "exit-code", "signal", "core-dump", "timeout", "oom-kill", "protocol", ""]),
+                     code in prop_oneof![3 => Just(CLD_EXITED), 1 => any::<i32>()],
+                     status in prop_oneof![3 => 0..256i32, 1 => any::<i32>()],
+                     exits in (0..3u64, 0..3u64)) -> Reading {
+            Reading { load_state: load, active_state: active.to_owned(), job, invocation_id: id, active_exit: exits.0,
+                result: result.to_owned(), exit_code: code, exit_status: status, exit_time: exits.1 }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+        #[test]
+        fn i8_a_code_comes_only_from_a_command_that_ended_by_itself(states in prop::collection::vec(reading(), 1..4)) {
+            let mut progress = Progress::default();
+            let last = states.iter().find_map(|state| Some((progress.see(state)?, state)));
+            let Some((Exit::Code(code), state)) = last else { return Ok(()) };
+            prop_assert_eq!(i32::from(code), state.exit_status);
+            prop_assert_eq!((state.load_state.as_str(), state.job, state.exit_code), ("loaded", 0, CLD_EXITED));
+            prop_assert!(matches!(state.active_state.as_str(), "inactive" | "failed"));
+            prop_assert!(matches!(state.result.as_str(), "success" | "exit-code" | "signal" | "core-dump"));
+            prop_assert!(state.active_exit == 0 || state.active_exit >= state.exit_time, "stopped by somebody");
+            prop_assert!(state.invocation_id.iter().any(|byte| *byte != 0), "never started");
+        }
+    }
 
     fn ended(status: i32) -> Reading {
         Reading {

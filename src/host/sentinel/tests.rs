@@ -1,7 +1,11 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
+use proptest::prelude::*;
+
 use super::*;
+use crate::bounded::odd;
+use crate::garble;
 
 const PATH: &str = "/run/reboot-required";
 
@@ -228,4 +232,54 @@ async fn packages_written_later_are_seen() {
     let mut watch = watch(&root, PATH);
     fs::write(root.path("/run/reboot-required.pkgs"), "linux\n").unwrap();
     timeout(PATIENCE, watch.changed()).await.unwrap();
+}
+
+#[test]
+fn i8_what_is_no_file_is_neither_a_sentinel_nor_none() {
+    let (_dir, root) = host();
+    let list = format!("{PATH}.pkgs");
+    fs::write(root.path(PATH), "").unwrap();
+    for (place, path) in [(list.as_str(), list.as_str()), (PATH, PATH)] {
+        let there = root.clone();
+        odd::each(&root.path(place), MAX_BYTES, move || {
+            match read(&there, PATH) {
+                Err(error) => error.to_string(),
+                // A file that is too large is one all the same: the rest of it is not needed.
+                Ok(Some(sentinel)) => {
+                    assert!(sentinel.content.len() as u64 <= MAX_BYTES);
+                    "larger than what is kept".to_owned()
+                }
+                Ok(None) => format!("{PATH}: none"),
+            }
+        });
+        fs::remove_file(root.path(path)).unwrap();
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_content_is_a_sentinel_of_a_bounded_size(
+        content in prop_oneof![prop::collection::vec(any::<u8>(), 0..80), garble::bytes(b"soft-reboot\n".to_vec())],
+        list in prop_oneof![prop::collection::vec(any::<u8>(), 0..200), garble::bytes(b"linux\nlibc6\n\nsystemd".to_vec())]) {
+        let (_dir, root) = host();
+        fs::write(root.path(PATH), &content).unwrap();
+        fs::write(root.path("/run/reboot-required.pkgs"), &list).unwrap();
+        let found = read(&root, PATH).unwrap().expect("it is there");
+        let text = String::from_utf8_lossy(&content).into_owned();
+        prop_assert_eq!(found.other_kind(), ["kexec", "soft-reboot"].into_iter().find(|kind| text.trim() == *kind));
+        for name in &found.pkgs {
+            prop_assert!(!name.is_empty() && name.trim() == name && !name.contains(char::is_control));
+        }
+        prop_assert!(found.pkgs.len() <= list.len());
+    }
+
+    #[test]
+    fn i10_who_asked_is_the_same_in_any_order(names in prop::collection::vec("[a-z0-9.+-]{1,12}", 0..12), crlf in any::<bool>()) {
+        let end = if crlf { "\r\n" } else { "\n" };
+        let mut other: Vec<_> = names.iter().rev().chain(&names).cloned().collect();
+        other.push(String::new());
+        let one = packages((names.join("\n"), false));
+        prop_assert_eq!(&one, &packages((other.join(end), false)));
+        prop_assert_eq!(one, names.into_iter().collect::<BTreeSet<_>>());
+    }
 }

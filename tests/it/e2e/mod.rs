@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use testbed::{Bed, Host, HostSpec};
 
+mod adoption;
+mod builtin;
 mod checks;
 mod control_plane;
 mod cordon;
@@ -18,6 +20,7 @@ mod kill_matrix;
 mod kills;
 mod log;
 mod loops;
+mod observing;
 mod one_host;
 mod outages;
 mod pausing;
@@ -29,6 +32,7 @@ mod stop_points;
 mod three_hosts;
 mod troubles;
 mod unit;
+mod versions;
 mod workload;
 
 /// Longest wait for a whole cycle of one host, on two busy cores.

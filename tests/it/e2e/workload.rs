@@ -8,7 +8,7 @@ use testbed::{Bed, Host};
 use super::Site;
 
 /// Longest wait for pods to be made, scheduled and started.
-const START: Duration = Duration::from_secs(60);
+const START: Duration = Duration::from_secs(120);
 
 /// A namespace of one test, gone with it.
 pub(crate) struct Workload {

@@ -133,6 +133,7 @@ impl Local {
             | Effect::Clear { .. }
             | Effect::ListPods
             | Effect::CreateLease
+            | Effect::CancelShutdown
             | Effect::Mark(_)
             | Effect::Unmark
             | Effect::Evict(_) => return Act::Nothing,

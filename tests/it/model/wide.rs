@@ -82,6 +82,7 @@ pub(super) fn request() -> Request {
             by: "the model".to_owned(),
             reason: String::new(),
             at: acquired(0),
+            boot: None,
         }],
     }
 }

@@ -58,6 +58,7 @@ impl World {
             | Effect::ReadNode
             | Effect::ReadWaiting
             | Effect::ReadHost
+            | Effect::CancelShutdown
             | Effect::ListPeers
             | Effect::ListWaiters
             | Effect::ReadHolder(_)

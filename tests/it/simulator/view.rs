@@ -8,7 +8,7 @@ use kube_rebootd::facts::Facts;
 use kube_rebootd::health::Marks;
 use kube_rebootd::names;
 use kube_rebootd::node::Seen;
-use kube_rebootd::trigger::{Finding, Verdict, observe};
+use kube_rebootd::trigger::{Finding, Verdict, Wishes, observe};
 
 use super::host::fresh;
 use super::world::World;
@@ -60,7 +60,10 @@ impl World {
             facts.record.request.clone(),
             facts.record.settled.clone(),
             &[finding],
-            annotation,
+            Wishes {
+                annotation,
+                scheduled: None,
+            },
             &facts.boot,
             now,
         );

@@ -124,6 +124,11 @@ impl Host {
         self.state().clock.set_wall(seconds);
     }
 
+    /// Its wall clock.
+    pub(super) fn now(&self) -> Timestamp {
+        self.state().clock.now().wall
+    }
+
     pub(super) fn boot_id(&self) -> String {
         format!("{}-boot-{}", self.name, self.state().boots)
     }

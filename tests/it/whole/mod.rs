@@ -5,11 +5,13 @@
 //! A daemon dies by being dropped, a host reboots by a new boot id; I1 to I4, I9, I11 and I13 are judged
 //! at every write that the server sees (`judge`).
 
+mod adoption;
 mod clocks;
 mod cluster;
 mod evictions;
 mod faults;
 mod host;
+mod known;
 mod kured;
 mod life;
 mod log;

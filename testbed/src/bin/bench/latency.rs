@@ -48,7 +48,7 @@ pub(crate) fn measure(world: &World) -> Result<Vec<Figure>> {
             .goal(Goal::AtMost(0.3)),
         Figure::of("one host's cycle less boot and kubelet", "s", times.own)
             .goal(Goal::AtMost(3.0))
-            .note("sentinel to asking logind (a drain without pods is in it), and the kubelet's first sign of life to the slot given up"),
+            .note("sentinel to asking logind (a drain without pods is in it), and the kubelet's first report to the slot given up"),
         Figure::of("one host's cycle, all of it", "s", times.whole),
     ])
 }
@@ -102,7 +102,7 @@ fn rollout(world: &World, hosts: &[Host], run: usize, times: &mut Times) -> Resu
     times.handed.push(seconds(gave.done, took(second.name())?));
     times.whole.push(seconds(touched, gave.done));
     let asked = asked(first, touched)?;
-    let alive = alive(world, first.name(), asked)?;
+    let alive = alive(world, first)?;
     times
         .own
         .push(seconds(touched, asked) + seconds(alive, gave.done));
@@ -137,32 +137,20 @@ fn asked(host: &Host, since: Timestamp) -> Result<Timestamp> {
         .context("logind was not asked")
 }
 
-/// The kubelet's first sign of life that the daemon could compare with an earlier look: nothing is proved
-/// before it, whatever a daemon does.
-fn alive(world: &World, node: &str, since: Timestamp) -> Result<Timestamp> {
-    let user = format!("system:node:{node}");
-    let looks = world.since(DAEMON, since)?;
-    let look = looks.iter().find(|one| {
-        one.user == user
-            && one.namespace == "kube-node-lease"
-            && one.verb == "get"
-            && one.at > since
-            && !shutting_down(one, &looks)
-    });
-    let look = look.context("the daemon read no heartbeat")?.done;
-    let all = world.since("", look)?;
-    let beat = all.iter().find(|one| {
+/// The kubelet's first report of the new boot, with its boot ID: nothing is proved before it, whatever a
+/// daemon does.
+fn alive(world: &World, host: &Host) -> Result<Timestamp> {
+    let first = "journalctl --boot --output=short-unix --no-pager | head -1 | cut -d' ' -f1";
+    let seconds: f64 = host.sh(first)?.trim().parse().context("no journal")?;
+    #[allow(clippy::cast_possible_truncation)] // as in `require`
+    let booted = Timestamp::from_microsecond((seconds * 1e6) as i64)?;
+    let user = format!("system:node:{}", host.name());
+    let all = world.since("", booted)?;
+    let report = all.iter().find(|one| {
         one.user == user
             && !one.user_agent.starts_with(DAEMON)
-            && matches!(one.verb.as_str(), "update" | "patch")
-            && (one.namespace == "kube-node-lease" || one.resource == "nodes/status")
+            && one.verb == "patch"
+            && one.resource == "nodes/status"
     });
-    Ok(beat.context("the kubelet gave no sign of life")?.done)
-}
-
-/// Asked before the new boot: the daemon of the old one says who it is no more, the new one does at once.
-fn shutting_down(look: &Request, all: &[Request]) -> bool {
-    all.iter().any(|one| {
-        one.resource == "selfsubjectreviews" && one.user == look.user && one.at > look.at
-    })
+    Ok(report.context("the kubelet reported nothing")?.done)
 }

@@ -4,14 +4,17 @@ use testbed::{Host, HostSpec};
 
 use crate::e2e::{Site, stop_points};
 
+/// What asks for the reboot.
+const SENTINEL: &str = "touch /run/reboot-required";
+
 /// A host of the debug build that wants a reboot, killed at the point and started again.
-fn killed_at(site: &Site, point: &str, config: &str) -> Host {
+fn killed_at(site: &Site, point: &str, config: &str, ask: &str) -> Host {
     let name = format!("{}-1", site.group);
     let spec = HostSpec::named(name).program(stop_points::PROGRAM);
     let host = site.boot(&spec.config(site.config(config)));
     site.wait_status(&host, "idle");
     stop_points::record(&host, Some(point)).unwrap();
-    host.touch("/run/reboot-required").unwrap();
+    host.sh(ask).unwrap();
     let mut pid = None;
     site.wait("the daemon to stop itself", || {
         pid = stop_points::stopped(&host);
@@ -31,7 +34,7 @@ fn i6_killed_after_making_the_first_lease_it_reboots_once() {
         group: "default".to_owned(),
     };
     assert!(site.leases().is_empty(), "somebody uses the group default");
-    let host = killed_at(&site, "did CreateLease*", "");
+    let host = killed_at(&site, "did CreateLease*", "", SENTINEL);
     site.wait_status(&host, "group paused: ");
     assert_eq!(site.leases(), ["default"]);
     site.resume();
@@ -43,7 +46,19 @@ fn i6_killed_after_making_the_first_lease_it_reboots_once() {
 fn i6_killed_after_clearing_the_slot_of_a_node_that_is_gone_it_reboots_once() {
     let site = Site::new("kmc", 1);
     site.hold_by_admin("kmc", "never-was");
-    let host = killed_at(&site, "did Clear*", "stale_after = \"2s\"\n");
+    let config = "stale_after = \"2s\"\n";
+    let host = killed_at(&site, "did Clear*", config, SENTINEL);
     site.wait_rebooted(&host, 1);
     site.nothing_left(&host);
+}
+
+#[test]
+fn i6_killed_after_cancelling_a_scheduled_reboot_it_reboots_once() {
+    let site = Site::new("kms", 1);
+    let config = "[triggers]\nscheduled_shutdown = \"adopt\"\n";
+    let host = killed_at(&site, "did CancelShutdown*", config, "shutdown -r +5");
+    site.wait_rebooted(&host, 1);
+    site.nothing_left(&host);
+    host.sh("test ! -e /run/systemd/shutdown/scheduled")
+        .unwrap();
 }

@@ -30,20 +30,21 @@ pub(super) enum Kind {
     Undone,
 }
 
-/// Hosts side by side: a host mostly waits for its kubelet's next heartbeat.
-const STATIONS: [(Kind, &str); 8] = [
+/// Hosts side by side: a boot with its kubelet is two seconds of a CPU, and CI has two.
+const STATIONS: [(Kind, &str); 5] = [
     (Kind::Rebooted, "km-a"),
     (Kind::Rebooted, "km-b"),
     (Kind::Rebooted, "km-c"),
     (Kind::Rebooted, "km-d"),
-    (Kind::Rebooted, "km-e"),
-    (Kind::Rebooted, "km-f"),
-    (Kind::Rebooted, "km-g"),
     (Kind::Undone, "km-u"),
 ];
 
 /// Effects that no cycle of a group that has its Lease comes to, and the test that has them.
-const ELSEWHERE: [(&str, &str); 2] = [
+const ELSEWHERE: [(&str, &str); 3] = [
+    (
+        "CancelShutdown",
+        "i6_killed_after_cancelling_a_scheduled_reboot_it_reboots_once",
+    ),
     (
         "CreateLease",
         "i6_killed_after_making_the_first_lease_it_reboots_once",

@@ -1,0 +1,125 @@
+//! What is run now and then: check commands and built-in checks, both as transient units (I8).
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::config::{Builtin, Check, Config};
+use crate::host::{Bus, check};
+use crate::outdated::Answer;
+use crate::root::Root;
+use crate::slot::scatter;
+use crate::trigger::Verdict;
+
+/// Spread of a first run, so that a boot's work comes first and hosts differ.
+const FIRST_RUN_MILLIS: u64 = 2_000;
+/// A built-in check reads all of /proc: `triggers.period` may be shorter, for the sentinels' sake.
+const BUILTIN_PERIOD: Duration = Duration::from_secs(10);
+/// While a package manager works: its end should not wait for a whole period.
+const BUSY_PERIOD: Duration = Duration::from_secs(30);
+
+/// One of them.
+#[derive(Debug, Clone)]
+pub(super) struct Run {
+    /// As it stands in reasons.
+    pub(super) trigger: String,
+    pub(super) settle: Duration,
+    period: Duration,
+    work: Work,
+}
+
+#[derive(Debug, Clone)]
+enum Work {
+    Command(Check),
+    Builtin(Root, Builtin),
+}
+
+/// All that the configuration names.
+pub(super) fn all(root: &Root, config: &Config) -> Vec<Run> {
+    let triggers = &config.triggers;
+    let builtins = triggers.builtin.iter().map(|builtin| Run {
+        trigger: builtin.trigger(),
+        settle: triggers.builtin_settle,
+        period: triggers.period.max(BUILTIN_PERIOD),
+        work: Work::Builtin(root.clone(), *builtin),
+    });
+    let checks = triggers.checks.iter().map(|check| Run {
+        trigger: format!("check {}", check.name),
+        settle: check.settle,
+        period: check.period,
+        work: Work::Command(check.clone()),
+    });
+    builtins.chain(checks).collect()
+}
+
+impl Run {
+    /// Runs it now and then every period, one run at a time, until nobody listens. Never aborted: a run
+    /// that is not waited for keeps its unit as long as the bus connection lives.
+    pub(super) async fn repeat(self, bus: Bus, send: mpsc::UnboundedSender<(String, Verdict)>) {
+        let first = scatter(&[&self.trigger]) % FIRST_RUN_MILLIS;
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_millis(first)) => {}
+            () = send.closed() => return,
+        }
+        loop {
+            let started = Instant::now();
+            let (verdict, period) = self.once(&bus).await;
+            if send.send((self.trigger.clone(), verdict)).is_err() {
+                return;
+            }
+            tokio::select! {
+                () = tokio::time::sleep_until(started + period) => {}
+                () = send.closed() => return,
+            }
+        }
+    }
+
+    /// One run, and when to begin the next.
+    async fn once(&self, bus: &Bus) -> (Verdict, Duration) {
+        match &self.work {
+            Work::Command(check) => (command(bus, check).await, self.period),
+            Work::Builtin(root, builtin) => {
+                let answer = match check::program() {
+                    Ok(program) => check::ask(bus, &program, root, *builtin).await,
+                    Err(err) => {
+                        Answer::unknown(format!("cannot tell where this program is: {err}"))
+                    }
+                };
+                let period = match answer {
+                    Answer::Unknown { busy: true, .. } => self.period.min(BUSY_PERIOD),
+                    Answer::Unknown { .. } | Answer::Reboot { .. } | Answer::No { .. } => {
+                        self.period
+                    }
+                };
+                (answer.verdict(), period)
+            }
+        }
+    }
+}
+
+/// What a check command says now.
+pub(crate) async fn command(bus: &Bus, check: &Check) -> Verdict {
+    let asked = check::Check {
+        name: &check.name,
+        command: &check.command,
+        timeout: check.timeout,
+        reboot_codes: &check.reboot_exit_codes,
+        ok_codes: &check.ok_exit_codes,
+    };
+    let outcome = check::run(bus, &asked).await;
+    let said = outcome.output.lines().next().unwrap_or_default().trim();
+    match outcome.verdict {
+        check::Verdict::Reboot { reasons } => Verdict::Reboot {
+            pkgs: BTreeSet::new(),
+            words: if said.is_empty() {
+                reasons.join(", ")
+            } else {
+                said.to_owned()
+            },
+        },
+        check::Verdict::Ok => Verdict::No,
+        check::Verdict::Unknown { why } => Verdict::Unknown { why },
+    }
+}

@@ -1,0 +1,66 @@
+//! What asks for a reboot: the triggers, the Node annotation, a scheduled shutdown (I8, I10).
+
+use std::time::Duration;
+
+use tracing::warn;
+
+use super::Daemon;
+use crate::config::Mode;
+use crate::names;
+use crate::node::Seen;
+use crate::now::Now;
+use crate::shutdown::{self, Scheduled};
+use crate::trigger::{self, Wishes};
+
+/// After a cancellation that failed.
+const CANCEL_AGAIN: Duration = Duration::from_secs(5);
+
+impl Daemon {
+    /// A shutdown that somebody else scheduled: taken over, or told of once per change.
+    fn scheduled(&mut self, now: Now) {
+        let (adoption, observe) = (
+            self.config.triggers.scheduled_shutdown,
+            self.config.mode == Mode::Observe,
+        );
+        let host = self.memory.host.as_ref();
+        let scheduled = host.and_then(|host| host.scheduled.as_ref());
+        let preparing = host.and_then(|host| host.shutting_down);
+        let tried = self.memory.cancelled;
+        let again = tried.is_none_or(|tried| now.since(tried) >= CANCEL_AGAIN);
+        self.facts.adopts = shutdown::adopted(scheduled, preparing, adoption, observe, now.wall)
+            .filter(|_| again)
+            .cloned();
+        let warning = scheduled
+            .filter(|_| preparing == Some(false))
+            .and_then(|it| shutdown::warning(it, adoption, observe, now.wall));
+        if let Some(words) = warning.as_ref().filter(|_| self.memory.warned != warning) {
+            warn!("{words}");
+        }
+        self.memory.warned = warning;
+    }
+
+    pub(super) fn observe(&mut self, findings: &[trigger::Finding], now: Now) {
+        self.scheduled(now);
+        let adopts = self.facts.adopts.as_ref().map(Scheduled::words);
+        let record = &self.facts.record;
+        let annotation = match &self.facts.node {
+            Seen::Present(node) if self.config.triggers.node_annotation => {
+                node.annotations.get(names::REBOOT).map(String::as_str)
+            }
+            Seen::Present(_) | Seen::Absent | Seen::Unknown => None,
+        };
+        self.facts.observed = trigger::observe(
+            record.request.clone(),
+            record.settled.clone(),
+            findings,
+            Wishes {
+                annotation,
+                scheduled: adopts.as_deref(),
+            },
+            &self.facts.boot,
+            now,
+        );
+        let most = usize::try_from(self.config.reboot.max_per_day).unwrap_or(usize::MAX);
+        self.facts.limited = trigger::over_daily_limit(&record.history, most, now.wall);
+    }
+}

@@ -1,0 +1,129 @@
+//! Reads what the built-in checks rest on: the host's kernels, its processes, its package managers.
+//!
+//! Runs in a process of its own outside the daemon's sandbox (DESIGN.md 4): it wants to see every
+//! process and /usr/lib/modules. Everything is below `Root`, reads have a bound (I8: what cannot be read
+//! is an error, never "no").
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+
+use super::bus::Bus;
+use super::logind;
+use crate::bounded::{self, ReadError};
+use crate::outdated::{Answer, Builtin, kernel, libraries};
+use crate::root::Root;
+
+mod kernels;
+mod locks;
+mod processes;
+
+/// What a built-in check says now. While a package manager works it says nothing: half of an upgrade
+/// is no state to judge.
+pub async fn look(root: &Root, bus: &Bus, builtin: Builtin) -> Answer {
+    if let Some(answer) = at_work(root, bus).await {
+        return answer;
+    }
+    let answer = match builtin {
+        Builtin::Kernel => kernels::read(root).map(|kernels| kernel::judge(&kernels)),
+        Builtin::Libraries => processes::read(root).map(|processes| libraries::judge(&processes)),
+    };
+    // One may have begun meanwhile.
+    match at_work(root, bus).await {
+        Some(busy) => busy,
+        None => answer.unwrap_or_else(|err| Answer::unknown(err.to_string())),
+    }
+}
+
+/// Who works with packages now, or why that is not known.
+async fn at_work(root: &Root, bus: &Bus) -> Option<Answer> {
+    match locks::held(root) {
+        Ok(None) => {}
+        Ok(Some(words)) => return Some(Answer::Unknown { words, busy: true }),
+        Err(err) => return Some(Answer::unknown(err.to_string())),
+    }
+    match logind::block_inhibitors(bus).await {
+        // apt's and rpm's own, and whoever else says that the host is not to go down.
+        Ok(all) => all.first().map(|one| Answer::Unknown {
+            words: format!("shutdown is inhibited by {} ({})", one.who, one.why),
+            busy: true,
+        }),
+        Err(err) => Some(Answer::unknown(format!(
+            "not known whether something inhibits a shutdown: {err}"
+        ))),
+    }
+}
+
+/// What could not be read.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read {path}: {source}", path = .path.display())]
+struct Unread {
+    path: std::path::PathBuf,
+    source: io::Error,
+}
+
+impl Unread {
+    fn at(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        |source| Self { path, source }
+    }
+}
+
+/// The text of a small file, at most `most` bytes; none when there is no such file.
+fn text(path: &Path, most: u64) -> Result<Option<String>, Unread> {
+    absent(whole(path, most)).map_err(Unread::at(path))
+}
+
+/// All of a file; one with more than `most` bytes is an error.
+fn whole(path: &Path, most: u64) -> io::Result<String> {
+    let bytes = head(path, most + 1)?;
+    if u64::try_from(bytes.len()).is_ok_and(|length| length > most) {
+        return Err(io::Error::other(format!("it has more than {most} bytes")));
+    }
+    // A path need not be UTF-8; what decides is ASCII.
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The first `most` bytes of a file.
+fn head(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path)?.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Never what is no file: a FIFO would not let go.
+fn open(path: &Path) -> io::Result<File> {
+    bounded::open(path).map_err(|err| match err {
+        ReadError::Io(err) => err,
+        other => io::Error::other(other.to_string()),
+    })
+}
+
+/// Only "there is none" is none; all else stays an error.
+fn absent<T>(read: io::Result<T>) -> io::Result<Option<T>> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(err)
+            if matches!(
+                err.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+            ) =>
+        {
+            Ok(None)
+        }
+        Err(err) => Err(err),
+    }
+}
+
+/// Names in a directory, at most `most`; none in one that is not there.
+fn names(path: &Path, most: usize) -> Result<Vec<String>, Unread> {
+    let Some(entries) = absent(fs::read_dir(path)).map_err(Unread::at(path))? else {
+        return Ok(Vec::new());
+    };
+    let mut names = Vec::new();
+    for entry in entries.take(most) {
+        let name = entry.map_err(Unread::at(path))?.file_name();
+        names.push(name.to_string_lossy().into_owned());
+    }
+    Ok(names)
+}

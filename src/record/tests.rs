@@ -1,0 +1,296 @@
+//! What is read back, and what is refused: no damage may pass for a record (I6, I8).
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::garble;
+use crate::trigger::{Latched, Reason};
+
+fn boot(id: &str) -> Boot {
+    Boot {
+        id: id.to_owned(),
+        userspace: 1,
+    }
+}
+
+fn held(stage: Stage, asks: u32) -> Record {
+    let lease = Lease::free("default", "default");
+    let take = Take::of(&lease, "kube-rebootd", Timestamp::UNIX_EPOCH, false);
+    Record {
+        hold: Some(Hold {
+            step: 4,
+            stage,
+            asks,
+            ..Hold::begin(take, boot("a"))
+        }),
+        ..Record::default()
+    }
+}
+
+#[test]
+fn i4_an_order_undoes_every_hold_but_an_unanswered_take() {
+    let now = Timestamp::UNIX_EPOCH;
+    for stage in [Stage::Claiming, Stage::Draining, Stage::Rebooting] {
+        let back = held(stage, 0).give_back(&boot("a"), now).expect("ordered");
+        let hold = back.hold.as_ref().expect("a hold");
+        assert_eq!((&hold.stage, hold.step), (&Stage::Undoing(Why::Ordered), 5));
+        assert_eq!(back.give_back(&boot("a"), now), None, "ordered once");
+    }
+    assert_eq!(held(Stage::Taking, 0).give_back(&boot("b"), now), None);
+    assert_eq!(Record::default().give_back(&boot("a"), now), None);
+}
+
+#[test]
+fn i10_a_reboot_that_was_asked_for_is_counted_though_not_proved() {
+    let now = Timestamp::UNIX_EPOCH;
+    let record = held(Stage::Rebooting, 1);
+    let back = record.give_back(&boot("b"), now).expect("ordered");
+    assert_eq!(back.history.len(), 1);
+    assert_eq!(back.hold.map(|hold| hold.boot), Some(boot("b")));
+    let same = record.give_back(&boot("a"), now).expect("ordered");
+    assert!(same.history.is_empty());
+}
+
+fn any_boot() -> impl Strategy<Value = Boot> {
+    ("[a-f0-9-]{0,36}", 0..1u64 << 50).prop_map(|(id, userspace)| Boot { id, userspace })
+}
+
+fn moment() -> impl Strategy<Value = Timestamp> {
+    (0..4_000_000_000_i64, 0..1_000_000_000_i32)
+        .prop_map(|(second, nano)| Timestamp::new(second, nano).expect("a time"))
+}
+
+fn clock() -> impl Strategy<Value = Duration> {
+    (0..1_000_000_000_u64, 0..1_000_000_000_u32)
+        .prop_map(|(secs, nanos)| Duration::new(secs, nanos))
+}
+
+fn stages() -> impl Strategy<Value = Stage> {
+    let why = prop_oneof![
+        Just(Why::Uncordoned),
+        Just(Why::Lost),
+        Just(Why::Withdrawn),
+        Just(Why::NodeReplaced),
+        Just(Why::Unwritable),
+        Just(Why::NoHold),
+        Just(Why::Ordered),
+        any::<String>().prop_map(Why::Drain),
+        any::<String>().prop_map(Why::Budget),
+    ];
+    prop_oneof![
+        Just(Stage::Taking),
+        Just(Stage::Claiming),
+        Just(Stage::Draining),
+        Just(Stage::Rebooting),
+        Just(Stage::Uncordoned),
+        Just(Stage::Releasing),
+        why.prop_map(Stage::Undoing),
+    ]
+}
+
+prop_compose! {
+    fn any_hold()(lease in "[a-z]{1,20}", uid in any::<String>(), acquire_time in moment(), step in 0..1000u64,
+                  boot in any_boot(), stage in stages(), node_uid in prop::option::of(any::<String>()),
+                  flags in any::<(bool, bool, bool)>(), spent in 0..100_000u64, asked in prop::option::of(clock())) -> Hold {
+        Hold {
+            take: Take {
+                namespace: "kube-rebootd".to_owned(),
+                lease,
+                uid,
+                resource_version: "1".to_owned(),
+                acquire_time,
+                control_plane: flags.0,
+            },
+            step,
+            boot,
+            node_uid,
+            stage,
+            foreign_cordon: flags.1,
+            marks: flags.2.then(Marks::default),
+            drain_spent: spent,
+            asks: u32::from(asked.is_some()),
+            asked,
+        }
+    }
+}
+
+prop_compose! {
+    /// Any record that the daemon could write.
+    fn any_record()(hold in prop::option::of(any_hold()), words in prop::collection::vec(any::<String>(), 4),
+                    at in moment(), since in clock(), boot in any_boot(), flags in any::<[bool; 6]>()) -> Record {
+        let pkgs = std::collections::BTreeSet::from([words[0].clone()]);
+        let reason = Reason { trigger: words[1].clone(), pkgs, words: words[2].clone(), since: at, since_boot: since };
+        let latched = Latched { by: words[0].clone(), reason: words[3].clone(), at, boot: flags[2].then(|| boot.clone()) };
+        let request = Request { since: at, reasons: vec![reason], latched: vec![latched] };
+        Record {
+            version: VERSION,
+            settled: flags[1].then(|| Settled::of(Some(&request), &boot, since)),
+            history: if flags[0] { vec![Past::of(Some(&request), at); 3] } else { Vec::new() },
+            request: flags[2].then_some(request),
+            waiting: flags[3].then(|| Waiting { group: words[0].clone(), since: at }),
+            kept: flags[4].then(|| Kept { node_uid: words[1].clone(), since: at, why: words[2].clone() }),
+            backoff: flags[5].then(|| Backoff { failures: 3, boot: boot.clone(), until: since, why: words[3].clone() }),
+            hold,
+        }
+    }
+}
+
+/// A record with everything in it.
+fn full() -> Record {
+    let boot = boot("a");
+    let at = Timestamp::UNIX_EPOCH;
+    let reason = Reason {
+        trigger: "sentinel /run/reboot-required".to_owned(),
+        pkgs: std::collections::BTreeSet::from(["linux".to_owned()]),
+        words: "System restart required".to_owned(),
+        since: at,
+        since_boot: Duration::from_secs(7),
+    };
+    let request = Request {
+        since: at,
+        reasons: vec![reason],
+        latched: Vec::new(),
+    };
+    let mut record = held(Stage::Undoing(Why::Gate("closed".to_owned())), 2);
+    if let Some(hold) = &mut record.hold {
+        hold.asked = Some(Duration::from_secs(100));
+        hold.marks = Some(Marks::default());
+        hold.node_uid = Some("node".to_owned());
+    }
+    Record {
+        settled: Some(Settled::of(Some(&request), &boot, Duration::from_secs(1))),
+        history: vec![Past::of(Some(&request), at)],
+        waiting: Some(Waiting {
+            group: "default".to_owned(),
+            since: at,
+        }),
+        kept: Some(Kept {
+            node_uid: "u".to_owned(),
+            since: at,
+            why: "w".to_owned(),
+        }),
+        backoff: Some(Backoff {
+            failures: 1,
+            boot,
+            until: Duration::from_secs(9),
+            why: "w".to_owned(),
+        }),
+        request: Some(request),
+        ..record
+    }
+}
+
+/// What was decoded is what it says, and can be counted with.
+fn sound(text: &str) -> Result<(), TestCaseError> {
+    let Ok(record) = Record::decode(text) else {
+        return Ok(());
+    };
+    prop_assert_eq!(record.version, VERSION);
+    prop_assert_eq!(Record::decode(&record.encode()), Ok(record.clone()));
+    if let Some(hold) = &record.hold {
+        prop_assert!(hold.step < COUNT_MAX && u64::from(hold.asks) < COUNT_MAX);
+        prop_assert!(hold.drain_spent < CLOCK_MAX.as_secs() && hold.asked < Some(CLOCK_MAX));
+    }
+    let clocks = (record.backoff.iter().map(|backoff| backoff.until))
+        .chain(record.settled.iter().map(|settled| settled.proved_boot))
+        .chain(
+            record
+                .request
+                .iter()
+                .flat_map(|request| request.reasons.iter().map(|reason| reason.since_boot)),
+        );
+    for clock in clocks {
+        prop_assert!(clock < CLOCK_MAX, "{clock:?}");
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn i6_what_is_written_is_read_back(record in any_record()) {
+        prop_assert_eq!(Record::decode(&record.encode()), Ok(record.clone()));
+        let Some(text) = record.annotation() else {
+            prop_assert!(record.hold.is_none() && record.kept.is_none());
+            return Ok(());
+        };
+        let there = Record::decode(&text).expect("an annotation of ours");
+        prop_assert_eq!((there.hold, there.request, there.kept), (record.hold, record.request, record.kept));
+    }
+
+    #[test]
+    fn i8_no_text_at_all_is_a_record(text in any::<String>()) {
+        prop_assert!(matches!(Record::decode(&text), Err(CodecError::Damaged(_))));
+    }
+
+    #[test]
+    fn i8_a_damaged_record_is_refused_or_sound(text in garble::text(&full().encode())) {
+        sound(&text)?;
+    }
+
+    #[test]
+    fn i8_a_record_with_odd_values_is_refused_or_sound(value in garble::json(serde_json::to_value(full()).expect("JSON"))) {
+        sound(&value.to_string())?;
+    }
+
+    #[test]
+    fn i8_numbers_that_cannot_be_counted_with_are_refused(value in garble::numbers(serde_json::to_value(full()).expect("JSON"))) {
+        sound(&value.to_string())?;
+    }
+
+    #[test]
+    fn i8_no_other_json_is_a_record(value in garble::tree()) {
+        prop_assert!(Record::decode(&value.to_string()).is_err());
+    }
+
+    #[test]
+    fn i6_cut_off_anywhere_it_is_damaged(record in any_record(), at in any::<prop::sample::Index>()) {
+        let text = record.encode();
+        let mut end = at.index(text.len());
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        prop_assert!(Record::decode(&text[..end]).is_err());
+    }
+
+    #[test]
+    fn i6_only_a_higher_version_is_a_newer_one(version in any::<i64>()) {
+        let text = format!("{{\"version\": {version}}}");
+        match Record::decode(&text) {
+            Ok(record) => prop_assert_eq!((record, version), (Record::default(), 1)),
+            Err(CodecError::Newer(newer)) => prop_assert!(i64::from(newer) == version && version > 1),
+            Err(CodecError::Damaged(_)) => prop_assert!(version < 1 || version > i64::from(u32::MAX)),
+        }
+    }
+}
+
+#[test]
+fn i7_nesting_is_refused_in_bounded_time() {
+    for text in garble::deep(1 << 20) {
+        for text in [text.clone(), format!("{{\"version\":1,\"hold\":{text}")] {
+            let said = garble::soon(move || Record::decode(&text));
+            assert!(matches!(said, Err(CodecError::Damaged(_))));
+        }
+    }
+}
+
+#[test]
+fn i6_a_full_record_is_sound_itself() {
+    // Else the properties above would hold for want of any record.
+    assert_eq!(Record::decode(&full().encode()), Ok(full()));
+}
+
+#[test]
+fn i6_i8_records_that_once_passed_for_ours_are_damaged() {
+    let step = full()
+        .encode()
+        .replace("\"step\": 4", "\"step\": 18446744073709551615");
+    for text in ["[1]", "[0]", "{\"version\":0}", &step] {
+        let said = Record::decode(text);
+        assert!(
+            matches!(said, Err(CodecError::Damaged(_))),
+            "{text}: {said:?}"
+        );
+    }
+}

@@ -1,0 +1,32 @@
+//! A host that only observes says what it would do, and does nothing of it (DESIGN.md 11).
+
+use super::Site;
+
+#[test]
+fn i11_an_observer_takes_no_slot_and_makes_nobody_wait() {
+    let site = Site::new("observe", 1);
+    // The first key stands before any table.
+    let config = format!("mode = \"observe\"\n{}", site.config(""));
+    let spec = testbed::HostSpec::named("observe-1").config(config);
+    let host = site.boot(&spec);
+    host.touch("/run/reboot-required").unwrap();
+    site.wait_journal(&host, &["would take slot observe"]);
+    assert_eq!(site.holder("observe"), "");
+    let beat = ["-n", "kube-node-lease", "get", "lease", host.name()];
+    site.wait("the kubelet's Lease", || {
+        site.bed.kubectl(&beat).map(|_| true)
+    });
+    site.nothing_left(&host);
+    // A shutdown that it would take over goes on.
+    host.sh("shutdown -r +60").unwrap();
+    site.wait_journal(&host, &["a reboot scheduled for"]);
+    host.sh("test -e /run/systemd/shutdown/scheduled && shutdown -c")
+        .unwrap();
+    // Made to act, it does at once.
+    let config = site.config("");
+    host.write("/etc/kube-rebootd/config.toml", &config)
+        .unwrap();
+    host.systemctl(&["reload", "kube-rebootd"]).unwrap();
+    site.wait_rebooted(&host, 1);
+    site.nothing_left(&host);
+}

@@ -1,0 +1,125 @@
+//! Defects that were found once by reading, each kept away by a test of its name (I1, I6, I8).
+
+use std::fs;
+
+use super::cluster::Pod;
+use super::world::{HOUR, MINUTE, World};
+use crate::memory::{Answer, Fate, Fault, Verb};
+
+/// How often a fault that stays was met.
+fn met(world: &World) -> u32 {
+    let state = world.server.state();
+    state
+        .faults
+        .iter()
+        .map(|fault| u32::MAX - fault.times)
+        .sum()
+}
+
+/// Once: the slot looks free, the take is refused, and is sent again at once, for ever.
+#[tokio::test(start_paused = true)]
+async fn a_take_that_a_policy_refuses_is_not_sent_at_full_speed() {
+    for (code, reason) in [(422, "Invalid"), (403, "Forbidden"), (400, "BadRequest")] {
+        let world = World::new(1, 1).await;
+        let answer = Answer::status(code, reason, "ValidatingAdmissionPolicy 'x' denied request");
+        let fault = Fault {
+            namespace: "kube-rebootd",
+            ..Fault::of(Fate::Says(answer), Verb::Patch, "leases")
+        };
+        world.server.set(|state| {
+            state.refusals_wanted = true;
+            state.faults.push(fault);
+        });
+        world.want(0);
+        world.pass(10 * MINUTE).await;
+        let takes = met(&world);
+        let words = format!("{takes} takes in 10 minutes, refused with {code}");
+        world.check((2..=120).contains(&takes), &words);
+        world.server.set(|state| state.faults.clear());
+        world.until_rebooted(&[0], 1, HOUR).await;
+    }
+}
+
+const STATE: &str = "/var/lib/kube-rebootd";
+
+/// A file stands where the directory belongs: root ignores modes.
+fn unwritable(world: &World) {
+    let directory = world.hosts[0].path(STATE);
+    fs::rename(&directory, directory.with_extension("away")).unwrap();
+    fs::write(&directory, "").unwrap();
+}
+
+fn writable(world: &World) {
+    let directory = world.hosts[0].path(STATE);
+    fs::remove_file(&directory).unwrap();
+    fs::rename(directory.with_extension("away"), &directory).unwrap();
+}
+
+/// Requests of the host's daemon so far.
+fn requests(world: &World) -> usize {
+    let state = world.server.state();
+    state
+        .trace
+        .iter()
+        .filter(|line| line.contains(" n0"))
+        .count()
+}
+
+/// Once: what could not be written was written again at once, and never looked at again when that ended.
+#[tokio::test(start_paused = true)]
+async fn a_state_that_cannot_be_written_is_tried_again_and_not_at_full_speed() {
+    let world = World::new(1, 1).await;
+    unwritable(&world);
+    world.want(0);
+    let before = requests(&world);
+    world.pass(10 * MINUTE).await;
+    world.check(world.holder("default").is_none(), "no slot is taken");
+    let asked = requests(&world) - before;
+    world.check(asked < 100, &format!("{asked} requests in 10 minutes"));
+    // Nobody tells that it can be written again.
+    writable(&world);
+    world.until_rebooted(&[0], 1, HOUR).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_state_that_cannot_be_written_any_more_gives_the_slot_back() {
+    // A second one, where evicted pods can go.
+    let world = World::new(2, 1).await;
+    Pod {
+        ends: 3600,
+        ..Pod::new("web", "n0")
+    }
+    .make(&world.server);
+    world.want(0);
+    world.until_phase(0, "Draining", HOUR).await;
+    unwritable(&world);
+    // What is recorded next cannot be: the drain's clock, at the latest.
+    world
+        .until("the slot is free", 10 * MINUTE, |world| {
+            world.holder("default").is_none() && !world.cordoned(0)
+        })
+        .await;
+    world.check(world.boots(0) == 0, "no reboot");
+    writable(&world);
+    world.until_rebooted(&[0], 1, 5 * HOUR).await;
+}
+
+/// Once: a logind that fell silent after it had agreed was one that does not shut down, and the hold was
+/// undone on a host that went down.
+#[tokio::test(start_paused = true)]
+async fn i8_a_logind_that_falls_silent_after_it_was_asked_may_be_shutting_down() {
+    let world = World::new(1, 1).await;
+    world.hosts[0].logind().prepare_on_reboot = false;
+    world.want(0);
+    let asked = |world: &World| world.hosts[0].logind().reboots > 0;
+    world.until("logind was asked", HOUR, asked).await;
+    world.hosts[0].logind().mute = true;
+    world.pass(5 * HOUR).await;
+    world.check(world.phase(0) == "Rebooting", "the hold was undone");
+    world.check(world.cordoned(0), "the cordon was taken off");
+    {
+        let mut logind = world.hosts[0].logind();
+        (logind.mute, logind.prepare_on_reboot) = (false, true);
+    }
+    world.until_rebooted(&[0], 1, HOUR).await;
+}
