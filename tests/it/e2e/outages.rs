@@ -14,9 +14,7 @@ use super::{Site, pods, stop_points};
 const SLOW: &str = "[drain]\nmode = \"always\"\nunmanaged = \"evict\"\n[reboot]\nretry = \"1s\"\n";
 /// Longer than a request (15 s), a connection (5 s) and the pause after a failure (30 s) together.
 const LONG: Duration = Duration::from_secs(55);
-/// Longer than a request and a connection.
-const SHORT: Duration = Duration::from_secs(22);
-/// Longer than a silent watch is believed (90 s), besides.
+/// Longer than a request, a connection, and a silent watch is believed (90 s).
 const TWO_MINUTES: Duration = Duration::from_secs(120);
 
 /// The same process all along.
@@ -51,18 +49,17 @@ fn cut_in(phase: Phase, group: &str) {
         let before = pid(&on.host);
         on.site.bed.cut_network(on.host.name()).unwrap();
         match phase {
-            Phase::Draining => lasts(TWO_MINUTES),
             // The slot becomes free, the host goes down and boots, while it is cut.
             Phase::Queued => {
                 on.leave(phase);
-                lasts(SHORT);
+                lasts(TWO_MINUTES);
             }
             Phase::Rebooting => {
                 on.leave(phase);
                 on.site.wait("the next boot", || Ok(on.host.boots()? == 2));
-                lasts(SHORT);
+                lasts(TWO_MINUTES);
             }
-            Phase::Verifying => lasts(SHORT),
+            Phase::Draining | Phase::Verifying => lasts(TWO_MINUTES),
         }
         if phase != Phase::Rebooting {
             assert_eq!(pid(&on.host), before, "the daemon ended");
