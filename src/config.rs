@@ -21,6 +21,7 @@ pub use layers::{check_file, load};
 pub use preset::Preset;
 
 pub use crate::budget::MaxUnavailable;
+use crate::drain;
 pub use crate::drain::{EmptyDir, Jobs, Mode as DrainMode, OnTimeout, Unmanaged};
 pub use crate::outdated::Builtin;
 pub use crate::selector::Selector;
@@ -139,28 +140,12 @@ pub struct Check {
 }
 
 /// `[drain]`: how pods leave (I9).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Drain {
     /// Whether to evict.
     pub mode: DrainMode,
-    /// From the cordon to `on_timeout`, at least 1 s.
-    pub timeout: Duration,
-    /// The same when no pod left for this long; at most `timeout`.
-    pub stall: Duration,
-    /// What follows either.
-    pub on_timeout: OnTimeout,
-    /// Eviction requests at once, 1 to 500.
-    pub parallelism: usize,
-    /// Pods without a controller.
-    pub unmanaged: Unmanaged,
-    /// Pods of Jobs.
-    pub jobs: Jobs,
-    /// Pods with emptyDir volumes.
-    pub empty_dir: EmptyDir,
-    /// How long volumes may take to be unmounted after the last pod; zero: not waited for.
-    pub volumes_timeout: Duration,
-    /// A pod that any of these selects is left alone.
-    pub skip: Vec<Selector>,
+    /// How: `timeout` and `stall` (at most `timeout`) are at least 1 s, `parallelism` is 1 to 500.
+    pub policy: drain::Policy,
 }
 
 /// `[reboot]`
@@ -259,23 +244,6 @@ impl Default for Triggers {
             builtin: Vec::new(),
             builtin_settle: 10 * MINUTE,
             checks: Vec::new(),
-        }
-    }
-}
-
-impl Default for Drain {
-    fn default() -> Self {
-        Self {
-            mode: DrainMode::Auto,
-            timeout: 30 * MINUTE,
-            stall: 10 * MINUTE,
-            on_timeout: OnTimeout::Abort,
-            parallelism: 25,
-            unmanaged: Unmanaged::Leave,
-            jobs: Jobs::Evict,
-            empty_dir: EmptyDir::Evict,
-            volumes_timeout: 2 * MINUTE,
-            skip: Vec::new(),
         }
     }
 }

@@ -13,8 +13,8 @@ use crate::node_set::{self, NodeSet};
 use crate::now::Now;
 use crate::phase::Phase;
 use crate::record::{Hold, Record, Stage, Why};
-use crate::shutdown;
 use crate::slot::Lease;
+use crate::trigger::BY_SCHEDULE;
 
 mod claim;
 mod drain;
@@ -84,7 +84,7 @@ pub fn decide(facts: &Facts, policy: &Policy, now: Now) -> Step {
     let facts = followed.as_ref().unwrap_or(facts);
     let at = At { facts, policy, now };
     let step = phased(&at);
-    if shutdown::to_cancel(facts) {
+    if adopted(facts) {
         // Whatever comes next, it must not be the shutdown that somebody else set.
         return Step {
             effect: Effect::CancelShutdown,
@@ -113,6 +113,19 @@ fn phased(at: &At) -> Step {
         // Only a new boot leads there; a record that claims it in the same boot rebooted nothing.
         Stage::Uncordoned | Stage::Releasing => undo(at, hold, Why::NoHold),
     }
+}
+
+/// The scheduled shutdown is a request by now, in the record of this boot: it is cancelled (I6).
+fn adopted(facts: &Facts) -> bool {
+    let latched = facts
+        .record
+        .request
+        .iter()
+        .flat_map(|request| &request.latched);
+    let mut own = latched.filter(|wish| wish.by == BY_SCHEDULE);
+    facts.writable
+        && facts.adopts.is_some()
+        && own.any(|wish| wish.boot.as_ref() == Some(&facts.boot))
 }
 
 /// Nothing of any hold is left: no record, no Lease that names this node, nothing of ours on the Node.

@@ -5,9 +5,6 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::facts::Facts;
-use crate::trigger::BY_SCHEDULE;
-
 /// Nearer than this it may begin before it is cancelled.
 const LEAST: SignedDuration = SignedDuration::from_secs(10);
 
@@ -90,19 +87,6 @@ pub fn warning(
         }
     };
     Some(format!("{words} will go around slot and drain: {why}"))
-}
-
-/// It is cancelled now: only when the request that it became is in the record (I6).
-pub(crate) fn to_cancel(facts: &Facts) -> bool {
-    let latched = facts
-        .record
-        .request
-        .iter()
-        .flat_map(|request| &request.latched);
-    let mut own = latched.filter(|wish| wish.by == BY_SCHEDULE);
-    facts.writable
-        && facts.adopts.is_some()
-        && own.any(|wish| wish.boot.as_ref() == Some(&facts.boot))
 }
 
 #[cfg(test)]

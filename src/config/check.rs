@@ -13,6 +13,7 @@ use super::{
     Adoption, Builtin, Config, Coordination, Drain, DrainMode, EmptyDir, Gates, Group, Health,
     Jobs, MaxUnavailable, Method, Mode, Node, OnTimeout, Reboot, Selector, Triggers, Unmanaged,
 };
+use crate::drain::Policy;
 
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -215,7 +216,7 @@ impl Checking<'_> {
 
     fn drain(&mut self) -> Drain {
         let mut r = self.section("drain");
-        let d = Drain::default();
+        let d = Policy::default();
         let mode = [
             ("auto", DrainMode::Auto),
             ("always", DrainMode::Always),
@@ -238,7 +239,7 @@ impl Checking<'_> {
         };
         // The text is kept for `config show`: a selector does not remember how it was written.
         let skip = r.list("skip", Vec::new(), selector, |(given, _)| quote(given));
-        let mode = r.choice("mode", d.mode, &mode);
+        let mode = r.choice("mode", DrainMode::default(), &mode);
         let timeout = r.duration("timeout", d.timeout, (SECOND, LONGEST));
         // Follows a shorter timeout, so that setting only that one stays valid.
         let stall = r.duration("stall", d.stall.min(timeout), (SECOND, LONGEST));
@@ -250,8 +251,7 @@ impl Checking<'_> {
             );
         }
         let parallelism = r.number("parallelism", 25, (1, 500));
-        Drain {
-            mode,
+        let policy = Policy {
             timeout,
             stall,
             on_timeout: r.choice("on_timeout", d.on_timeout, &on_timeout),
@@ -265,7 +265,8 @@ impl Checking<'_> {
                 (Duration::ZERO, DAY),
             ),
             skip: skip.into_iter().map(|(_, selector)| selector).collect(),
-        }
+        };
+        Drain { mode, policy }
     }
 
     fn reboot(&mut self) -> Reboot {

@@ -131,20 +131,12 @@ impl<'a> Reader<'a> {
         default: T,
         words: &[(&str, T)],
     ) -> T {
-        let all: Vec<String> = words.iter().map(|(word, _)| quote(word)).collect();
-        let all = all.join(" or ");
-        let read = |raw: &Raw| {
-            let given = text(raw, &all)?;
-            let found = words.iter().find(|(word, _)| *word == given);
-            found
-                .map(|(_, choice)| *choice)
-                .ok_or_else(|| format!("{given:?} is none of its values; write {all}"))
-        };
-        let show = |choice: &T| {
-            let word = words.iter().find(|(_, c)| c == choice);
-            quote(word.map_or("", |(word, _)| word))
-        };
-        self.take(key, default, read, show)
+        self.take(
+            key,
+            default,
+            |raw| one_of(raw, words),
+            |choice| named(choice, words),
+        )
     }
 
     /// Some of `words`, none twice.
@@ -154,20 +146,8 @@ impl<'a> Reader<'a> {
         default: Vec<T>,
         words: &[(&str, T)],
     ) -> Vec<T> {
-        let all: Vec<String> = words.iter().map(|(word, _)| quote(word)).collect();
-        let all = all.join(" or ");
-        let read = |raw: &Raw| {
-            let given = text(raw, &all)?;
-            let found = words.iter().find(|(word, _)| *word == given);
-            found
-                .map(|(_, choice)| *choice)
-                .ok_or_else(|| format!("{given:?} is not known; write {all}"))
-        };
-        let show = |choice: &T| {
-            let word = words.iter().find(|(_, c)| c == choice);
-            quote(word.map_or("", |(word, _)| word))
-        };
-        let chosen = self.list(key, default, read, show);
+        let read = |raw: &Raw| one_of(raw, words);
+        let chosen = self.list(key, default, read, |choice| named(choice, words));
         let twice = (1..chosen.len()).any(|at| chosen[..at].contains(&chosen[at]));
         if twice {
             self.fault(key, "names one twice; write it once");
@@ -317,6 +297,21 @@ pub(super) fn expected(raw: &Raw, rule: &str) -> String {
         Raw::Other(kind) => kind,
     };
     format!("is {kind}; write {rule}")
+}
+
+fn one_of<T: Copy>(raw: &Raw, words: &[(&str, T)]) -> Result<T, String> {
+    let all: Vec<String> = words.iter().map(|(word, _)| quote(word)).collect();
+    let all = all.join(" or ");
+    let given = text(raw, &all)?;
+    let found = words.iter().find(|(word, _)| *word == given);
+    found
+        .map(|(_, choice)| *choice)
+        .ok_or_else(|| format!("{given:?} is none of its values; write {all}"))
+}
+
+fn named<T: PartialEq>(choice: &T, words: &[(&str, T)]) -> String {
+    let word = words.iter().find(|(_, c)| c == choice);
+    quote(word.map_or("", |(word, _)| word))
 }
 
 /// A TOML basic string.

@@ -73,7 +73,6 @@ pub(super) struct HostNow {
 
 impl Memory {
     pub(super) fn new(root: &Root, bus: Bus, config: &Config) -> Self {
-        let (drain_policy, mode) = drain_policy(&config.drain);
         Self {
             host_changes: Changes::new(bus),
             schedule: Watch::new(root, &[SCHEDULE.to_owned()]),
@@ -85,8 +84,8 @@ impl Memory {
             watch_heard: None,
             heard: None,
             answered: None,
-            drain_policy,
-            mode,
+            drain_policy: config.drain.policy.clone(),
+            mode: config.drain.mode,
             health_policy: health_policy(&config.health),
             judge_pods: config.health.pods,
             drain: None,
@@ -103,7 +102,8 @@ impl Memory {
 
     /// A drain under way keeps the policy it began with.
     pub(super) fn configure(&mut self, config: &Config) {
-        (self.drain_policy, self.mode) = drain_policy(&config.drain);
+        self.drain_policy = config.drain.policy.clone();
+        self.mode = config.drain.mode;
         self.health_policy = health_policy(&config.health);
         self.judge_pods = config.health.pods;
         self.blocking = None;
@@ -243,21 +243,6 @@ impl Memory {
         // on_timeout = "reboot": what was left behind on purpose does not keep us here.
         over || self.drain.as_ref().is_some_and(Drain::gave_up)
     }
-}
-
-fn drain_policy(config: &config::Drain) -> (drain::Policy, drain::Mode) {
-    let policy = drain::Policy {
-        timeout: config.timeout,
-        stall: config.stall,
-        on_timeout: config.on_timeout,
-        parallelism: config.parallelism,
-        unmanaged: config.unmanaged,
-        jobs: config.jobs,
-        empty_dir: config.empty_dir,
-        volumes_timeout: config.volumes_timeout,
-        skip: config.skip.clone(),
-    };
-    (policy, config.mode)
 }
 
 fn health_policy(config: &config::Health) -> health::Policy {

@@ -198,7 +198,7 @@ fn i12_built_in_checks_are_known_by_name() {
     for (builtin, wanted) in [
         (
             "[\"kernels\"]",
-            "\"kernels\" is not known; write \"kernel\" or \"libraries\"",
+            "\"kernels\" is none of its values; write \"kernel\" or \"libraries\"",
         ),
         ("[1]", "is a number; write \"kernel\" or \"libraries\""),
         ("\"kernel\"", "write a list"),
@@ -319,7 +319,7 @@ fn setting_only_a_short_timeout_is_valid() {
     let config = parse(Path::new(FILE), "[drain]\ntimeout = \"2m\"")
         .unwrap()
         .config;
-    assert_eq!(config.drain.stall, 120 * SECOND);
+    assert_eq!(config.drain.policy.stall, 120 * SECOND);
 }
 
 #[test]
@@ -342,7 +342,7 @@ fn numbers_are_read_in_every_toml_form() {
     for form in ["1_00", "+100", "0x64", "0b110_0100"] {
         let text = format!("[drain]\nparallelism = {form}");
         let config = parse(Path::new(FILE), &text).unwrap().config;
-        assert_eq!(config.drain.parallelism, 100, "{form}");
+        assert_eq!(config.drain.policy.parallelism, 100, "{form}");
     }
 }
 
