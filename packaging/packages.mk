@@ -25,7 +25,10 @@ dist-source:
 dist: dist-source
 	rm -rf $(WORK)/vendor
 	mkdir -p $(WORK)/vendor/.cargo
-	cd $(WORK)/vendor && $(CARGO) vendor --locked --quiet --versioned-dirs --manifest-path $(CURDIR)/Cargo.toml vendor >.cargo/config.toml
+	cd $(WORK)/vendor && $(CARGO) vendor --locked --quiet --versioned-dirs --manifest-path $(CURDIR)/Cargo.toml vendor
+	# cargo prints this itself, but not with --quiet.
+	printf '[source.crates-io]\nreplace-with = "vendored-sources"\n\n[source.vendored-sources]\ndirectory = "vendor"\n' \
+	  >$(WORK)/vendor/.cargo/config.toml
 	$(TAR) -C $(WORK)/vendor -cf - .cargo vendor | zstd -q -f -10 -T0 -o dist/$(NAME)-vendor.tar.zst
 	rm -rf $(WORK)/vendor
 
