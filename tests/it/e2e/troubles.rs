@@ -114,7 +114,7 @@ fn unwritable(group: &str, break_it: &str, mend_it: &str) {
 
 #[test]
 fn i6_a_full_disk_takes_no_slot_and_gives_back_the_one_it_has() {
-    unwritable("full", FULL, "umount -l /var/lib/kube-rebootd");
+    unwritable("fulldisk", FULL, "umount -l /var/lib/kube-rebootd");
 }
 
 #[test]
