@@ -106,6 +106,8 @@ pub(crate) fn api_server(bed: &Bed) -> Result<()> {
         ),
         format!("--audit-log-path={}", bed.path("audit.log").display()),
         "--audit-log-mode=blocking".to_owned(),
+        // MB: never rotated, as what was rotated away would be judged by nobody.
+        "--audit-log-maxsize=100000".to_owned(),
         // Nothing a bed does should wait for the throttling of a busy cluster.
         "--max-requests-inflight=2000".to_owned(),
         "--v=1".to_owned(),
