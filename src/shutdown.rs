@@ -55,16 +55,17 @@ impl Scheduled {
     }
 }
 
-/// The scheduled shutdown that is to become a request; none where it stays what it is. A host that already
+/// The scheduled shutdown that is to become a request; none where it stays what it is, as where the daemon
+/// cannot act on one: its `hindrance`, in words. A host that already
 /// goes down, or may do, has nothing to adopt (I8).
-pub fn adopted(
-    scheduled: Option<&Scheduled>,
+pub fn adopted<'a>(
+    scheduled: Option<&'a Scheduled>,
     preparing: Option<bool>,
     adoption: Adoption,
-    observe: bool,
+    hindrance: Option<&str>,
     now: Timestamp,
-) -> Option<&Scheduled> {
-    let wanted = adoption == Adoption::Adopt && !observe && preparing == Some(false);
+) -> Option<&'a Scheduled> {
+    let wanted = adoption == Adoption::Adopt && hindrance.is_none() && preparing == Some(false);
     scheduled.filter(|scheduled| wanted && scheduled.may_be_adopted(now))
 }
 
@@ -72,16 +73,15 @@ pub fn adopted(
 pub fn warning(
     scheduled: &Scheduled,
     adoption: Adoption,
-    observe: bool,
+    hindrance: Option<&str>,
     now: Timestamp,
 ) -> Option<String> {
     let words = scheduled.words();
     let why = match adoption {
         Adoption::Ignore => return None,
-        Adoption::Adopt if observe => "mode is \"observe\"",
         Adoption::Adopt if scheduled.kind != "reboot" => "only a reboot is taken over",
-        Adoption::Adopt if scheduled.may_be_adopted(now) => return None,
-        Adoption::Adopt => "it is too near to be taken over",
+        Adoption::Adopt if !scheduled.may_be_adopted(now) => "it is too near to be taken over",
+        Adoption::Adopt => hindrance?,
         Adoption::Warn => {
             "`shutdown -c` cancels it, triggers.scheduled_shutdown = \"adopt\" takes it over"
         }
@@ -120,20 +120,23 @@ mod tests {
         ];
         for (kind, seconds, preparing, yes) in rows {
             let one = scheduled(kind, seconds);
-            let is = |adoption, observe| {
-                adopted(one.as_ref(), preparing, adoption, observe, at(0)).is_some()
+            let is = |adoption, hindrance| {
+                adopted(one.as_ref(), preparing, adoption, hindrance, at(0)).is_some()
             };
             assert_eq!(
-                is(Adoption::Adopt, false),
+                is(Adoption::Adopt, None),
                 yes,
                 "{kind} {seconds} {preparing:?}"
             );
-            for (adoption, observe) in [
-                (Adoption::Adopt, true),
-                (Adoption::Warn, false),
-                (Adoption::Ignore, false),
+            for (adoption, hindrance) in [
+                (Adoption::Adopt, Some("observing")),
+                (Adoption::Warn, None),
+                (Adoption::Ignore, None),
             ] {
-                assert!(!is(adoption, observe), "{kind} {adoption:?} {observe}");
+                assert!(
+                    !is(adoption, hindrance),
+                    "{kind} {adoption:?} {hindrance:?}"
+                );
             }
         }
     }
@@ -160,7 +163,7 @@ mod tests {
         ];
         for (kind, seconds, adoption, words) in rows {
             let one = scheduled(kind, seconds).expect("scheduled");
-            let said = warning(&one, adoption, false, at(0));
+            let said = warning(&one, adoption, None, at(0));
             match (words, said) {
                 (None, None) => {}
                 (Some(words), Some(said)) => assert!(said.contains(words), "{said}"),
@@ -168,8 +171,8 @@ mod tests {
             }
         }
         let one = scheduled("reboot", 300).expect("scheduled");
-        let said = warning(&one, Adoption::Adopt, true, at(0)).expect("a warning");
-        assert!(said.contains("observe"), "{said}");
+        let said = warning(&one, Adoption::Adopt, Some("why"), at(0)).expect("a warning");
+        assert!(said.ends_with(": why"), "{said}");
     }
 
     #[test]

@@ -26,6 +26,10 @@ const AGAIN: Duration = Duration::from_secs(10);
 /// The same when one of its files was written since then.
 const SOON: Duration = Duration::from_secs(1);
 
+/// So long after the last wish the own Node is watched as if there were one: a trigger that flaps must not
+/// open a watch each time.
+const CALM: Duration = Duration::from_secs(600);
+
 /// How long the loop waits for new clients before it looks around again: a plugin may take far longer.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Between looks at whether they are there by now.
@@ -59,6 +63,8 @@ pub(super) struct Connected {
     pub(super) heartbeat: Heartbeat,
     pub(super) lease_watch: Option<(String, Watch<Lease>)>,
     pub(super) node_watch: Option<(Signs, Watch<Node>)>,
+    /// When something was wanted or held last.
+    busy: Option<Instant>,
     pub(super) pod_watch: Option<Watch<Pod>>,
     namespace: String,
     /// When its files were last looked at.
@@ -300,6 +306,7 @@ impl Connected {
             clients,
             lease_watch: None,
             node_watch: None,
+            busy: None,
             pod_watch: None,
             namespace: namespace.to_owned(),
             looked: Instant::now(),
@@ -350,10 +357,11 @@ impl Connected {
             });
             self.lease_watch = Some((group.to_owned(), watch));
         }
-        let signs = if busy {
-            Signs::Bookmarks
-        } else {
-            Signs::NodeStatus
+        let now = Instant::now();
+        self.busy = if busy { Some(now) } else { self.busy };
+        let signs = match self.busy {
+            Some(since) if now - since < CALM => Signs::Bookmarks,
+            Some(_) | None => Signs::NodeStatus,
         };
         if self
             .node_watch

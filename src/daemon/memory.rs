@@ -171,13 +171,13 @@ impl Memory {
         let words = drain::describe(&next);
         match next.state {
             State::Unmounting { .. } => {
-                self.queue.clear();
+                self.never_sent();
                 self.done = None;
                 let wake = next.wake;
                 Drained::Unmounting { words, wake }
             }
             State::Drained { volumes, .. } => {
-                self.queue.clear();
+                self.never_sent();
                 if self.done.is_none() && !volumes.is_empty() {
                     warn!(
                         "going on after drain.volumes_timeout although volumes are in use: {}",
@@ -200,6 +200,13 @@ impl Memory {
                     blocked: blocked.into_iter().chain(jobs).collect(),
                 }
             }
+        }
+    }
+
+    /// Nobody is left to be asked: a pod that comes late must not wait for these answers.
+    fn never_sent(&mut self) {
+        if let Some(drain) = &mut self.drain {
+            drain.unsent(self.queue.drain(..));
         }
     }
 

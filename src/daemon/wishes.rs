@@ -18,21 +18,25 @@ const CANCEL_AGAIN: Duration = Duration::from_secs(5);
 impl Daemon {
     /// A shutdown that somebody else scheduled: taken over, or told of once per change.
     fn scheduled(&mut self, now: Now) {
-        let (adoption, observe) = (
-            self.config.triggers.scheduled_shutdown,
-            self.config.mode == Mode::Observe,
-        );
+        let adoption = self.config.triggers.scheduled_shutdown;
+        let hindrance = match self.config.mode {
+            Mode::Observe => Some("mode is \"observe\""),
+            Mode::Active if !self.facts.started => {
+                Some("it is taken over when the API server has answered")
+            }
+            Mode::Active => None,
+        };
         let host = self.memory.host.as_ref();
         let scheduled = host.and_then(|host| host.scheduled.as_ref());
         let preparing = host.and_then(|host| host.shutting_down);
         let tried = self.memory.cancelled;
         let again = tried.is_none_or(|tried| now.since(tried) >= CANCEL_AGAIN);
-        self.facts.adopts = shutdown::adopted(scheduled, preparing, adoption, observe, now.wall)
+        self.facts.adopts = shutdown::adopted(scheduled, preparing, adoption, hindrance, now.wall)
             .filter(|_| again)
             .cloned();
         let warning = scheduled
             .filter(|_| preparing == Some(false))
-            .and_then(|it| shutdown::warning(it, adoption, observe, now.wall));
+            .and_then(|it| shutdown::warning(it, adoption, hindrance, now.wall));
         if let Some(words) = warning.as_ref().filter(|_| self.memory.warned != warning) {
             warn!("{words}");
         }

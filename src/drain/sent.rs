@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::pod::EvictAnswer;
 
-use super::entry::Ask;
+use super::entry::{Ask, PodRef};
 use super::{Drain, SLOW};
 
 /// An eviction on its way.
@@ -15,6 +15,16 @@ pub(super) struct Sent {
 }
 
 impl Drain {
+    /// These were chosen and never sent: no answer comes for them.
+    pub fn unsent(&mut self, pods: impl IntoIterator<Item = PodRef>) {
+        for pod in pods {
+            let sent = self.sent.remove(&pod.uid);
+            if let (Some(sent), Some(entry)) = (sent, self.left.get_mut(&pod.uid)) {
+                entry.ask = Ask::From(sent.at);
+            }
+        }
+    }
+
     /// What came of an eviction. Of a pod that has gone meanwhile it still tells about its controller.
     pub fn answer(&mut self, uid: &str, answer: EvictAnswer, now: Duration) {
         let answered = !matches!(answer, EvictAnswer::Unanswered { .. });

@@ -171,6 +171,24 @@ fn i9_a_pod_seen_to_go_before_its_answer_has_spent_the_budget() {
     assert!(next.evict.is_empty() && next.wake.is_some_and(|at| at > secs(2)));
 }
 
+/// What was chosen while the API server was paused, and was gone before it was sent, is never answered.
+#[test]
+fn a_pod_that_comes_late_does_not_wait_for_an_eviction_that_was_never_sent() {
+    let mut pods = [pod("a"), pod("b")];
+    for pod in &mut pods {
+        owned(pod, "ReplicaSet", "web");
+    }
+    let [early, late] = pods;
+    let mut drain = drain(&[early]);
+    let chosen = drain.next(secs(0)).evict;
+    assert_eq!(chosen.len(), 1);
+    drain.pods(&[], secs(1));
+    assert!(matches!(drain.next(secs(1)).state, State::Drained { .. }));
+    drain.unsent(chosen);
+    drain.pods(&[late], secs(2));
+    assert_eq!(uids(&drain.next(secs(2))), ["b"]);
+}
+
 #[test]
 fn a_stuck_tier_opens_the_next_after_30_s() {
     let mut critical = pod("z");

@@ -150,16 +150,11 @@ pub async fn scheduled_shutdown(bus: &Bus) -> Result<Option<Scheduled>, BusError
 /// Cancels the scheduled shutdown; `message` stands before logind's own words on every terminal. False:
 /// nothing was scheduled any more.
 pub async fn cancel_shutdown(bus: &Bus, message: &str) -> Result<bool, BusError> {
-    let message = message.to_owned();
-    bus.call(
-        "cancelling the scheduled shutdown",
-        |connection| async move {
-            let proxy = login(&connection).await?;
-            proxy.set_wall_message(&message, true).await?;
-            proxy.cancel_scheduled_shutdown().await
-        },
-    )
-    .await
+    let connection = bus.connection().await?;
+    let proxy = bounded("reaching logind", login(&connection)).await?;
+    announce(&proxy, message).await;
+    let cancelled = proxy.cancel_scheduled_shutdown();
+    bounded("cancelling the scheduled shutdown", cancelled).await
 }
 
 /// Asks for a reboot; `message` is shown on every terminal. `Ok` means accepted, not begun: the
@@ -169,17 +164,18 @@ pub async fn ask_reboot(bus: &Bus, message: &str) -> Result<(), RebootError> {
     let proxy = bounded("reaching logind", login(&connection))
         .await
         .map_err(RebootError::Bus)?;
-    let wall = bounded(
-        "setting logind's wall message",
-        proxy.set_wall_message(message, true),
-    );
-    if let Err(error) = wall.await {
-        // The message is a courtesy; a host that must reboot reboots without it.
-        tracing::warn!(%error, "The reboot is not announced on terminals");
-    }
+    announce(&proxy, message).await;
     bounded("asking logind to reboot", proxy.reboot(false))
         .await
         .map_err(reboot_error)
+}
+
+/// The message is a courtesy: what must be done is done without it.
+async fn announce(proxy: &LoginProxy<'_>, message: &str) {
+    let wall = proxy.set_wall_message(message, true);
+    if let Err(error) = bounded("setting logind's wall message", wall).await {
+        tracing::warn!(%error, "Not announced on terminals: {message}");
+    }
 }
 
 /// The names differ by version: host.md 1.2, tested on 252, 257 and 262.

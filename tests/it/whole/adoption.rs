@@ -112,3 +112,19 @@ async fn a_logind_that_is_silent_is_asked_again() {
     world.hosts[0].logind().mute = false;
     world.until_rebooted(&[0], 1, HOUR).await;
 }
+
+/// Nothing can be begun, or stored beside what is not merged yet: it is told of, and taken over later.
+#[tokio::test(start_paused = true)]
+async fn i7_before_the_api_server_has_answered_nothing_is_taken_over_and_that_is_said() {
+    let world = world(ADOPT).await;
+    world.server.set(|state| state.down = true);
+    world.hosts[0].order(Order::Kill(MINUTE));
+    schedule(&world, "reboot", 7200);
+    world.pass(10 * MINUTE).await;
+    world.check(world.hosts[0].logind().cancelled == 0, "cancelled");
+    let told = world.said(0, "when the API server has answered");
+    world.check(told, "not told");
+    world.server.set(|state| state.down = false);
+    world.until_rebooted(&[0], 1, HOUR).await;
+    world.check(world.hosts[0].logind().cancelled == 1, "cancelled once");
+}
