@@ -12,6 +12,7 @@ pub enum Gate {
     NodePaused,
     GroupPaused,
     Inhibitors,
+    PackageManager,
     MinUptime,
     Settle,
     BlockingPods,
@@ -35,6 +36,9 @@ pub struct GateFacts<'a> {
     pub group_pause: Pause,
     /// Foreign block inhibitors whose `what` contains shutdown; none when logind did not say.
     pub inhibitors: Option<Vec<Inhibitor>>,
+    /// Who works with packages; or why that is not known. Most of them inhibit no shutdown, and a reboot in the
+    /// middle of their hooks leaves a host that does not boot.
+    pub package_manager: Result<Option<String>, String>,
     pub request: Option<&'a Request>,
     pub findings: &'a [Finding],
     pub blocking: Blocking,
@@ -80,6 +84,7 @@ pub fn closed(facts: &GateFacts, policy: &GatePolicy, now: Now) -> Vec<Closed> {
         pause(Gate::NodePaused, "node", &facts.node_pause),
         pause(Gate::GroupPaused, "group", &facts.group_pause),
         inhibitors(facts.inhibitors.as_deref()),
+        package_manager(&facts.package_manager),
         min_uptime(policy.min_uptime, now),
         settle(facts.request, facts.findings, now),
         blocking(&facts.blocking),
@@ -118,6 +123,15 @@ fn inhibitors(inhibitors: Option<&[Inhibitor]>) -> Option<Closed> {
         format!("shutdown inhibited by {all}"),
         None,
     ))
+}
+
+fn package_manager(at_work: &Result<Option<String>, String>) -> Option<Closed> {
+    let why = match at_work {
+        Ok(None) => return None,
+        Ok(Some(words)) => words.clone(),
+        Err(why) => format!("not known whether a package manager works: {why}"),
+    };
+    Some(shut(Gate::PackageManager, why, None))
 }
 
 fn min_uptime(least: Duration, now: Now) -> Option<Closed> {
@@ -184,6 +198,7 @@ mod tests {
             node_pause: Pause::None,
             group_pause: Pause::None,
             inhibitors: Some(Vec::new()),
+            package_manager: Ok(None),
             request: None,
             findings: &[],
             blocking: Blocking::Seen(Vec::new()),
@@ -213,11 +228,13 @@ mod tests {
         facts.node_pause = Pause::Unknown;
         facts.group_pause = Pause::Unknown;
         facts.inhibitors = None;
+        facts.package_manager = Err("no permission".to_owned());
         facts.blocking = Blocking::Unknown;
         let all = [
             Gate::NodePaused,
             Gate::GroupPaused,
             Gate::Inhibitors,
+            Gate::PackageManager,
             Gate::BlockingPods,
         ];
         assert_eq!(gates(&facts), all);

@@ -35,6 +35,11 @@ pub async fn look(root: &Root, bus: &Bus, builtin: Builtin) -> Answer {
     }
 }
 
+/// Which package manager works now, in words; or why that is not known. The daemon asks this itself: a gate.
+pub fn package_manager(root: &Root) -> Result<Option<String>, String> {
+    locks::held(root).map_err(|err| err.to_string())
+}
+
 /// Who works with packages now, or why that is not known.
 async fn at_work(root: &Root, bus: &Bus) -> Option<Answer> {
     match locks::held(root) {

@@ -26,12 +26,13 @@ pub(crate) fn program() -> Result<PathBuf> {
 
 /// The machine's firmware: boots the host again whenever it reboots. Runs as a process of its own,
 /// in the bed's network and in a mount namespace that ends with it.
-pub fn firmware(dir: &Path, base: &Path, install: &Path, name: &str) -> Result<()> {
+///
+/// `layers` of its file system, the upmost first, with colons between them.
+pub fn firmware(dir: &Path, layers: &str, name: &str) -> Result<()> {
     let root = dir.join("root");
-    let (base, install) = (base.display(), install.display());
     let (upper, work) = (dir.join("upper"), dir.join("work"));
     let options = format!(
-        "lowerdir={install}:{base},upperdir={},workdir={}",
+        "lowerdir={layers},upperdir={},workdir={}",
         upper.display(),
         work.display()
     );

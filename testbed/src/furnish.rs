@@ -9,7 +9,8 @@ use anyhow::Result;
 
 use crate::bed::Bed;
 use crate::certs::Authority;
-use crate::host::{BOOTED, Host, HostSpec};
+use crate::host::{BOOTED, Host};
+use crate::spec::HostSpec;
 
 impl Host {
     /// The files that make the image this host.

@@ -10,75 +10,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use crate::bed::Bed;
+use crate::spec::{Content, HostSpec};
 use crate::{firmware, ground, image, shell};
 
 /// How long a boot may take: a second alone, far longer beside a build on two cores.
 pub(crate) const BOOTED: Duration = Duration::from_secs(120);
-
-/// What a host is to be.
-#[derive(Debug, Clone)]
-pub struct HostSpec {
-    /// Host and Node name; unique in the bed, at most 12 characters (a veth's name).
-    pub name: String,
-    /// /etc/kube-rebootd/config.toml; none: as installed.
-    pub config: Option<String>,
-    /// Labels of the Node, `key=value`.
-    pub labels: Vec<String>,
-    /// Enable kube-rebootd.service.
-    pub daemon: bool,
-    /// Run a kubelet.
-    pub kubelet: bool,
-    /// Debian's release: bookworm is systemd 252, trixie 257.
-    pub suite: String,
-    /// The daemon's program; none: as installed.
-    pub program: Option<PathBuf>,
-    /// More files: path and text.
-    pub files: Vec<(String, String)>,
-}
-
-impl HostSpec {
-    /// A host with kubelet and daemon.
-    pub fn named(name: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            config: None,
-            labels: Vec::new(),
-            daemon: true,
-            kubelet: true,
-            suite: image::SUITE.to_owned(),
-            program: None,
-            files: Vec::new(),
-        }
-    }
-
-    /// With this configuration of the daemon.
-    #[must_use]
-    pub fn config(mut self, text: impl Into<String>) -> Self {
-        self.config = Some(text.into());
-        self
-    }
-
-    /// With this build of the daemon.
-    #[must_use]
-    pub fn program(mut self, path: impl Into<PathBuf>) -> Self {
-        self.program = Some(path.into());
-        self
-    }
-
-    /// With this file from its first boot on.
-    #[must_use]
-    pub fn file(mut self, path: impl Into<String>, text: impl Into<String>) -> Self {
-        self.files.push((path.into(), text.into()));
-        self
-    }
-
-    /// With this label on its Node.
-    #[must_use]
-    pub fn label(mut self, label: impl Into<String>) -> Self {
-        self.labels.push(label.into());
-        self
-    }
-}
 
 /// What a command on a host did.
 #[derive(Debug, Clone)]
@@ -102,7 +38,7 @@ impl Bed {
     /// Boots a host and waits until its systemd is up.
     pub fn boot(&self, spec: &HostSpec) -> Result<Host> {
         check_name(&spec.name)?;
-        let base = image::base(&spec.suite)?;
+        let base = image::base(&spec.suite, spec.content == Content::Updaters)?;
         let dir = self.path("hosts").join(&spec.name);
         // Before the value exists: its drop would destroy the host that has the name.
         fs::create_dir(&dir)
@@ -113,7 +49,11 @@ impl Bed {
             dir,
             owned: true,
         };
-        fs::write(host.dir.join("base"), base.as_os_str().as_encoded_bytes())?;
+        let mut layers = base.display().to_string();
+        if spec.content == Content::Installed {
+            layers = format!("{}:{layers}", self.path("install").display());
+        }
+        fs::write(host.dir.join("layers"), layers)?;
         host.furnish(spec)
             .with_context(|| format!("cannot furnish {}", spec.name))?;
         host.power_on()?;
@@ -169,15 +109,14 @@ impl Host {
 
     /// Power is on: starts the machine's firmware, which boots it, and waits for its systemd.
     pub fn power_on(&self) -> Result<()> {
-        let base = fs::read_to_string(self.dir.join("base"))?;
+        let layers = fs::read_to_string(self.dir.join("layers"))?;
         let cgroup = format!("host-{}", self.name);
         fs::create_dir_all(ground::cgroup(self.bed.name()).join(&cgroup))?;
         let firmware = firmware::program()?;
         let mut command = self.bed.within(&cgroup, Path::new("unshare"));
         command.args(["--mount", "--propagation=slave"]);
         command.arg(firmware).arg("firmware").arg(&self.dir);
-        command.arg(base).arg(self.bed.path("install"));
-        command.arg(&self.name);
+        command.arg(layers).arg(&self.name);
         self.bed
             .detached(&mut command, &format!("host-{}", self.name))?;
         self.wait_up()
@@ -208,11 +147,16 @@ impl Host {
     }
 
     /// Runs a command on the host, for at most 30 s.
+    pub fn run(&self, args: &[&str]) -> Result<Output> {
+        self.run_for(30, args)
+    }
+
+    /// Runs a command on the host, for at most so many seconds.
     ///
     /// `nsenter` does not fork, and `timeout` stays outside the host: a forking nsenter stops itself
     /// when the host's shutdown stops its child, never reaps it, and the host's PID 1 waits for that
     /// for ever (seen: the host did not reboot until nsenter was killed).
-    pub fn run(&self, args: &[&str]) -> Result<Output> {
+    pub fn run_for(&self, seconds: u32, args: &[&str]) -> Result<Output> {
         let leader = self.leader()?.to_string();
         let out = Command::new("nsenter")
             .args(["--target", &leader, "--all", "--no-fork", "--"])
@@ -223,8 +167,8 @@ impl Host {
                 "TERM=dumb",
                 "timeout",
                 "--kill-after=5",
-                "30",
             ])
+            .arg(seconds.to_string())
             .args(args)
             .output()?;
         Ok(Output {

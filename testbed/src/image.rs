@@ -2,10 +2,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::Result;
 
+use crate::sources::Sources;
 use crate::{ground, shell, tools};
 
 /// The distribution that hosts run unless they say otherwise: systemd 257.
@@ -13,22 +13,31 @@ pub const SUITE: &str = "trixie";
 
 const PACKAGES: &str = "systemd,systemd-sysv,dbus,kmod,procps,iproute2,libpam-systemd";
 
+/// The updaters of Fedora, Arch, Debian and openSUSE, what makes repositories for them, and what checks ask.
+const UPDATERS: &str = "dnf,dnf-plugins-core,createrepo-c,rpm,pacman-package-manager,makepkg,libarchive-tools,zstd,\
+                        apt-utils,unattended-upgrades,zypper,needrestart,lsof";
+
 /// A minimal Debian of `suite`, made once per list of packages.
-pub(crate) fn base(suite: &str) -> Result<PathBuf> {
-    let key = tools::key(&[PACKAGES.as_bytes()]);
-    let place = tools::cache().join(format!("root-{suite}-{key}"));
+pub(crate) fn base(suite: &str, updaters: bool) -> Result<PathBuf> {
+    let (packages, kind) = if updaters {
+        (format!("{PACKAGES},{UPDATERS}"), "updaters")
+    } else {
+        (PACKAGES.to_owned(), "root")
+    };
+    let key = tools::key(&[packages.as_bytes()]);
+    let place = tools::cache().join(format!("{kind}-{suite}-{key}"));
     if place.exists() {
         return Ok(place);
     }
-    let part = tools::cache().join(format!("root-{suite}.part-{}", std::process::id()));
+    let part = tools::cache().join(format!("{kind}-{suite}.part-{}", std::process::id()));
     // Left by a process of the same number that died here.
     if part.exists() {
         fs::remove_dir_all(&part)?;
     }
-    tools::timed(&format!("making a root of Debian {suite}"), || {
+    tools::timed(&format!("making a root of Debian {suite} ({kind})"), || {
         let mut bootstrap = ground::outside("mmdebstrap");
         bootstrap.args(["--quiet", "--variant=minbase"]);
-        bootstrap.arg(format!("--include={PACKAGES}"));
+        bootstrap.arg(format!("--include={packages}"));
         bootstrap.args(["--aptopt=Acquire::Check-Valid-Until \"false\"", suite]);
         let made = shell::output(bootstrap.arg(&part));
         if made.is_err() {
@@ -47,16 +56,6 @@ pub(crate) fn base(suite: &str) -> Result<PathBuf> {
 
 /// What `make install` puts on a host, as a layer of its own.
 pub(crate) fn install(place: &Path) -> Result<()> {
-    let mut make = Command::new("make");
-    // What `cargo test` says about the test would make cargo build ring and all above it again, and
-    // the next build outside of a test once more.
-    for (name, _) in std::env::vars_os() {
-        let text = name.to_string_lossy();
-        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
-            make.env_remove(&name);
-        }
-    }
-    make.arg("-C").arg(tools::repository()).arg("install");
-    shell::output(make.arg(format!("DESTDIR={}", place.display())))?;
-    Ok(())
+    let destination = format!("DESTDIR={}", place.display());
+    Sources::own().make(&["install", &destination])
 }

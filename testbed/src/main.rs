@@ -52,8 +52,7 @@ enum Verb {
     #[command(hide = true)]
     Firmware {
         dir: PathBuf,
-        base: PathBuf,
-        install: PathBuf,
+        layers: String,
         name: String,
     },
 }
@@ -79,12 +78,7 @@ fn run(verb: Verb) -> Result<()> {
             host,
             command,
         } => on_host(&name, &host, &command),
-        Verb::Firmware {
-            dir,
-            base,
-            install,
-            name,
-        } => testbed::firmware(&dir, &base, &install, &name),
+        Verb::Firmware { dir, layers, name } => testbed::firmware(&dir, &layers, &name),
     }
 }
 

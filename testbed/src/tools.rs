@@ -72,7 +72,8 @@ pub fn prepare() -> Result<()> {
     }
     programs()?;
     binaries()?;
-    image::base(image::SUITE)?;
+    image::base(image::SUITE, false)?;
+    image::base(image::SUITE, true)?;
     Ok(())
 }
 

@@ -14,6 +14,7 @@ mod cluster_lease;
 mod cluster_node;
 mod cluster_pods;
 mod cluster_queue;
+mod distributions;
 mod e2e;
 mod fake_bus;
 mod fake_units;

@@ -14,6 +14,11 @@ const REMOVED: [&str; 2] = [
     "timeout 45 kube-rebootd undrain --release",
     "kube-rebootd undrain --release",
 ];
+/// A scriptlet of rpm 4.20 and newer has no network.
+const REMOVED_BY_PID_1: [&str; 2] = [
+    "systemd-run --quiet --wait --pipe --collect --property=RuntimeMaxSec=45 kube-rebootd undrain --release",
+    "kube-rebootd undrain --release",
+];
 
 /// A place with programs that write down their calls.
 struct Host {
@@ -23,7 +28,8 @@ struct Host {
 }
 
 /// Runs systemd, and the daemon has run.
-const LIVE: &str = "mkdir -p /run/systemd/system /var/lib/kube-rebootd";
+const LIVE: &str =
+    "mkdir -p /run/systemd/system /var/lib/kube-rebootd; touch /var/lib/kube-rebootd/state.json";
 
 impl Host {
     fn new(before: &'static str) -> Self {
@@ -37,6 +43,7 @@ impl Host {
         host.program("deb-systemd-invoke", &write);
         host.program("deb-systemd-helper", &write);
         host.program("timeout", &format!("{write}\nshift\nexec \"$@\""));
+        host.program("systemd-run", &format!("{write}\nshift 5\nexec \"$@\""));
         // As when the API server is away.
         host.program("kube-rebootd", &format!("{write}\nexit 1"));
         host
@@ -149,10 +156,11 @@ fn i6_an_upgrade_restarts_but_gives_nothing_up() {
 fn i4_a_removal_stops_the_daemon_then_gives_all_back_in_bounded_time() {
     let host = Host::new(LIVE);
     let with = |stop: &'static str| [&[stop], &REMOVED[..]].concat();
+    let by_pid_1 = |stop: &'static str| [&[stop], &REMOVED_BY_PID_1[..]].concat();
     let rpm = host.run("sh", &rpm_script("PREUN"), &["0"]);
     assert_eq!(
         rpm,
-        with("systemctl --no-reload disable --now kube-rebootd.service")
+        by_pid_1("systemctl --no-reload disable --now kube-rebootd.service")
     );
     let deb = host.run("sh", &deb_script("prerm"), &["remove"]);
     assert_eq!(deb, with("deb-systemd-invoke stop kube-rebootd.service"));
@@ -161,19 +169,24 @@ fn i4_a_removal_stops_the_daemon_then_gives_all_back_in_bounded_time() {
 }
 
 #[test]
-fn a_removal_asks_nothing_where_the_daemon_never_ran() {
+fn a_removal_asks_nothing_where_the_daemon_never_joined() {
     let removals = [
         ("sh", rpm_script("PREUN"), "0"),
         ("sh", deb_script("prerm"), "remove"),
         ("bash", arch_script("pre_remove"), "0.1.0-1"),
     ];
     for (shell, script, arg) in &removals {
-        let never_ran = Host::new("mkdir -p /run/systemd/system").run(shell, script, &[arg]);
-        assert!(
-            !never_ran.iter().any(|call| call.contains("undrain")),
-            "{never_ran:?}"
+        let never_joined = Host::new("mkdir -p /run/systemd/system /var/lib/kube-rebootd").run(
+            shell,
+            script,
+            &[arg],
         );
-        let image = Host::new("mkdir -p /var/lib/kube-rebootd").run(shell, script, &[arg]);
+        assert!(
+            !never_joined.iter().any(|call| call.contains("undrain")),
+            "{never_joined:?}"
+        );
+        let image = "mkdir -p /var/lib/kube-rebootd; touch /var/lib/kube-rebootd/state.json";
+        let image = Host::new(image).run(shell, script, &[arg]);
         assert_eq!(image, [""; 0]);
     }
 }

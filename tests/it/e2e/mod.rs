@@ -24,15 +24,14 @@ mod observing;
 mod one_host;
 mod outages;
 mod pausing;
-mod phases;
-mod pods;
+pub(crate) mod phases;
+pub(crate) mod pods;
 mod rivals;
 mod sorts;
 mod stop_points;
 mod three_hosts;
 mod troubles;
 mod unit;
-mod versions;
 mod workload;
 
 /// Longest wait for a whole cycle of one host, on two busy cores.

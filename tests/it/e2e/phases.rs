@@ -11,12 +11,12 @@ const INHIBIT: &str = "[Login]\nInhibitDelayMaxSec=120\n";
 const HOLDER: &str = "somebody-else";
 
 /// A failed attempt is repeated at once, and what logind forgot soon.
-const CONFIG: &str = "[drain]\nmode = \"always\"\nunmanaged = \"evict\"\n\
+pub(crate) const CONFIG: &str = "[drain]\nmode = \"always\"\nunmanaged = \"evict\"\n\
                       [reboot]\nretry = \"1s\"\ntimeout = \"20s\"\n";
 
 /// Where the cycle waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(crate) enum Phase {
     /// For the slot.
     Queued,
     /// For a pod that its budget keeps.
@@ -27,7 +27,7 @@ pub(super) enum Phase {
     Verifying,
 }
 
-pub(super) const PHASES: [Phase; 4] = [
+pub(crate) const PHASES: [Phase; 4] = [
     Phase::Queued,
     Phase::Draining,
     Phase::Rebooting,
@@ -35,25 +35,25 @@ pub(super) const PHASES: [Phase; 4] = [
 ];
 
 /// The host, and what holds it up.
-pub(super) struct Journey {
-    pub(super) site: Site,
-    pub(super) host: Host,
-    pub(super) lease: String,
+pub(crate) struct Journey {
+    pub(crate) site: Site,
+    pub(crate) host: Host,
+    pub(crate) lease: String,
     pod: String,
 }
 
 impl Journey {
     /// Idle, with a pod.
-    pub(super) fn new(group: &str) -> Self {
+    pub(crate) fn new(group: &str) -> Self {
         Self::on(Site::new(group, 1))
     }
 
-    pub(super) fn on(site: Site) -> Self {
+    pub(crate) fn on(site: Site) -> Self {
         Self::with(site, |spec| spec)
     }
 
     /// The same with a host that is special.
-    pub(super) fn with(site: Site, special: impl FnOnce(HostSpec) -> HostSpec) -> Self {
+    pub(crate) fn with(site: Site, special: impl FnOnce(HostSpec) -> HostSpec) -> Self {
         let group = &site.group;
         let lease = site.leases()[0].clone();
         let spec = HostSpec::named(format!("{group}-1"))
@@ -71,7 +71,7 @@ impl Journey {
     }
 
     /// What STATUS says in a phase.
-    pub(super) fn words(&self, phase: Phase) -> String {
+    pub(crate) fn words(&self, phase: Phase) -> String {
         match phase {
             Phase::Queued => format!("queued: {} is held by {HOLDER}", self.lease),
             Phase::Draining => "draining: ".to_owned(),
@@ -81,7 +81,7 @@ impl Journey {
     }
 
     /// Everything that makes it wait on its way.
-    pub(super) fn begin(&self) {
+    pub(crate) fn begin(&self) {
         self.site.hold_by_admin(&self.lease, HOLDER);
         self.host.systemctl(&["disable", "kubelet"]).unwrap();
         // Held by a process of its own, so that the shutdown waits for it and not for us.
@@ -91,7 +91,7 @@ impl Journey {
         self.host.touch("/run/reboot-required").unwrap();
     }
 
-    pub(super) fn reach(&self, phase: Phase) {
+    pub(crate) fn reach(&self, phase: Phase) {
         self.site.wait_status(&self.host, &self.words(phase));
         if phase == Phase::Verifying {
             assert_eq!(self.host.boots().unwrap(), 2);
@@ -104,7 +104,7 @@ impl Journey {
     }
 
     /// Ends what the phase waits for.
-    pub(super) fn leave(&self, phase: Phase) {
+    pub(crate) fn leave(&self, phase: Phase) {
         match phase {
             Phase::Queued => self.site.hold_by_admin(&self.lease, ""),
             Phase::Draining => pods::let_go(&self.site, &self.pod),
@@ -120,7 +120,7 @@ impl Journey {
     }
 
     /// Exactly one reboot, and nothing left.
-    pub(super) fn end(self) {
+    pub(crate) fn end(self) {
         self.site.wait_rebooted(&self.host, 1);
         self.site.nothing_left(&self.host);
         pods::let_go(&self.site, &self.pod);
@@ -128,7 +128,7 @@ impl Journey {
     }
 
     /// Something happens in every phase, and each goes on where it was.
-    pub(super) fn in_every_phase(self, happens: impl Fn(&Self, Phase)) {
+    pub(crate) fn in_every_phase(self, happens: impl Fn(&Self, Phase)) {
         self.begin();
         for phase in PHASES {
             self.reach(phase);

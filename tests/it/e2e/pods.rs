@@ -5,7 +5,7 @@ use testbed::Host;
 use super::{CYCLE, Site};
 
 /// A pod on `host` that takes `seconds` to end once it is evicted; it runs when this returns.
-pub(super) fn slow(site: &Site, host: &Host, name: &str, seconds: u32) {
+pub(crate) fn slow(site: &Site, host: &Host, name: &str, seconds: u32) {
     slow_labelled(site, host, name, seconds, "{}");
 }
 
@@ -38,7 +38,7 @@ spec:
 }
 
 /// A pod on `host` that no eviction moves until `let_go`: a drain waits for it as long as a test wants.
-pub(super) fn held(site: &Site, host: &Host, name: &str) {
+pub(crate) fn held(site: &Site, host: &Host, name: &str) {
     slow_labelled(site, host, name, 1, &format!("{{held: {name}}}"));
     site.bed
         .apply(&format!(
@@ -54,12 +54,12 @@ spec:
 }
 
 /// Its budget goes: the next eviction moves it.
-pub(super) fn let_go(site: &Site, name: &str) {
+pub(crate) fn let_go(site: &Site, name: &str) {
     site.kubectl(&["delete", "pdb", name, "--ignore-not-found"]);
 }
 
 /// Removes what is left of it, as nobody else needs it.
-pub(super) fn gone(site: &Site, name: &str) {
+pub(crate) fn gone(site: &Site, name: &str) {
     site.kubectl(&[
         "delete",
         "pod",

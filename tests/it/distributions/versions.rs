@@ -1,11 +1,13 @@
 //! The same package on other systemd versions: 252 (RHEL 9, Debian 12) by default, any Debian suite by
 //! `KUBE_REBOOTD_SUITES="bookworm sid"` (DESIGN.md 14, host.md 0). All other hosts run trixie's 257.
 
+use std::fs;
 use std::thread;
 
-use testbed::{Host, HostSpec};
+use testbed::{Content, Host, HostSpec};
 
-use super::Site;
+use super::{Packager, REVISIONS, SITE};
+use crate::e2e::Site;
 
 /// Short, so that a test can wait for it.
 const WATCHDOG: &str = "[Service]\nWatchdogSec=5s\nRestartSec=1s\n";
@@ -29,9 +31,13 @@ fn on(release: &str) {
     let site = Site::beside(release);
     let spec = HostSpec {
         suite: release.to_owned(),
-        ..HostSpec::named(format!("on-{release}")).config(site.config(CONFIG))
+        ..HostSpec::named(format!("on-{release}"))
     };
+    let spec = spec.content(Content::Bare).file(SITE, site.config(CONFIG));
     let host = site.boot(&spec);
+    let package = REVISIONS[0].package(Packager::Apt.suffix()).unwrap();
+    fs::copy(package, host.outer("/root/kube-rebootd.deb")).unwrap();
+    host.sh("dpkg -i /root/kube-rebootd.deb").unwrap();
     let version = host.run(&["kube-rebootd", "--version"]).unwrap();
     let libc = "it does not start here; was it built with a newer libc?";
     assert_eq!(version.code, 0, "{libc} {}", version.stderr);
@@ -44,6 +50,8 @@ fn on(release: &str) {
         .run(&["systemd-analyze", "verify", "kube-rebootd.service"])
         .unwrap();
     assert!(!said.stderr.contains("Unknown"), "{}", said.stderr);
+    host.systemctl(&["enable", "--now", "kube-rebootd"])
+        .unwrap();
     site.wait_status(&host, "idle");
     host.systemctl(&["reload", "kube-rebootd"]).unwrap();
     site.wait_journal(&host, &["configuration reloaded"]);

@@ -1,0 +1,109 @@
+//! The source tree and unpacked tarballs of it, and the packages that `make` builds in them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::{shell, tools};
+
+/// Where `revise` finds the revision, and as what.
+const REVISIONS: [(&str, &str); 3] = [
+    ("rpm.spec", "\nRelease:        "),
+    ("PKGBUILD", "\npkgrel="),
+    ("Cargo.toml", "\nrevision = \""),
+];
+
+/// A tree in which `make` runs.
+#[derive(Debug)]
+pub struct Sources {
+    path: PathBuf,
+}
+
+impl Sources {
+    /// The one that this was built from.
+    pub fn own() -> Self {
+        Self {
+            path: tools::repository().to_owned(),
+        }
+    }
+
+    /// What a user gets: the tarball, unpacked below `place`.
+    pub fn unpacked(place: &Path) -> Result<Self> {
+        let own = Self::own();
+        own.make(&["dist-source"])?;
+        let name = format!("kube-rebootd-{}", env!("CARGO_PKG_VERSION"));
+        let tarball = own.path.join("dist").join(format!("{name}.tar.gz"));
+        fs::create_dir_all(place)?;
+        let mut tar = Command::new("tar");
+        shell::output(tar.arg("-xf").arg(tarball).arg("-C").arg(place))?;
+        Ok(Self {
+            path: place.join(name),
+        })
+    }
+
+    /// Its directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The program that `make build` makes of this repository: packed everywhere, built once.
+    pub fn binary() -> PathBuf {
+        tools::repository().join("target/release/kube-rebootd")
+    }
+
+    /// `make` as from a shell: what cargo tells a test would make it build ring and all above it again, and the
+    /// next build outside of a test once more; what make tells its children is about another make.
+    pub fn make(&self, args: &[&str]) -> Result<()> {
+        let mut make = Command::new("make");
+        for (name, _) in std::env::vars_os() {
+            let text = name.to_string_lossy();
+            let ours = ["CARGO_PKG_", "CARGO_MANIFEST_", "MAKE", "MFLAGS"];
+            if ours.iter().any(|prefix| text.starts_with(prefix)) {
+                make.env_remove(&name);
+            }
+        }
+        shell::output(make.arg("-C").arg(&self.path).args(args)).map(|_| ())
+    }
+
+    /// All three packages around the one program, into its dist/. Who packs at the same time needs another `mark`;
+    /// with the same one the Arch packages are the same.
+    pub fn pack(&self, mark: &str) -> Result<()> {
+        let binary = format!("BINARY={}", Self::binary().display());
+        // makepkg runs as nobody, who may not enter a directory of `tempfile`.
+        let place = format!("ARCH_DIR=/var/tmp/kube-rebootd-makepkg{mark}");
+        self.make(&["rpm", "arch", "deb", &binary, &place])
+    }
+
+    /// The package in dist/ whose name ends so.
+    pub fn package(&self, suffix: &str) -> Result<PathBuf> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(self.path.join("dist"))? {
+            let entry = entry?;
+            if entry.file_name().to_string_lossy().ends_with(suffix) {
+                found.push(entry.path());
+            }
+        }
+        match found.as_slice() {
+            [one] => Ok(one.clone()),
+            _ => bail!("one package *{suffix} was wanted, there are {found:?}"),
+        }
+    }
+
+    /// Makes it the package's next revision, with another configuration file as its upgrades meet them.
+    pub fn revise(&self, revision: u8) -> Result<()> {
+        for (file, before) in REVISIONS {
+            let path = self.path.join(file);
+            let text = fs::read_to_string(&path)?;
+            let (head, tail) = text
+                .split_once(&format!("{before}1"))
+                .with_context(|| format!("{file} names no revision"))?;
+            fs::write(path, format!("{head}{before}{revision}{tail}"))?;
+        }
+        let config = self.path.join("packaging/config.toml");
+        let text = fs::read_to_string(&config)?;
+        fs::write(config, format!("{text}# Revision {revision}.\n"))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,92 @@
+//! What a host is to be, before it is booted.
+
+use std::path::PathBuf;
+
+use crate::image;
+
+/// What there is beside a minimal Debian.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Content {
+    /// What `make install` puts there.
+    Installed,
+    /// Nothing of ours: a package brings it.
+    Bare,
+    /// The same, and the updaters of several distributions.
+    Updaters,
+}
+
+/// What a host is to be.
+#[derive(Debug, Clone)]
+pub struct HostSpec {
+    /// Host and Node name; unique in the bed, at most 12 characters (a veth's name).
+    pub name: String,
+    /// /etc/kube-rebootd/config.toml; none: as installed.
+    pub config: Option<String>,
+    /// Labels of the Node, `key=value`.
+    pub labels: Vec<String>,
+    /// Enable kube-rebootd.service.
+    pub daemon: bool,
+    /// Run a kubelet.
+    pub kubelet: bool,
+    /// Debian's release: bookworm is systemd 252, trixie 257.
+    pub suite: String,
+    /// What is there at its first boot.
+    pub content: Content,
+    /// The daemon's program; none: as installed.
+    pub program: Option<PathBuf>,
+    /// More files: path and text.
+    pub files: Vec<(String, String)>,
+}
+
+impl HostSpec {
+    /// A host with kubelet and daemon.
+    pub fn named(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            config: None,
+            labels: Vec::new(),
+            daemon: true,
+            kubelet: true,
+            suite: image::SUITE.to_owned(),
+            content: Content::Installed,
+            program: None,
+            files: Vec::new(),
+        }
+    }
+
+    /// With this configuration of the daemon.
+    #[must_use]
+    pub fn config(mut self, text: impl Into<String>) -> Self {
+        self.config = Some(text.into());
+        self
+    }
+
+    /// Where a package will bring the daemon.
+    #[must_use]
+    pub fn content(mut self, content: Content) -> Self {
+        self.daemon = content == Content::Installed;
+        self.content = content;
+        self
+    }
+
+    /// With this build of the daemon.
+    #[must_use]
+    pub fn program(mut self, path: impl Into<PathBuf>) -> Self {
+        self.program = Some(path.into());
+        self
+    }
+
+    /// With this file from its first boot on.
+    #[must_use]
+    pub fn file(mut self, path: impl Into<String>, text: impl Into<String>) -> Self {
+        self.files.push((path.into(), text.into()));
+        self
+    }
+
+    /// With this label on its Node.
+    #[must_use]
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.labels.push(label.into());
+        self
+    }
+}
