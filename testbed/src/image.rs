@@ -14,7 +14,7 @@ pub const SUITE: &str = "trixie";
 const PACKAGES: &str = "systemd,systemd-sysv,dbus,kmod,procps,iproute2,libpam-systemd";
 
 /// The updaters of Fedora, Arch, Debian and openSUSE, what makes repositories for them, and what checks ask.
-const UPDATERS: &str = "dnf,dnf-plugins-core,createrepo-c,rpm,pacman-package-manager,makepkg,libarchive-tools,zstd,\
+const UPDATERS: &str = "dnf,dnf-plugins-core,python3-systemd,createrepo-c,rpm,pacman-package-manager,makepkg,libarchive-tools,zstd,\
                         apt-utils,unattended-upgrades,zypper,needrestart,lsof";
 
 /// A minimal Debian of `suite`, made once per list of packages.

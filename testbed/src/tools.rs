@@ -74,6 +74,8 @@ pub fn prepare() -> Result<()> {
     binaries()?;
     image::base(image::SUITE, false)?;
     image::base(image::SUITE, true)?;
+    // What RHEL 9 and Debian 12 have: systemd 252.
+    image::base("bookworm", false)?;
     Ok(())
 }
 

@@ -15,7 +15,7 @@ struct Case {
 
 /// needrestart looks at no kernel in a container; and a kernel image whose header names its version.
 const NEEDRESTART: &str = "printf '#!/bin/sh\nexit 1\n' >/usr/bin/systemd-detect-virt
-image() { { head -c 526 /dev/zero; printf '\\0\\002'; head -c 496 /dev/zero; printf '%s (test) #1 SMP' $1; head -c 512 /dev/zero; } >/boot/vmlinuz-$1; }
+image() { { head -c 526 /dev/zero; printf '\\0\\002'; head -c 496 /dev/zero; printf '%s (test) %s' $1 \"$(uname -v)\"; head -c 1000000 /dev/zero; } >/boot/vmlinuz-$1; }
 ";
 
 const CASES: [Case; 3] = [
