@@ -53,6 +53,7 @@ async fn a_healthy_host_passes() {
         "unit",
         "logind",
         "inhibitors",
+        "packages",
         "state",
         "kubeconfig",
         "API server",
@@ -176,6 +177,7 @@ async fn rivals_and_inhibitors_are_warnings() {
         "/etc/dnf/automatic.conf",
         "[commands]\nreboot = when-needed\n",
     );
+    host.write("/var/lib/pacman/db.lck", "");
     host.bus.knobs().leftovers = vec!["locksmithd.service".to_owned()];
     host.bus
         .inhibit(&[("shutdown", "backup", "tapes are turning", "block")])
@@ -190,6 +192,7 @@ async fn rivals_and_inhibitors_are_warnings() {
             "systemctl disable --now locksmithd.service",
         ),
         ("inhibitors", "systemd-inhibit --list"),
+        ("packages", "it waits until that has finished"),
     ] {
         let (verdict, next) = lines(&said, name);
         assert!(verdict.starts_with("warn"), "{}", said.out);

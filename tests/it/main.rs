@@ -17,6 +17,7 @@ mod cluster_queue;
 mod distributions;
 mod e2e;
 mod fake_bus;
+mod fake_login;
 mod fake_units;
 mod host_check;
 mod host_logind;

@@ -3,7 +3,7 @@
 use super::{Check, Verdict, aside, slow};
 use crate::cli::status::UNIT;
 use crate::config::{Config, Method};
-use crate::host::{Bus, BusError, Store, logind, systemd};
+use crate::host::{Bus, BusError, Store, logind, outdated, systemd};
 use crate::root::Root;
 
 /// The oldest systemd that was tried; older ones lack what the unit and the checks rest on.
@@ -12,6 +12,7 @@ const SYSTEMD: &str = "systemd";
 const UNIT_CHECK: &str = "unit";
 const LOGIND: &str = "logind";
 const INHIBITORS: &str = "inhibitors";
+const PACKAGES: &str = "packages";
 const STATE: &str = "state";
 
 pub(super) async fn checks(root: &Root, bus: &Bus, config: Option<&Config>) -> Vec<Check> {
@@ -27,7 +28,15 @@ pub(super) async fn checks(root: &Root, bus: &Bus, config: Option<&Config>) -> V
     } else {
         Check::skipped(INHIBITORS, LOGIND)
     };
-    vec![systemd, unit, logind, inhibitors, state(root).await]
+    let packages = packages(root).await;
+    vec![
+        systemd,
+        unit,
+        logind,
+        inhibitors,
+        packages,
+        state(root).await,
+    ]
 }
 
 async fn systemd_version(bus: &Bus) -> Check {
@@ -111,6 +120,20 @@ async fn inhibitors(bus: &Bus) -> Check {
             err.to_string(),
             bus_cure(&err, "systemd-logind"),
         ),
+    }
+}
+
+async fn packages(root: &Root) -> Check {
+    let here = root.clone();
+    match aside(move || outdated::package_manager(&here)).await {
+        Some(Ok(None)) => Check::ok(PACKAGES, "no package manager works"),
+        Some(Ok(Some(words))) => Check::warn(PACKAGES, words, "it waits until that has finished"),
+        Some(Err(err)) => Check::fail(
+            PACKAGES,
+            format!("not known whether a package manager works: {err}"),
+            "run doctor as root; if it is, that file is not what its package manager made",
+        ),
+        None => slow(PACKAGES),
     }
 }
 

@@ -18,4 +18,5 @@ mod log;
 mod logind;
 mod many;
 mod outages;
+mod packages;
 mod world;

@@ -21,6 +21,8 @@ mod drain;
 #[allow(dead_code)]
 #[path = "../../../../tests/it/fake_bus.rs"]
 mod fake_bus;
+#[path = "../../../../tests/it/fake_login.rs"]
+mod fake_login;
 #[allow(dead_code)]
 #[path = "../../../../tests/it/fake_units.rs"]
 mod fake_units;

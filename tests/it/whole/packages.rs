@@ -1,0 +1,67 @@
+//! A package manager works: nothing is begun, and what was begun ends before logind is asked (I2, I8).
+
+use std::fs;
+
+use super::cluster::Pod;
+use super::world::{HOUR, MINUTE, World};
+
+/// pacman's; the others' are locks that no process sees of its own.
+const LOCK: &str = "/var/lib/pacman/db.lck";
+
+fn end(world: &World) {
+    fs::remove_file(world.hosts[0].path(LOCK)).unwrap();
+}
+
+fn untouched(world: &World) {
+    let free = world.holder("default").is_none() && !world.cordoned(0);
+    world.check(free && world.boots(0) == 0, "nothing is begun");
+    world.check(world.hosts[0].logind().reboots == 0, "logind is not asked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn i2_no_reboot_is_begun_beside_a_package_manager() {
+    let world = World::new(1, 1).await;
+    world.hosts[0].write(LOCK, "");
+    // As its hooks do, before it is done.
+    world.want(0);
+    world.pass(2 * HOUR).await;
+    untouched(&world);
+    end(&world);
+    // Nobody tells that it is done.
+    world.until_rebooted(&[0], 1, 2 * MINUTE).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn i8_a_lock_that_cannot_be_looked_at_is_one_that_is_held() {
+    let world = World::new(1, 1).await;
+    let lock = "/var/lib/dpkg/lock";
+    fs::create_dir_all(world.hosts[0].path(lock)).unwrap();
+    world.want(0);
+    world.pass(HOUR).await;
+    untouched(&world);
+    fs::remove_dir(world.hosts[0].path(lock)).unwrap();
+    world.until_rebooted(&[0], 1, 2 * MINUTE).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn i2_a_package_manager_that_begins_in_mid_drain_ends_it() {
+    // A second one, where evicted pods can go.
+    let world = World::new(2, 1).await;
+    Pod {
+        ends: 600,
+        ..Pod::new("web", "n0")
+    }
+    .make(&world.server);
+    world.want(0);
+    world.until_phase(0, "Draining", HOUR).await;
+    world.hosts[0].write(LOCK, "");
+    world
+        .until("the slot is free", 5 * MINUTE, |world| {
+            world.holder("default").is_none() && !world.cordoned(0)
+        })
+        .await;
+    world.pass(HOUR).await;
+    untouched(&world);
+    end(&world);
+    world.until_rebooted(&[0], 1, HOUR).await;
+}
