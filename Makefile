@@ -3,7 +3,13 @@
 CARGO ?= cargo
 DESTDIR ?=
 PREFIX ?= /usr
-RELEASE = target/release/kube-rebootd
+# Another machine's program and packages: TARGET=aarch64-unknown-linux-gnu, with its Rust library (rustup target add)
+# and its C compiler, which ring wants and which links (Debian: gcc-aarch64-linux-gnu).
+TARGET ?=
+MACHINE := $(firstword $(subst -, ,$(or $(TARGET),$(shell uname -m))))
+CROSS = $(if $(TARGET),--target $(TARGET))
+LINKER = $(if $(TARGET),CARGO_TARGET_$(shell echo $(TARGET) | tr a-z- A-Z_)_LINKER=$(MACHINE)-linux-gnu-gcc)
+RELEASE = target/$(if $(TARGET),$(TARGET)/)release/kube-rebootd
 # What is installed and tried; another one than $(RELEASE) is not built here.
 BINARY = $(RELEASE)
 
@@ -16,7 +22,7 @@ build: $(BINARY)
 # Cargo knows better than make when the binary is stale.
 .PHONY: $(RELEASE)
 $(RELEASE):
-	$(CARGO) build --release --locked --bin kube-rebootd
+	$(LINKER) $(CARGO) build --release --locked $(CROSS) --bin kube-rebootd
 
 # Where distributions put things; packages may say otherwise.
 SYSCONFDIR = /etc

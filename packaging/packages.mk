@@ -43,7 +43,7 @@ rpm: build dist-source
 	rm -rf $(WORK)/rpm
 	mkdir -p $(WORK)/rpm
 	cp rpm.spec $(WORK)/rpm/kube-rebootd.spec
-	$(RPMBUILD) $(DEBIAN) --with prebuilt --define "prebuilt $(abspath $(BINARY))" --define "_rpmdir $(CURDIR)/dist" -bb $(WORK)/rpm/kube-rebootd.spec
+	$(RPMBUILD) --target $(MACHINE) $(DEBIAN) --with prebuilt --define "prebuilt $(abspath $(BINARY))" --define "_rpmdir $(CURDIR)/dist" -bb $(WORK)/rpm/kube-rebootd.spec
 
 srpm: dist
 	rm -rf $(WORK)/rpm
@@ -66,7 +66,7 @@ arch: build dist-source
 	cp PKGBUILD packaging/pacman/kube-rebootd.install dist/$(NAME).tar.gz $(ARCH_DIR)
 	install -m 755 $(BINARY) $(ARCH_DIR)/kube-rebootd
 	$(if $(AS_BUILDER),chown -R nobody $(ARCH_DIR))
-	cd $(ARCH_DIR) && $(AS_BUILDER) env $(STAMPED) HOME=$(ARCH_DIR) PACKAGER="$(PACKAGER)" PKGEXT=.pkg.tar.zst KUBE_REBOOTD_BINARY=$(ARCH_DIR)/kube-rebootd \
+	cd $(ARCH_DIR) && $(AS_BUILDER) env $(STAMPED) HOME=$(ARCH_DIR) CARCH=$(MACHINE) PACKAGER="$(PACKAGER)" PKGEXT=.pkg.tar.zst KUBE_REBOOTD_BINARY=$(ARCH_DIR)/kube-rebootd \
 	  makepkg --nodeps --force --noconfirm
 	mkdir -p dist
 	cp $(ARCH_DIR)/$(NAME)-*.pkg.tar.* dist/
@@ -81,7 +81,7 @@ deb: build $(TOOLS)/bin/cargo-deb
 	gzip -9n <CHANGELOG.md >target/packaging/stage/usr/share/doc/kube-rebootd/changelog.gz
 	rm target/packaging/stage/usr/share/doc/kube-rebootd/CHANGELOG.md
 	mkdir -p dist
-	$(STAMPED) $(TOOLS)/bin/cargo-deb --no-build --no-strip --output $(CURDIR)/dist/
+	$(STAMPED) $(TOOLS)/bin/cargo-deb $(CROSS) --no-build --no-strip --output $(CURDIR)/dist/
 
 # xz comes from the machine; it packs once a day and need not be quick itself.
 $(TOOLS)/bin/cargo-deb:

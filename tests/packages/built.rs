@@ -1,10 +1,10 @@
 //! The packages, built once for all tests from two unpacked source tarballs around one release binary.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 
-use tempfile::TempDir;
 use testbed::Sources;
 
 /// What a tool says, when it is content.
@@ -26,7 +26,6 @@ pub(crate) fn said(command: &mut Command) -> String {
 
 /// Two trees as a user unpacks them, each with its packages in dist/.
 pub(crate) struct Built {
-    _place: TempDir,
     trees: [Sources; 2],
     /// What `make install` made.
     pub(crate) stage: PathBuf,
@@ -36,23 +35,21 @@ pub(crate) static BUILT: LazyLock<Built> = LazyLock::new(Built::make);
 
 impl Built {
     fn make() -> Self {
-        let place = tempfile::tempdir().unwrap();
+        // Not a temporary directory: nobody would ever drop it.
+        let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("packages");
+        let _ = fs::remove_dir_all(&place);
         Sources::own().make(&["build"]).unwrap();
         // Of different length: a path in a package would move what follows.
         let trees = ["a", "another"].map(|name| {
-            let tree = Sources::unpacked(&place.path().join(name)).unwrap();
+            let tree = Sources::unpacked(&place.join(name)).unwrap();
             tree.pack(&format!("-{}", std::process::id())).unwrap();
             tree
         });
-        let stage = place.path().join("stage");
+        let stage = place.join("stage");
         let binary = format!("BINARY={}", Sources::binary().display());
         let destination = format!("DESTDIR={}", stage.display());
         trees[0].make(&["install", &binary, &destination]).unwrap();
-        Self {
-            _place: place,
-            trees,
-            stage,
-        }
+        Self { trees, stage }
     }
 
     /// The package with this suffix from the first tree, and from the second.
