@@ -38,12 +38,17 @@ const COMM_MAX: u64 = 256;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Searched {
     pub path: PathBuf,
-    pub wrong: String,
+    /// None: there is no such file.
+    pub wrong: Option<String>,
 }
 
 impl fmt::Display for Searched {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.path.display(), self.wrong)
+        let path = self.path.display();
+        match &self.wrong {
+            Some(wrong) => write!(f, "{path} ({wrong})"),
+            None => write!(f, "{path}"),
+        }
     }
 }
 
@@ -201,11 +206,19 @@ fn readable(file: &Path) -> Result<(), ReadError> {
     }
 }
 
-fn read(root: &Root, path: &Path) -> Result<(Kubeconfig, Fingerprint), String> {
-    let file = root.resolve(path).map_err(|error| error.to_string())?;
-    let text = bounded::text(&file, KUBECONFIG_MAX).map_err(|error| error.to_string())?;
+/// None: there is no such file.
+fn read(root: &Root, path: &Path) -> Result<(Kubeconfig, Fingerprint), Option<String>> {
+    let text = root.resolve(path).map_err(ReadError::from);
+    match text.and_then(|file| bounded::text(&file, KUBECONFIG_MAX)) {
+        Ok(text) => usable(root, path, &text).map_err(Some),
+        Err(error) if error.absent() => Err(None),
+        Err(error) => Err(Some(error.to_string())),
+    }
+}
+
+fn usable(root: &Root, path: &Path, text: &str) -> Result<(Kubeconfig, Fingerprint), String> {
     let mut kubeconfig =
-        Kubeconfig::from_yaml(&text).map_err(|error| format!("not a kubeconfig: {error}"))?;
+        Kubeconfig::from_yaml(text).map_err(|error| format!("not a kubeconfig: {error}"))?;
     match kubeconfig.kind.as_deref() {
         Some("Config") | None => {}
         Some(kind) => return Err(format!("its kind is {kind}, not Config")),

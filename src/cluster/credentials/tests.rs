@@ -33,16 +33,11 @@ fn nothing_found_lists_every_path_with_its_fault() {
     );
     let searched = find(&root, None).expect_err("no kubeconfig");
     assert_eq!(searched.len(), KNOWN.len());
-    assert!(
-        searched[0].wrong.contains("KubeletConfiguration"),
-        "{}",
-        searched[0]
-    );
-    assert!(
-        searched[1].wrong.contains("No such file"),
-        "{}",
-        searched[1]
-    );
+    let wrong = searched[0].wrong.as_deref().expect("there");
+    assert!(wrong.contains("KubeletConfiguration"), "{wrong}");
+    // No more than its name: most of them are never there.
+    assert_eq!(searched[1].wrong, None);
+    assert_eq!(searched[1].to_string(), KNOWN[1]);
     let explicit = find(&root, Some(Path::new("/x"))).expect_err("no kubeconfig");
     assert_eq!(explicit.len(), 1);
 }
@@ -94,8 +89,9 @@ fn i7_what_a_kubeconfig_names_is_refused_before_kube_reads_it() {
         let there = root.clone();
         odd::each(&root.path(name), SECRET_MAX, move || {
             let searched = find(&there, Some(Path::new("/k"))).expect_err("refused");
-            assert!(searched[0].wrong.starts_with(name), "{}", searched[0]);
-            searched[0].wrong.clone()
+            let wrong = searched[0].wrong.clone().expect("there");
+            assert!(wrong.starts_with(name), "{wrong}");
+            wrong
         });
         put(&root, name, "PEM");
     }
