@@ -23,6 +23,7 @@ mod act;
 mod api;
 mod gather;
 mod memory;
+mod packages;
 mod patience;
 mod reads;
 mod release;
@@ -206,7 +207,8 @@ impl Daemon {
         let now = self.clock.now().boot;
         let paused = self.patience.until(now).unwrap_or(until);
         let limit = until.min(paused).saturating_sub(now);
-        let limit = limit.min(gather::poll(&self.facts));
+        let packages = self.memory.packages.poll(&self.facts.closed);
+        let limit = limit.min(gather::poll(&self.facts)).min(packages);
         let limit = watchdog_interval().map_or(limit, |watchdog| limit.min(watchdog));
         let limit = limit.max(Duration::from_millis(1));
         tokio::select! {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::budget::MaxUnavailable;
 use crate::facts::{Effect, Facts, Point};
+use crate::gates::Gate;
 use crate::node::{Node, Seen};
 use crate::node_set::{self, NodeSet};
 use crate::now::Now;
@@ -289,8 +290,8 @@ fn undo(at: &At, hold: &Hold, why: Why) -> Step {
     }
 }
 
-/// What ends a hold before logind was asked, whatever it was doing; None: go on.
-fn objection(at: &At, hold: &Hold) -> Option<Why> {
+/// What ends a hold before logind was asked; None: go on. Gates as `heeded` says: each costs more the further it is.
+fn objection(at: &At, hold: &Hold, heeded: impl Fn(Gate) -> bool) -> Option<Why> {
     if !at.facts.writable {
         return Some(Why::Unwritable);
     }
@@ -305,7 +306,8 @@ fn objection(at: &At, hold: &Hold) -> Option<Why> {
     if at.policy.observe {
         return Some(Why::Gate("mode is \"observe\"".to_owned()));
     }
-    let gate = at.facts.closed.first()?;
+    let mut closed = at.facts.closed.iter();
+    let gate = closed.find(|closed| heeded(closed.gate))?;
     Some(Why::Gate(gate.why.clone()))
 }
 

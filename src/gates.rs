@@ -6,7 +6,7 @@ use crate::drain::Blocker;
 use crate::now::Now;
 use crate::trigger::{Finding, Request};
 
-/// Every gate there is; a new one is a variant and a line in [`closed`].
+/// Every gate there is; a new one is a variant and a line in [`closed`], and in [`Gate::passing`] if it may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Gate {
     NodePaused,
@@ -16,6 +16,21 @@ pub enum Gate {
     MinUptime,
     Settle,
     BlockingPods,
+}
+
+impl Gate {
+    /// What closes it goes by itself, most often within minutes: a drain under way is not given up for it, and looks
+    /// again when it has ended.
+    pub fn passing(self) -> bool {
+        match self {
+            Self::Inhibitors | Self::PackageManager => true,
+            Self::NodePaused
+            | Self::GroupPaused
+            | Self::MinUptime
+            | Self::Settle
+            | Self::BlockingPods => false,
+        }
+    }
 }
 
 /// A gate that is closed.
@@ -36,9 +51,7 @@ pub struct GateFacts<'a> {
     pub group_pause: Pause,
     /// Foreign block inhibitors whose `what` contains shutdown; none when logind did not say.
     pub inhibitors: Option<Vec<Inhibitor>>,
-    /// Who works with packages; or why that is not known. Most of them inhibit no shutdown, and a reboot in the
-    /// middle of their hooks leaves a host that does not boot.
-    pub package_manager: Result<Option<String>, String>,
+    pub packages: Packages,
     pub request: Option<&'a Request>,
     pub findings: &'a [Finding],
     pub blocking: Blocking,
@@ -58,6 +71,19 @@ pub enum Pause {
 pub struct Inhibitor {
     pub who: String,
     pub why: String,
+}
+
+/// What package managers do. Not all of them inhibit a shutdown, and a reboot in the middle of their hooks leaves a
+/// host that does not boot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Packages {
+    Quiet,
+    /// Who works.
+    Work(String),
+    /// Who worked; it counts as quiet from this boot time on: scripts call it several times.
+    Rest(String, Duration),
+    /// Why it is not known.
+    Unknown(String),
 }
 
 /// Pods that would stop the drain whatever the API server answers.
@@ -84,7 +110,7 @@ pub fn closed(facts: &GateFacts, policy: &GatePolicy, now: Now) -> Vec<Closed> {
         pause(Gate::NodePaused, "node", &facts.node_pause),
         pause(Gate::GroupPaused, "group", &facts.group_pause),
         inhibitors(facts.inhibitors.as_deref()),
-        package_manager(&facts.package_manager),
+        packages(&facts.packages),
         min_uptime(policy.min_uptime, now),
         settle(facts.request, facts.findings, now),
         blocking(&facts.blocking),
@@ -125,13 +151,17 @@ fn inhibitors(inhibitors: Option<&[Inhibitor]>) -> Option<Closed> {
     ))
 }
 
-fn package_manager(at_work: &Result<Option<String>, String>) -> Option<Closed> {
-    let why = match at_work {
-        Ok(None) => return None,
-        Ok(Some(words)) => words.clone(),
-        Err(why) => format!("not known whether a package manager works: {why}"),
+fn packages(packages: &Packages) -> Option<Closed> {
+    let (why, opens) = match packages {
+        Packages::Quiet => return None,
+        Packages::Work(words) => (words.clone(), None),
+        Packages::Rest(words, opens) => (format!("a moment ago {words}"), Some(*opens)),
+        Packages::Unknown(why) => {
+            let why = format!("not known whether a package manager works: {why}");
+            (why, None)
+        }
     };
-    Some(shut(Gate::PackageManager, why, None))
+    Some(shut(Gate::PackageManager, why, opens))
 }
 
 fn min_uptime(least: Duration, now: Now) -> Option<Closed> {
@@ -198,7 +228,7 @@ mod tests {
             node_pause: Pause::None,
             group_pause: Pause::None,
             inhibitors: Some(Vec::new()),
-            package_manager: Ok(None),
+            packages: Packages::Quiet,
             request: None,
             findings: &[],
             blocking: Blocking::Seen(Vec::new()),
@@ -228,7 +258,7 @@ mod tests {
         facts.node_pause = Pause::Unknown;
         facts.group_pause = Pause::Unknown;
         facts.inhibitors = None;
-        facts.package_manager = Err("no permission".to_owned());
+        facts.packages = Packages::Unknown("no permission".to_owned());
         facts.blocking = Blocking::Unknown;
         let all = [
             Gate::NodePaused,

@@ -8,9 +8,9 @@ use crate::cluster::peers;
 use crate::decide::proved_in;
 use crate::drain;
 use crate::facts::{Drained, Facts};
-use crate::gates::{self, Blocking, Gate, GateFacts, GatePolicy, Inhibitor, Pause};
+use crate::gates::{self, Blocking, GateFacts, GatePolicy, Inhibitor, Pause};
 use crate::health::{self, HostSeen, Marks};
-use crate::host::{logind, outdated, systemd};
+use crate::host::{logind, systemd};
 use crate::names;
 use crate::node::Seen;
 use crate::now::Now;
@@ -26,9 +26,6 @@ const PULSE_POLL: Duration = Duration::from_secs(2);
 /// How often pods that close the gate before the cordon are looked at again: no watch runs then.
 const BLOCKING_AGAIN: Duration = Duration::from_secs(60);
 
-/// How often a package manager that works is looked at: none of them tells when it has finished.
-const PACKAGES_POLL: Duration = Duration::from_secs(2);
-
 /// Something is wanted or held: the host's own state matters.
 fn busy(facts: &Facts) -> bool {
     facts.record.hold.is_some() || facts.observed.request.is_some()
@@ -38,12 +35,10 @@ fn busy(facts: &Facts) -> bool {
 pub(super) fn poll(facts: &Facts) -> Duration {
     if verifying(facts) {
         PULSE_POLL
-    } else if !busy(facts) {
-        IDLE_POLL
-    } else if (facts.closed.iter()).any(|closed| closed.gate == Gate::PackageManager) {
-        PACKAGES_POLL
-    } else {
+    } else if busy(facts) {
         HOST_POLL
+    } else {
+        IDLE_POLL
     }
 }
 
@@ -82,6 +77,7 @@ impl Daemon {
         self.pulse(now).await;
         self.blocking(now).await;
         self.others(now).await;
+        self.packages(now).await;
         self.gates(&findings, now);
         self.judge(now);
     }
@@ -265,19 +261,13 @@ impl Daemon {
             .is_some_and(|hold| hold.boot == self.facts.boot);
         let known = host.and_then(|host| host.shutting_down);
         self.facts.shutting_down = known.unwrap_or(asked && same_boot);
-        // At every turn: hooks that write a sentinel run before their package manager is done.
-        let package_manager = if busy(&self.facts) {
-            outdated::package_manager(&self.root)
-        } else {
-            Ok(None)
-        };
         let gate_facts = GateFacts {
             node_pause: node_pause(&self.facts.node),
             group_pause: self.group_pause(),
             inhibitors: host
                 .filter(|host| host.shutting_down.is_some())
                 .and_then(|host| host.inhibitors.clone()),
-            package_manager,
+            packages: self.memory.packages.known(now),
             request: self.facts.observed.request.as_ref(),
             findings,
             blocking: self.blocking_gate(),

@@ -6,6 +6,7 @@ use tokio::time::Instant;
 use tracing::warn;
 
 use super::act::Evicted;
+use super::packages;
 use crate::config::{self, Config};
 use crate::drain::{self, Drain, Next, PodRef, State};
 use crate::facts::{Drained, Facts};
@@ -53,6 +54,7 @@ pub(super) struct Memory {
     done: Option<Duration>,
     /// Another Ready schedulable Node exists.
     pub(super) others: Option<bool>,
+    pub(super) packages: packages::Seen,
     pub(super) blocking: Option<(Duration, Vec<drain::Blocker>)>,
     pub(super) pulse: Pulse,
     pub(super) pulse_read: Option<Duration>,
@@ -93,6 +95,7 @@ impl Memory {
             queue: Vec::new(),
             done: None,
             others: None,
+            packages: packages::Seen::default(),
             blocking: None,
             pulse: Pulse::default(),
             pulse_read: None,

@@ -88,7 +88,7 @@ fn claim(at: &At, hold: &Hold) -> Result<Step, Box<Step>> {
     let phase = Phase::Claiming;
     let node = same_node(at, hold, phase)?;
     still_ours(at, hold, phase)?;
-    if let Some(why) = objection(at, hold) {
+    if let Some(why) = objection(at, hold, |_| true) {
         return Ok(undo(at, hold, why));
     }
     if !node_set::carries(node, hold) {

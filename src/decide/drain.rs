@@ -17,7 +17,7 @@ fn drain(at: &At, hold: &Hold) -> Result<Step, Box<Step>> {
     still_ours(at, hold, phase)?;
     // Not known is asked, not undone: whether it is paused, and whether it is there, is the same read.
     at.node(phase)?;
-    if let Some(why) = objection(at, hold) {
+    if let Some(why) = objection(at, hold, |gate| !gate.passing()) {
         return Ok(undo(at, hold, why));
     }
     // Last, as it may set the cordon again after a crash: never without the slot (I1).
@@ -71,12 +71,24 @@ fn checkpoint(step: &mut Step, spent: u64) {
     }
 }
 
-/// Drained: the configured delay, one more list, then the intent to reboot.
+/// How long a drained node keeps its slot for a gate that closed meanwhile: a transaction of a package manager takes
+/// less, and who waits for the slot should not wait for a backup.
+const PASSES: Duration = Duration::from_secs(5 * 60);
+
+/// Drained: the configured delay, the gates, one more list, then the intent to reboot.
 fn drained(at: &At, hold: &Hold, node: &Node, done: Duration) -> Step {
     let phase = Phase::Draining;
     let due = done + at.policy.delay;
     if at.now.boot < due {
         return at.wait(phase, due, "drained: waiting for reboot.delay");
+    }
+    if let Some(closed) = at.facts.closed.first() {
+        let until = done + PASSES;
+        if at.now.boot >= until {
+            return undo(at, hold, Why::Gate(closed.why.clone()));
+        }
+        let step = at.stay(phase, format!("drained: {}", closed.why));
+        return sooner(step, Some(closed.opens.unwrap_or(until).min(until)));
     }
     let list = at.facts.last_list.as_ref();
     let Some(list) = list.filter(|list| list.asked >= due && at.now.since(list.asked) <= FRESH)

@@ -28,7 +28,7 @@ pub use builtin::{ask, program};
 use unit::{Progress, Unit};
 
 /// Begins the name of every unit made here.
-const PREFIX: &str = "kube-rebootd-check-";
+pub(super) const PREFIX: &str = "kube-rebootd-check-";
 /// From SIGTERM to SIGKILL, for a command past its time.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 /// What our own deadline adds to `timeout`: PID 1 must be the one that ends the command, and needs

@@ -1,8 +1,8 @@
 //! Reads what the built-in checks rest on: the host's kernels, its processes, its package managers.
 //!
-//! Runs in a process of its own outside the daemon's sandbox (DESIGN.md 4): it wants to see every
-//! process and /usr/lib/modules. Everything is below `Root`, reads have a bound (I8: what cannot be read
-//! is an error, never "no").
+//! The checks run in a process of their own outside the daemon's sandbox (DESIGN.md 4): they want to see every
+//! process and /usr/lib/modules. The daemon itself looks at the package managers' locks alone, for their gate.
+//! Everything is below `Root`, reads have a bound (I8: what cannot be read is an error, never "no").
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -17,6 +17,8 @@ use crate::root::Root;
 mod kernels;
 mod locks;
 mod processes;
+
+pub use locks::Locks;
 
 /// What a built-in check says now. While a package manager works it says nothing: half of an upgrade
 /// is no state to judge.
@@ -35,7 +37,7 @@ pub async fn look(root: &Root, bus: &Bus, builtin: Builtin) -> Answer {
     }
 }
 
-/// Which package manager works now, in words; or why that is not known. The daemon asks this itself: a gate.
+/// Which package manager works now, in words; or why that is not known.
 pub fn package_manager(root: &Root) -> Result<Option<String>, String> {
     locks::held(root).map_err(|err| err.to_string())
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use crate::sources::Sources;
+use crate::spec::Content;
 use crate::{ground, shell, tools};
 
 /// The distribution that hosts run unless they say otherwise: systemd 257.
@@ -18,8 +19,8 @@ const UPDATERS: &str = "dnf,dnf-plugins-core,python3-systemd,createrepo-c,rpm,pa
                         apt-utils,unattended-upgrades,zypper,needrestart,lsof";
 
 /// A minimal Debian of `suite`, made once per list of packages.
-pub(crate) fn base(suite: &str, updaters: bool) -> Result<PathBuf> {
-    let (packages, kind) = if updaters {
+pub(crate) fn base(suite: &str, content: Content) -> Result<PathBuf> {
+    let (packages, kind) = if content == Content::Updaters {
         (format!("{PACKAGES},{UPDATERS}"), "updaters")
     } else {
         (PACKAGES.to_owned(), "root")

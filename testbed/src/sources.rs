@@ -64,6 +64,10 @@ impl Sources {
                 make.env_remove(&name);
             }
         }
+        // A tarball that is unpacked within a clone is none: git must not find the outer one.
+        if let Some(parent) = self.path.parent() {
+            make.env("GIT_CEILING_DIRECTORIES", parent);
+        }
         shell::output(make.arg("-C").arg(&self.path).args(args)).map(|_| ())
     }
 

@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
+use crate::spec::Content;
 use crate::{image, shell};
 
 /// Program, and its package in Debian, Fedora and Arch: what a bed runs, then what the tests of packages and checks run.
@@ -72,10 +73,10 @@ pub fn prepare() -> Result<()> {
     }
     programs()?;
     binaries()?;
-    image::base(image::SUITE, false)?;
-    image::base(image::SUITE, true)?;
+    image::base(image::SUITE, Content::Bare)?;
+    image::base(image::SUITE, Content::Updaters)?;
     // What RHEL 9 and Debian 12 have: systemd 252.
-    image::base("bookworm", false)?;
+    image::base("bookworm", Content::Bare)?;
     Ok(())
 }
 

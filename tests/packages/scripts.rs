@@ -16,7 +16,8 @@ const REMOVED: [&str; 2] = [
 ];
 /// A scriptlet of rpm 4.20 and newer has no network.
 const REMOVED_BY_PID_1: [&str; 2] = [
-    "systemd-run --quiet --wait --pipe --collect --property=RuntimeMaxSec=45 kube-rebootd undrain --release",
+    "systemd-run --quiet --wait --pipe --collect --property=RuntimeMaxSec=40 --property=TimeoutStopSec=5 \
+     kube-rebootd undrain --release",
     "kube-rebootd undrain --release",
 ];
 
@@ -43,7 +44,7 @@ impl Host {
         host.program("deb-systemd-invoke", &write);
         host.program("deb-systemd-helper", &write);
         host.program("timeout", &format!("{write}\nshift\nexec \"$@\""));
-        host.program("systemd-run", &format!("{write}\nshift 5\nexec \"$@\""));
+        host.program("systemd-run", &format!("{write}\nshift 6\nexec \"$@\""));
         // As when the API server is away.
         host.program("kube-rebootd", &format!("{write}\nexit 1"));
         host

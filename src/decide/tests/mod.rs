@@ -19,6 +19,7 @@ use crate::record::Backoff;
 use crate::slot::{Peer, Peers, Take, TakeAnswer, TakeSaid, Waiter};
 use crate::trigger::{Observed, Reason, Request, Settled};
 
+mod gates;
 mod killed;
 mod options;
 mod queue;

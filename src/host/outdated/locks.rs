@@ -5,10 +5,14 @@
 
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::time::Duration;
 
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
+use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::timeout;
 
+use super::super::check::PREFIX;
 use super::{Unread, absent, open, text};
 use crate::root::Root;
 
@@ -28,7 +32,43 @@ const ZYPP: &str = "/run/zypp.pid";
 /// A pid, or rests of a name.
 const SMALL: u64 = 4096;
 
-/// Who works, in words.
+/// A process's name and cgroup.
+const PROC: u64 = 16 * 1024;
+/// Reading a few local files; only a dead network mount takes longer.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Looks beside the loop, at most one look at a time: each look at a dead network mount would otherwise leave a
+/// thread behind.
+#[derive(Debug, Default)]
+pub struct Locks {
+    running: Option<JoinHandle<Result<Option<String>, String>>>,
+}
+
+impl Locks {
+    /// Who works now, in words; or why that is not known. Cancel safe.
+    pub async fn look(&mut self, root: &Root) -> Result<Option<String>, String> {
+        let root = root.clone();
+        let looking = async {
+            if let Some(earlier) = &mut self.running {
+                // It began before what is asked about now.
+                let _ = earlier.await;
+            }
+            let look = move || held(&root).map_err(|err| err.to_string());
+            let found = self.running.insert(spawn_blocking(look)).await;
+            self.running = None;
+            found
+        };
+        match timeout(READ_TIMEOUT, looking).await {
+            Ok(Ok(found)) => found,
+            Ok(Err(_)) | Err(_) => Err(format!(
+                "its locks could not be read within {} s",
+                READ_TIMEOUT.as_secs()
+            )),
+        }
+    }
+}
+
+/// Who works, in words that say which process, and how to go on when it does not.
 pub(super) fn held(root: &Root) -> Result<Option<String>, Unread> {
     let pacman = root.path(PACMAN);
     // Of mode 0: its existence is all there is to read.
@@ -41,22 +81,45 @@ pub(super) fn held(root: &Root) -> Result<Option<String>, Unread> {
     }
     for (who, path) in LOCKS {
         let path = root.path(path);
-        if locked(&path).map_err(Unread::at(&path))? {
-            return Ok(Some(format!("{who} works")));
+        match locked(&path).map_err(Unread::at(&path))? {
+            Some(pid) if !of_a_check(root, pid) => {
+                return Ok(Some(format!("{who} works ({})", process(root, pid))));
+            }
+            Some(_) | None => {}
         }
     }
     let holder = text(&root.path(ZYPP), SMALL)?;
-    let holder = holder.and_then(|text| text.split_whitespace().next()?.parse::<u32>().ok());
-    let runs = |pid: u32| root.path(format!("/proc/{pid}")).exists();
-    Ok(holder
-        .filter(|pid| *pid > 0 && runs(*pid))
-        .map(|pid| format!("zypper or PackageKit works (pid {pid})")))
+    let holder = holder.and_then(|text| text.split_whitespace().next()?.parse::<i32>().ok());
+    let runs = |pid: &i32| *pid > 0 && root.path(format!("/proc/{pid}")).exists();
+    let holder = holder.filter(|pid| runs(pid) && !of_a_check(root, *pid));
+    Ok(holder.map(|pid| {
+        let process = process(root, pid);
+        format!("zypper or PackageKit works ({process}); if that is neither: rm {ZYPP}")
+    }))
 }
 
-/// Whether somebody else holds a write lock on any byte; readers do not count: `rpm -q` is one.
-fn locked(path: &Path) -> std::io::Result<bool> {
+/// Several tools take their lock to answer whether a reboot is required: `zypper needs-rebooting` does.
+fn of_a_check(root: &Root, pid: i32) -> bool {
+    let cgroup = text(&root.path(format!("/proc/{pid}/cgroup")), PROC);
+    cgroup.is_ok_and(|text| text.is_some_and(|text| text.contains(PREFIX)))
+}
+
+/// For people, who may want to look at it.
+fn process(root: &Root, pid: i32) -> String {
+    // A lock of an open file belongs to no process (F_OFD_SETLK of fcntl(2)).
+    if pid <= 0 {
+        return "which process, the kernel does not tell".to_owned();
+    }
+    match text(&root.path(format!("/proc/{pid}/comm")), PROC) {
+        Ok(Some(comm)) => format!("{}, pid {pid}", comm.trim()),
+        Ok(None) | Err(_) => format!("pid {pid}"),
+    }
+}
+
+/// Who holds a write lock on any byte, if it is not we; readers do not count: `rpm -q` is one.
+fn locked(path: &Path) -> std::io::Result<Option<i32>> {
     let Some(file) = absent(open(path))? else {
-        return Ok(false);
+        return Ok(None);
     };
     // "Could I take a read lock?" Zero length is to the end.
     let mut lock = libc::flock {
@@ -67,7 +130,7 @@ fn locked(path: &Path) -> std::io::Result<bool> {
         l_pid: 0,
     };
     fcntl(file.as_fd(), FcntlArg::F_GETLK(&mut lock))?;
-    Ok(lock.l_type != lock_type(libc::F_UNLCK))
+    Ok((lock.l_type != lock_type(libc::F_UNLCK)).then_some(lock.l_pid))
 }
 
 /// The constants are of another width than the fields they are for.

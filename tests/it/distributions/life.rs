@@ -128,7 +128,10 @@ fn remove(site: &Site, machine: &Machine) {
     site.wait_status(host, "draining: ");
     assert!(site.cordoned(host));
     let said = machine.sh(machine.packager.remove());
-    assert!(!said.contains("not everything is given back"), "{said}");
+    assert!(
+        said.contains("slot ") && said.contains(" is given back"),
+        "{said}"
+    );
     site.nothing_left(host);
     assert_eq!(machine.sh("pidof kube-rebootd || true"), "");
     let unit = match machine.packager {

@@ -34,12 +34,15 @@ enum Packager {
 static REVISIONS: LazyLock<[Sources; 2]> = LazyLock::new(|| {
     let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("revisions");
     let _ = fs::remove_dir_all(&place);
+    Sources::own().make(&["build"]).unwrap();
     [1, 2].map(|revision| {
         let sources = Sources::unpacked(&place.join(revision.to_string())).unwrap();
         if revision > 1 {
             sources.revise(revision).unwrap();
         }
-        sources.pack(&format!("-revision-{revision}")).unwrap();
+        sources
+            .pack(&format!("-{}-{revision}", std::process::id()))
+            .unwrap();
         sources
     })
 });

@@ -13,7 +13,12 @@ dnf)
     printf 'Name: %s\nVersion: %s\nRelease: 1\nSummary: A package of a test\nLicense: MIT\nBuildArch: noarch\n' \
       "$name" "$version"
     echo "$provides" | sed -n 's/./Provides: &/p'
-    printf '%%description\nA package of a test.\n%%install\ncp -a %s/. %%{buildroot}\n%%files\n' $files
+    printf '%%description\nA package of a test.\n%%install\ncp -a %s/. %%{buildroot}\n' $files
+    if [ -e /srv/files.post ]; then
+      echo %post
+      cat /srv/files.post
+    fi
+    echo %files
     (cd $files && find . -type f | sed 's/^\.//')
   } >"$work/package.spec"
   rpmbuild --quiet -bb --define '_rpmdir /srv/repo' --define '_build_name_fmt %%{NAME}-%%{VERSION}.rpm' \

@@ -50,6 +50,23 @@ fn automatic(lines: &str) -> String {
     format!("{sed} /etc/dnf/automatic.conf")
 }
 
+/// A transaction whose script takes long, and somebody else's sentinel meanwhile.
+fn beside_rpm(site: &Site, machine: &Machine) {
+    let host = &machine.host;
+    host.touch("/srv/slow").unwrap();
+    let slow = "while [ -e /srv/slow ]; do sleep 0.1; done\n";
+    host.write("/srv/files.post", slow).unwrap();
+    machine.release("slow 1", "echo");
+    machine.sh("rm /srv/files.post; systemd-run --unit=slow dnf -y install slow");
+    host.touch("/run/reboot-required").unwrap();
+    site.wait_status(host, "rpm works (dnf, pid ");
+    machine.sh("rm /run/reboot-required /srv/slow");
+    site.wait_status(host, "idle");
+    site.wait("the transaction to end", || {
+        Ok(machine.run("systemctl is-active slow").code != 0)
+    });
+}
+
 #[test]
 fn dnf_automatic_with_our_lines_reboots_the_host_in_turn() {
     let (site, machine, lease) = waiting(Packager::Dnf, "dnf-lines", "");
@@ -60,6 +77,7 @@ fn dnf_automatic_with_our_lines_reboots_the_host_in_turn() {
         "../../../packaging/examples/dnf4-automatic.conf"
     )));
     let run = "sh /srv/dnf-automatic --timer";
+    beside_rpm(&site, &machine);
     machine.sh(run);
     machine.sh("rpm -q kernel-core-2");
     in_turn(
@@ -137,22 +155,29 @@ fn pacmans_hook_reboots_the_host_in_turn_and_never_beside_pacman() {
 fn unattended_upgrades_tells_its_reasons_and_the_host_reboots_in_turn() {
     let (site, machine, lease) = waiting(Packager::Apt, "apt-auto", "");
     // What Debian's kernels run; unattended-upgrades has put its part there.
-    let post = "#!/bin/sh\nrun-parts --arg=6.1-test /etc/kernel/postinst.d\n";
-    machine.host.write("/srv/files.post", post).unwrap();
+    let host = &machine.host;
+    let post = "#!/bin/sh\nrun-parts --arg=6.1-test /etc/kernel/postinst.d\n\
+                while [ -e /srv/slow ]; do sleep 0.1; done\n";
+    host.write("/srv/files.post", post).unwrap();
     machine.release("linux-image-test 1", "echo");
     machine.sh(&machine.packager.install("linux-image-test"));
     machine.sh("rm /run/reboot-required*");
-    site.wait_status(&machine.host, "idle");
+    site.wait_status(host, "idle");
     machine.release("linux-image-test 2", "echo");
     let example = include_str!("../../../packaging/examples/52kube-rebootd");
-    machine
-        .host
-        .write("/etc/apt/apt.conf.d/52kube-rebootd", example)
+    host.write("/etc/apt/apt.conf.d/52kube-rebootd", example)
         .unwrap();
-    machine.sh("unattended-upgrade -v");
+    host.touch("/srv/slow").unwrap();
+    machine.sh("systemd-run --unit=upgrade unattended-upgrade -v");
+    // The kernel's script has written the sentinel, and is not done.
+    site.wait_status(host, "dpkg or apt works (unattended-upgr, pid ");
+    machine.sh("rm /srv/slow");
+    site.wait("the upgrade to end", || {
+        Ok(machine.run("systemctl is-active upgrade").code != 0)
+    });
     assert_eq!(
         machine.sh("dpkg-query -W -f '${Version}' linux-image-test"),
         "2"
     );
-    in_turn(&site, &machine.host, &lease, &["linux-image-test"]);
+    in_turn(&site, host, &lease, &["linux-image-test"]);
 }

@@ -42,5 +42,7 @@ fn in_every_phase(packager: Packager) {
             packager.upgrade()
         };
         println!("{phase:?}: {}", machine.sh(to));
+        let journal = machine.host.journal("kube-rebootd").unwrap();
+        assert!(!journal.contains("undoing"), "{phase:?}: {journal}");
     });
 }

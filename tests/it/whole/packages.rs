@@ -1,4 +1,4 @@
-//! A package manager works: nothing is begun, and what was begun ends before logind is asked (I2, I8).
+//! A package manager works: nothing is begun, and logind is not asked (I2, I8).
 
 use std::fs;
 
@@ -43,9 +43,8 @@ async fn i8_a_lock_that_cannot_be_looked_at_is_one_that_is_held() {
     world.until_rebooted(&[0], 1, 2 * MINUTE).await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn i2_a_package_manager_that_begins_in_mid_drain_ends_it() {
-    // A second one, where evicted pods can go.
+/// A host that drains, another where evicted pods can go, and a package manager that begins meanwhile.
+async fn draining() -> World {
     let world = World::new(2, 1).await;
     Pod {
         ends: 600,
@@ -56,7 +55,25 @@ async fn i2_a_package_manager_that_begins_in_mid_drain_ends_it() {
     world.until_phase(0, "Draining", HOUR).await;
     world.hosts[0].write(LOCK, "");
     world
-        .until("the slot is free", 5 * MINUTE, |world| {
+}
+
+#[tokio::test(start_paused = true)]
+async fn i2_a_drain_outlasts_a_package_manager() {
+    let world = draining().await;
+    world.pass(5 * MINUTE).await;
+    world.check(world.phase(0) == "Draining", "the drain goes on");
+    end(&world);
+    let undone = |world: &World| world.phase(0) == "Undoing";
+    world.check(!undone(&world), "nothing is undone");
+    world.until_rebooted(&[0], 1, 20 * MINUTE).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn i2_a_package_manager_that_does_not_end_ends_the_hold() {
+    let world = draining().await;
+    // Ten minutes of the pod, five of patience.
+    world
+        .until("the slot is free", 20 * MINUTE, |world| {
             world.holder("default").is_none() && !world.cordoned(0)
         })
         .await;
@@ -64,4 +81,20 @@ async fn i2_a_package_manager_that_begins_in_mid_drain_ends_it() {
     untouched(&world);
     end(&world);
     world.until_rebooted(&[0], 1, HOUR).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn i2_nothing_is_begun_between_two_steps_of_a_script() {
+    let world = World::new(1, 1).await;
+    world.hosts[0].write(LOCK, "");
+    world.want(0);
+    for _ in 0..20 {
+        world.pass(MINUTE / 2).await;
+        end(&world);
+        world.pass(MINUTE / 4).await;
+        untouched(&world);
+        world.hosts[0].write(LOCK, "");
+    }
+    end(&world);
+    world.until_rebooted(&[0], 1, 2 * MINUTE).await;
 }

@@ -1,0 +1,70 @@
+//! Gates that close while the slot is held (I2): what it costs to give up decides how long they are waited for.
+
+use super::table::{about_to_reboot, shut};
+use super::*;
+
+fn at(stage: Stage, drain: Drained, gate: Gate) -> Step {
+    let mut facts = about_to_reboot();
+    facts.record.hold.as_mut().unwrap().stage = stage;
+    facts.drain = drain;
+    facts.closed.push(Closed { gate, ..shut() });
+    decide(&facts, &policy(), now())
+}
+
+fn stage(step: &Step) -> Stage {
+    step.record.hold.as_ref().unwrap().stage.clone()
+}
+
+fn undoing(step: &Step) -> bool {
+    stage(step) == Stage::Undoing(Why::Gate("shut".to_owned()))
+}
+
+fn ago(seconds: u64) -> Drained {
+    Drained::Done {
+        at: NOW.checked_sub(Duration::from_secs(seconds)).unwrap(),
+    }
+}
+
+fn going() -> Drained {
+    Drained::Unmounting {
+        words: "1 volume left".to_owned(),
+        wake: None,
+    }
+}
+
+const PASSING: [Gate; 2] = [Gate::Inhibitors, Gate::PackageManager];
+
+#[test]
+fn i2_a_drain_goes_on_beside_what_may_end_before_it_does() {
+    for gate in PASSING {
+        let step = at(Stage::Draining, going(), gate);
+        assert_eq!(stage(&step), Stage::Draining, "{gate:?}");
+        assert_eq!(step.status, "draining: 1 volume left", "{gate:?}");
+        for seconds in [0, 299] {
+            let step = at(Stage::Draining, ago(seconds), gate);
+            assert_eq!(stage(&step), Stage::Draining, "{gate:?} {seconds}");
+            assert_eq!(step.status, "drained: shut");
+            assert!(step.wake.unwrap() <= NOW + Duration::from_secs(300));
+        }
+    }
+}
+
+#[test]
+fn i2_a_drained_node_gives_up_what_does_not_end() {
+    for gate in PASSING {
+        for seconds in [300, 5000] {
+            let step = at(Stage::Draining, ago(seconds), gate);
+            assert!(undoing(&step), "{gate:?} {seconds}: {step:?}");
+        }
+        // Nothing is evicted yet, or logind was to be asked in this very moment.
+        assert!(undoing(&at(Stage::Claiming, going(), gate)), "{gate:?}");
+        assert!(undoing(&at(Stage::Rebooting, ago(0), gate)), "{gate:?}");
+    }
+}
+
+#[test]
+fn what_opens_at_no_time_ends_a_drain_at_once() {
+    for gate in [Gate::NodePaused, Gate::Settle, Gate::MinUptime] {
+        assert!(undoing(&at(Stage::Draining, going(), gate)), "{gate:?}");
+    }
+}
