@@ -78,10 +78,10 @@ pub struct Inhibitor {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Packages {
     Quiet,
-    /// Who works.
+    /// In words.
     Work(String),
-    /// Who worked; it counts as quiet from this boot time on: scripts call it several times.
-    Rest(String, Duration),
+    /// Who worked until now; it counts as quiet from this boot time on: scripts call it several times.
+    Rest(&'static str, Duration),
     /// Why it is not known.
     Unknown(String),
 }
@@ -155,7 +155,7 @@ fn packages(packages: &Packages) -> Option<Closed> {
     let (why, opens) = match packages {
         Packages::Quiet => return None,
         Packages::Work(words) => (words.clone(), None),
-        Packages::Rest(words, opens) => (format!("a moment ago {words}"), Some(*opens)),
+        Packages::Rest(who, opens) => (format!("{who} worked a moment ago"), Some(*opens)),
         Packages::Unknown(why) => {
             let why = format!("not known whether a package manager works: {why}");
             (why, None)

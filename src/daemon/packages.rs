@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Daemon;
 use crate::facts::Facts;
 use crate::gates::{Closed, Gate, Packages};
-use crate::host::outdated::Locks;
+use crate::host::outdated::{Locks, Working};
 use crate::now::Now;
 
 /// How often one that works is looked at, when nothing else is in the way: none tells when it has finished.
@@ -19,9 +19,9 @@ const QUIET: Duration = Duration::from_secs(30);
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     locks: Locks,
-    now: Option<Result<Option<String>, String>>,
+    now: Option<Result<Option<Working>, String>>,
     /// Who worked last, and when that was seen last.
-    last: Option<(String, Duration)>,
+    last: Option<(&'static str, Duration)>,
     /// That many times without a pause.
     looks: u32,
 }
@@ -40,9 +40,9 @@ impl Seen {
     pub(super) fn known(&self, now: Now) -> Packages {
         match (&self.now, &self.last) {
             (Some(Err(why)), _) => Packages::Unknown(why.clone()),
-            (Some(Ok(Some(words))), _) => Packages::Work(words.clone()),
-            (Some(Ok(None)), Some((words, at))) if now.since(*at) < QUIET => {
-                Packages::Rest(words.clone(), *at + QUIET)
+            (Some(Ok(Some(working))), _) => Packages::Work(working.to_string()),
+            (Some(Ok(None)), Some((who, at))) if now.since(*at) < QUIET => {
+                Packages::Rest(who, *at + QUIET)
             }
             // Or nobody asks.
             (Some(Ok(None)) | None, _) => Packages::Quiet,
@@ -60,8 +60,8 @@ impl Daemon {
         }
         let found = seen.locks.look(&self.root).await;
         seen.looks = match &found {
-            Ok(Some(words)) => {
-                seen.last = Some((words.clone(), now.boot));
+            Ok(Some(working)) => {
+                seen.last = Some((working.who, now.boot));
                 seen.looks.saturating_add(1)
             }
             Ok(None) | Err(_) => 0,

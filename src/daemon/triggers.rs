@@ -108,7 +108,9 @@ impl Triggers {
         while let Ok((trigger, verdict)) = self.outcomes.try_recv() {
             self.note(trigger, verdict);
         }
-        if self.dirty {
+        // A turn that something else made saves the poll one of its own.
+        let soon = self.period / 4 * 3;
+        if self.dirty || self.read.is_none_or(|read| read.elapsed() >= soon) {
             self.found = self.reader.look(&self.root, &self.paths).await;
             self.read = Some(Instant::now());
             self.dirty = false;

@@ -18,7 +18,7 @@ mod kernels;
 mod locks;
 mod processes;
 
-pub use locks::Locks;
+pub use locks::{Locks, Working};
 
 /// What a built-in check says now. While a package manager works it says nothing: half of an upgrade
 /// is no state to judge.
@@ -37,8 +37,8 @@ pub async fn look(root: &Root, bus: &Bus, builtin: Builtin) -> Answer {
     }
 }
 
-/// Which package manager works now, in words; or why that is not known.
-pub fn package_manager(root: &Root) -> Result<Option<String>, String> {
+/// Which package manager works now, or why that is not known.
+pub fn package_manager(root: &Root) -> Result<Option<Working>, String> {
     locks::held(root).map_err(|err| err.to_string())
 }
 
@@ -46,7 +46,10 @@ pub fn package_manager(root: &Root) -> Result<Option<String>, String> {
 async fn at_work(root: &Root, bus: &Bus) -> Option<Answer> {
     match locks::held(root) {
         Ok(None) => {}
-        Ok(Some(words)) => return Some(Answer::Unknown { words, busy: true }),
+        Ok(Some(working)) => {
+            let words = working.to_string();
+            return Some(Answer::Unknown { words, busy: true });
+        }
         Err(err) => return Some(Answer::unknown(err.to_string())),
     }
     match logind::block_inhibitors(bus).await {

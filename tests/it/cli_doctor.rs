@@ -192,7 +192,7 @@ async fn rivals_and_inhibitors_are_warnings() {
             "systemctl disable --now locksmithd.service",
         ),
         ("inhibitors", "systemd-inhibit --list"),
-        ("packages", "it waits until that has finished"),
+        ("packages", "a reboot waits until that has finished"),
     ] {
         let (verdict, next) = lines(&said, name);
         assert!(verdict.starts_with("warn"), "{}", said.out);

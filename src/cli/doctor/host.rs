@@ -127,7 +127,11 @@ async fn packages(root: &Root) -> Check {
     let here = root.clone();
     match aside(move || outdated::package_manager(&here)).await {
         Some(Ok(None)) => Check::ok(PACKAGES, "no package manager works"),
-        Some(Ok(Some(words))) => Check::warn(PACKAGES, words, "it waits until that has finished"),
+        Some(Ok(Some(working))) => Check::warn(
+            PACKAGES,
+            working.to_string(),
+            "a reboot waits until that has finished",
+        ),
         Some(Err(err)) => Check::fail(
             PACKAGES,
             format!("not known whether a package manager works: {err}"),

@@ -3,6 +3,7 @@
 //! Asked of the kernel itself (`F_GETLK` of fcntl(2)), which is right on every file system; the device
 //! numbers in /proc/locks are others than stat(2)'s on btrfs. Nothing is locked here.
 
+use std::fmt;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
@@ -37,16 +38,30 @@ const PROC: u64 = 16 * 1024;
 /// Reading a few local files; only a dead network mount takes longer.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// A package manager that works.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Working {
+    pub who: &'static str,
+    /// Which process, and how to go on when there is none.
+    pub how: String,
+}
+
+impl fmt::Display for Working {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} works{}", self.who, self.how)
+    }
+}
+
 /// Looks beside the loop, at most one look at a time: each look at a dead network mount would otherwise leave a
 /// thread behind.
 #[derive(Debug, Default)]
 pub struct Locks {
-    running: Option<JoinHandle<Result<Option<String>, String>>>,
+    running: Option<JoinHandle<Result<Option<Working>, String>>>,
 }
 
 impl Locks {
-    /// Who works now, in words; or why that is not known. Cancel safe.
-    pub async fn look(&mut self, root: &Root) -> Result<Option<String>, String> {
+    /// Who works now, or why that is not known. Cancel safe.
+    pub async fn look(&mut self, root: &Root) -> Result<Option<Working>, String> {
         let root = root.clone();
         let looking = async {
             if let Some(earlier) = &mut self.running {
@@ -68,22 +83,23 @@ impl Locks {
     }
 }
 
-/// Who works, in words that say which process, and how to go on when it does not.
-pub(super) fn held(root: &Root) -> Result<Option<String>, Unread> {
+/// Who works.
+pub(super) fn held(root: &Root) -> Result<Option<Working>, Unread> {
     let pacman = root.path(PACMAN);
     // Of mode 0: its existence is all there is to read.
     if absent(std::fs::symlink_metadata(&pacman))
         .map_err(Unread::at(&pacman))?
         .is_some()
     {
-        let words = format!("pacman works; if it does not: rm {PACMAN}");
-        return Ok(Some(words));
+        let how = format!("; if it does not: rm {PACMAN}");
+        return Ok(Some(Working { who: "pacman", how }));
     }
     for (who, path) in LOCKS {
         let path = root.path(path);
         match locked(&path).map_err(Unread::at(&path))? {
             Some(pid) if !of_a_check(root, pid) => {
-                return Ok(Some(format!("{who} works ({})", process(root, pid))));
+                let how = format!(" ({})", process(root, pid));
+                return Ok(Some(Working { who, how }));
             }
             Some(_) | None => {}
         }
@@ -94,7 +110,10 @@ pub(super) fn held(root: &Root) -> Result<Option<String>, Unread> {
     let holder = holder.filter(|pid| runs(pid) && !of_a_check(root, *pid));
     Ok(holder.map(|pid| {
         let process = process(root, pid);
-        format!("zypper or PackageKit works ({process}); if that is neither: rm {ZYPP}")
+        Working {
+            who: "zypper or PackageKit",
+            how: format!(" ({process}); if that is neither: rm {ZYPP}"),
+        }
     }))
 }
 
@@ -136,4 +155,44 @@ fn locked(path: &Path) -> std::io::Result<Option<i32>> {
 /// The constants are of another width than the fields they are for.
 fn lock_type(constant: i32) -> i16 {
     i16::try_from(constant).unwrap_or(i16::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A root in which libzypp's lock names a process of this cgroup.
+    fn zypper(cgroup: &str) -> (tempfile::TempDir, Root) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let root = Root::at(dir.path());
+        let files = [
+            ("/run/zypp.pid", "123\n"),
+            ("/proc/123/comm", "zypper\n"),
+            ("/proc/123/cgroup", cgroup),
+        ];
+        for (path, text) in files {
+            let path = root.path(path);
+            std::fs::create_dir_all(path.parent().expect("a parent")).expect("made");
+            std::fs::write(path, text).expect("written");
+        }
+        (dir, root)
+    }
+
+    #[test]
+    fn a_check_that_takes_a_lock_to_answer_closes_no_gate() {
+        let (_dir, root) = zypper("0::/system.slice/kube-rebootd-check-zypper-1f.service\n");
+        assert_eq!(held(&root).expect("read"), None);
+    }
+
+    #[test]
+    fn whoever_works_is_named_with_a_way_out() {
+        let (_dir, root) = zypper("0::/user.slice/user-0.slice/session-1.scope\n");
+        let words = held(&root).expect("read").expect("held").to_string();
+        let wanted =
+            "zypper or PackageKit works (zypper, pid 123); if that is neither: rm /run/zypp.pid";
+        assert_eq!(words, wanted);
+        // Left by one that was killed.
+        std::fs::remove_dir_all(root.path("/proc/123")).expect("removed");
+        assert_eq!(held(&root).expect("read"), None);
+    }
 }

@@ -193,7 +193,7 @@ pub(super) const CASES: &[Case] = &[
         "kernel $RUNNING; mount -t tmpfs case /run; echo $$ >/run/zypp.pid",
         Says::Unknown,
         Says::No,
-        "zypper or PackageKit works (pid ",
+        "zypper or PackageKit works (sh, pid ",
     ),
     same(
         "locks that nobody holds",
