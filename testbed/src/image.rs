@@ -9,9 +9,6 @@ use crate::sources::Sources;
 use crate::spec::Content;
 use crate::{ground, shell, tools};
 
-/// The distribution that hosts run unless they say otherwise: systemd 257.
-pub const SUITE: &str = "trixie";
-
 const PACKAGES: &str = "systemd,systemd-sysv,dbus,kmod,procps,iproute2,libpam-systemd";
 
 /// The updaters of Fedora, Arch, Debian and openSUSE, what makes repositories for them, and what checks ask.

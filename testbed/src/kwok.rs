@@ -25,7 +25,7 @@ const STAGES: [&str; 5] = [
 
 /// The directory with `kwok` and `stages.yaml`, built when it is missing.
 fn built() -> Result<PathBuf> {
-    let module = tools::repository().join("testbed/go/kwok");
+    let module = crate::sources::repository().join("testbed/go/kwok");
     let sum = fs::read(module.join("go.sum"))?;
     let place = tools::cache().join(format!("kwok-{}", tools::key(&[&sum])));
     fs::create_dir_all(&place)?;

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{shell, tools};
+use crate::shell;
 
 /// Where `revise` finds the revision, and as what.
 const REVISIONS: [(&str, &str); 3] = [
@@ -14,6 +14,13 @@ const REVISIONS: [(&str, &str); 3] = [
     ("PKGBUILD", "\npkgrel="),
     ("Cargo.toml", "\nrevision = \""),
 ];
+
+/// The repository this was built from.
+pub(crate) fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .unwrap_or(Path::new("/"))
+}
 
 /// A tree in which `make` runs.
 #[derive(Debug)]
@@ -25,7 +32,7 @@ impl Sources {
     /// The one that this was built from.
     pub fn own() -> Self {
         Self {
-            path: tools::repository().to_owned(),
+            path: repository().to_owned(),
         }
     }
 
@@ -50,7 +57,7 @@ impl Sources {
 
     /// The program that `make build` makes of this repository: packed everywhere, built once.
     pub fn binary() -> PathBuf {
-        tools::repository().join("target/release/kube-rebootd")
+        repository().join("target/release/kube-rebootd")
     }
 
     /// `make` as from a shell: what cargo tells a test would make it build ring and all above it again, and the

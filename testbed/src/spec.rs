@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::image;
+/// The distribution that hosts run unless they say otherwise: systemd 257.
+pub const SUITE: &str = "trixie";
 
 /// What there is beside a minimal Debian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +48,7 @@ impl HostSpec {
             labels: Vec::new(),
             daemon: true,
             kubelet: true,
-            suite: image::SUITE.to_owned(),
+            suite: SUITE.to_owned(),
             content: Content::Installed,
             program: None,
             files: Vec::new(),

@@ -10,8 +10,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::spec::Content;
-use crate::{image, shell};
+use crate::shell;
+use crate::sources::repository;
 
 /// Program, and its package in Debian, Fedora and Arch: what a bed runs, then what the tests of packages and checks run.
 #[rustfmt::skip]
@@ -51,33 +51,12 @@ const KUBERNETES: [&str; 4] = [
 /// Kept in step with testbed/go/kubernetes/go.mod; the API server reports it.
 const VERSION: &str = "v1.36.3";
 
-/// The repository this was built from.
-pub(crate) fn repository() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .unwrap_or(Path::new("/"))
-}
-
 /// Where built things are kept between runs: `$KUBE_REBOOTD_CACHE`, else below /var/cache.
 pub(crate) fn cache() -> PathBuf {
     env::var_os("KUBE_REBOOTD_CACHE").map_or_else(
         || PathBuf::from("/var/cache/kube-rebootd-bed"),
         PathBuf::from,
     )
-}
-
-/// Installs and builds whatever is missing, saying what and how long it took.
-pub fn prepare() -> Result<()> {
-    if !nix::unistd::Uid::effective().is_root() {
-        bail!("the test bed makes network namespaces and boots hosts: run it as root");
-    }
-    programs()?;
-    binaries()?;
-    image::base(image::SUITE, Content::Bare)?;
-    image::base(image::SUITE, Content::Updaters)?;
-    // What RHEL 9 and Debian 12 have: systemd 252.
-    image::base("bookworm", Content::Bare)?;
-    Ok(())
 }
 
 fn missing() -> Vec<(&'static str, &'static str, &'static str, &'static str)> {
@@ -87,7 +66,7 @@ fn missing() -> Vec<(&'static str, &'static str, &'static str, &'static str)> {
         .collect()
 }
 
-fn programs() -> Result<()> {
+pub(crate) fn programs() -> Result<()> {
     let wanted = missing();
     if wanted.is_empty() {
         return Ok(());
