@@ -117,7 +117,7 @@ pub(super) fn held(root: &Root) -> Result<Option<Working>, Unread> {
     }))
 }
 
-/// Several tools take their lock to answer whether a reboot is required: `zypper needs-rebooting` does.
+/// A tool may take its lock only to answer whether a reboot is required: that must not close the gate it opens.
 fn of_a_check(root: &Root, pid: i32) -> bool {
     let cgroup = text(&root.path(format!("/proc/{pid}/cgroup")), PROC);
     cgroup.is_ok_and(|text| text.is_some_and(|text| text.contains(PREFIX)))
