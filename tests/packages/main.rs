@@ -15,3 +15,4 @@ mod keys;
 mod lint;
 mod pages;
 mod scripts;
+mod spec;
