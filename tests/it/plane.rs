@@ -151,7 +151,10 @@ impl Plane {
         let text = format!(
             "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters:\n- name: c\n  cluster: {{server: 'https://127.0.0.1:{PORT}', insecure-skip-tls-verify: true}}\ncontexts:\n- name: c\n  context: {{cluster: c, user: u}}\nusers:\n- name: u\n  user: {{token: '{token}'}}\n"
         );
-        fs::write(&file, text).expect("a kubeconfig");
+        // Tests beside this one read the same: never half of it.
+        let part = file.with_extension(format!("{:?}", std::thread::current().id()));
+        fs::write(&part, text).expect("a kubeconfig");
+        fs::rename(&part, &file).expect("in place");
         file
     }
 
