@@ -86,6 +86,8 @@ fn by_coordinator(request: &Request, me: &str) -> bool {
         // Metadata of labelled Nodes, which Nodes are Ready, whether pods have somewhere to go, and whether
         // the Node of a holder exists.
         ("get" | "list", ("nodes", "")) => true,
+        // Whether a DaemonSet exists whose pod is missing after the boot; by its name only.
+        ("get", ("daemonsets", _)) => !request.name.is_empty(),
         _ => false,
     }
 }
