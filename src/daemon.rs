@@ -207,7 +207,7 @@ impl Daemon {
         let now = self.clock.now().boot;
         let paused = self.patience.until(now).unwrap_or(until);
         let limit = until.min(paused).saturating_sub(now);
-        let packages = self.memory.packages.poll(&self.facts.closed);
+        let packages = self.memory.packages.poll(&self.facts.closed, now);
         let limit = limit.min(gather::poll(&self.facts)).min(packages);
         let limit = watchdog_interval().map_or(limit, |watchdog| limit.min(watchdog));
         let limit = limit.max(Duration::from_millis(1));

@@ -3,6 +3,7 @@
 //! Thin code: no decision is taken here. Every D-Bus call has a timeout, every read has a bound,
 //! and "could not find out" is an error of its own, never an answer (I8).
 
+pub mod beside;
 pub mod boot;
 pub mod bus;
 pub mod check;

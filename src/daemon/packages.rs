@@ -7,11 +7,12 @@ use crate::facts::Facts;
 use crate::gates::{Closed, Gate, Packages};
 use crate::host::outdated::{Locks, Working};
 use crate::now::Now;
+use crate::record::Stage;
 
 /// How often one that works is looked at, when nothing else is in the way: none tells when it has finished.
 const POLL: Duration = Duration::from_secs(2);
-/// After that many looks the slow poll will do: its lock was left behind, or it waits for a person.
-const LOOKS: u32 = 150;
+/// After so long the slow poll will do: its lock was left behind, or it waits for a person.
+const EAGER: Duration = Duration::from_secs(5 * 60);
 /// Scripts and configuration management call one again and again, with pauses.
 const QUIET: Duration = Duration::from_secs(30);
 
@@ -22,15 +23,16 @@ pub(super) struct Seen {
     now: Option<Result<Option<Working>, String>>,
     /// Who worked last, and when that was seen last.
     last: Option<(&'static str, Duration)>,
-    /// That many times without a pause.
-    looks: u32,
+    /// Since when it has not been quiet.
+    since: Option<Duration>,
 }
 
 impl Seen {
     /// How long until the next look, at most.
-    pub(super) fn poll(&self, closed: &[Closed]) -> Duration {
+    pub(super) fn poll(&self, closed: &[Closed], now: Duration) -> Duration {
         let alone = closed.iter().all(|one| one.gate == Gate::PackageManager);
-        if alone && !closed.is_empty() && self.looks < LOOKS {
+        let since = self.since.filter(|_| alone && !closed.is_empty());
+        if since.is_some_and(|since| now.saturating_sub(since) < EAGER) {
             POLL
         } else {
             Duration::MAX
@@ -55,25 +57,33 @@ impl Daemon {
     pub(super) async fn packages(&mut self, now: Now) {
         let seen = &mut self.memory.packages;
         if !matter(&self.facts) {
-            seen.now = None;
+            (seen.now, seen.since) = (None, None);
             return;
         }
         let found = seen.locks.look(&self.root).await;
-        seen.looks = match &found {
-            Ok(Some(working)) => {
-                seen.last = Some((working.who, now.boot));
-                seen.looks.saturating_add(1)
-            }
-            Ok(None) | Err(_) => 0,
-        };
+        if let Ok(Some(working)) = &found {
+            seen.last = Some((working.who, now.boot));
+        }
         seen.now = Some(found);
+        seen.since = match seen.known(now) {
+            Packages::Quiet => None,
+            Packages::Work(_) | Packages::Rest(..) | Packages::Unknown(_) => {
+                seen.since.or(Some(now.boot))
+            }
+        };
     }
 }
 
 /// A reboot is wanted, and logind was not asked.
 fn matter(facts: &Facts) -> bool {
     match &facts.record.hold {
-        Some(hold) => hold.boot == facts.boot && !hold.asked(),
+        Some(hold) => {
+            let goes_on = match hold.stage {
+                Stage::Taking | Stage::Claiming | Stage::Draining | Stage::Rebooting => true,
+                Stage::Uncordoned | Stage::Releasing | Stage::Undoing(_) => false,
+            };
+            goes_on && hold.boot == facts.boot && !hold.asked()
+        }
         None => facts.observed.request.is_some(),
     }
 }

@@ -83,7 +83,7 @@ fn drained(at: &At, hold: &Hold, node: &Node, done: Duration) -> Step {
         return at.wait(phase, due, "drained: waiting for reboot.delay");
     }
     if let Some(closed) = at.facts.closed.first() {
-        let until = done + PASSES;
+        let until = due + PASSES;
         if at.now.boot >= until {
             return undo(at, hold, Why::Gate(closed.why.clone()));
         }

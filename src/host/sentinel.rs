@@ -15,12 +15,12 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use tokio::{task::JoinHandle, time::timeout};
 
 mod watch;
 
 pub use watch::Watch;
 
+use super::beside::Beside;
 use crate::bounded::{self, ReadError};
 use crate::root::Root;
 
@@ -93,11 +93,10 @@ pub enum SentinelError {
 /// What [`Reader::look`] found, in the order of the paths.
 pub type Found = Vec<Result<Option<Sentinel>, SentinelError>>;
 
-/// Reads sentinels beside the loop, at most one reading at a time: each reading of a dead network
-/// mount would otherwise leave a thread behind.
+/// Reads sentinels beside the loop.
 #[derive(Debug, Default)]
 pub struct Reader {
-    running: Option<JoinHandle<Found>>,
+    beside: Beside<Found>,
 }
 
 impl Reader {
@@ -107,22 +106,9 @@ impl Reader {
             return Ok(paths.iter().map(|_| Ok(None)).collect());
         }
         let (root, paths) = (root.clone(), paths.to_vec());
-        let reading = async {
-            if let Some(earlier) = &mut self.running {
-                // It began before whatever is asked about now: its answer may be old.
-                let _ = earlier.await;
-            }
-            let reading = self.running.insert(tokio::task::spawn_blocking(move || {
-                paths.iter().map(|path| read(&root, path)).collect()
-            }));
-            let found = reading.await;
-            self.running = None;
-            found
-        };
-        match timeout(READ_TIMEOUT, reading).await {
-            Ok(Ok(found)) => Ok(found),
-            Ok(Err(_)) | Err(_) => Err(SentinelError::Timeout),
-        }
+        let read = move || paths.iter().map(|path| read(&root, path)).collect();
+        let found = self.beside.look(READ_TIMEOUT, read).await;
+        found.ok_or(SentinelError::Timeout)
     }
 }
 

@@ -142,6 +142,7 @@ impl Scene {
             }
             // It had ended before it was tried: what was good before goes on being used.
             life *= 2;
+            assert!(life < LONG, "no renewed certificate was ever good");
         }
         let left = self.ends.saturating_duration_since(Instant::now());
         // notAfter has whole seconds, and is itself still good.

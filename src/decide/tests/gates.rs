@@ -62,6 +62,27 @@ fn i2_a_drained_node_gives_up_what_does_not_end() {
     }
 }
 
+/// Found by reading: a delay longer than the patience left none.
+#[test]
+fn the_patience_with_a_gate_begins_after_the_delay() {
+    let policy = Policy {
+        delay: Duration::from_secs(3600),
+        ..policy()
+    };
+    for (seconds, stays) in [(3600, true), (3899, true), (3900, false)] {
+        let mut facts = about_to_reboot();
+        facts.record.hold.as_mut().unwrap().stage = Stage::Draining;
+        facts.drain = ago(seconds);
+        facts.closed.push(shut());
+        let step = decide(&facts, &policy, now());
+        assert_eq!(
+            stage(&step) == Stage::Draining,
+            stays,
+            "{seconds}: {step:?}"
+        );
+    }
+}
+
 #[test]
 fn what_opens_at_no_time_ends_a_drain_at_once() {
     for gate in [Gate::NodePaused, Gate::Settle, Gate::MinUptime] {

@@ -10,11 +10,10 @@ use std::time::Duration;
 
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
-use tokio::task::{JoinHandle, spawn_blocking};
-use tokio::time::timeout;
 
+use super::super::beside::Beside;
 use super::super::check::PREFIX;
-use super::{Unread, absent, open, text};
+use super::{Unread, absent, open, package_manager, text};
 use crate::root::Root;
 
 /// Exists as long as pacman works; libalpm makes it with `O_EXCL` and takes no lock.
@@ -52,34 +51,23 @@ impl fmt::Display for Working {
     }
 }
 
-/// Looks beside the loop, at most one look at a time: each look at a dead network mount would otherwise leave a
-/// thread behind.
+/// Looks beside the loop.
 #[derive(Debug, Default)]
 pub struct Locks {
-    running: Option<JoinHandle<Result<Option<Working>, String>>>,
+    beside: Beside<Result<Option<Working>, String>>,
 }
 
 impl Locks {
     /// Who works now, or why that is not known. Cancel safe.
     pub async fn look(&mut self, root: &Root) -> Result<Option<Working>, String> {
         let root = root.clone();
-        let looking = async {
-            if let Some(earlier) = &mut self.running {
-                // It began before what is asked about now.
-                let _ = earlier.await;
-            }
-            let look = move || held(&root).map_err(|err| err.to_string());
-            let found = self.running.insert(spawn_blocking(look)).await;
-            self.running = None;
-            found
+        let look = move || package_manager(&root);
+        let found = self.beside.look(READ_TIMEOUT, look).await;
+        let slow = || {
+            let seconds = READ_TIMEOUT.as_secs();
+            Err(format!("its locks could not be read within {seconds} s"))
         };
-        match timeout(READ_TIMEOUT, looking).await {
-            Ok(Ok(found)) => found,
-            Ok(Err(_)) | Err(_) => Err(format!(
-                "its locks could not be read within {} s",
-                READ_TIMEOUT.as_secs()
-            )),
-        }
+        found.unwrap_or_else(slow)
     }
 }
 

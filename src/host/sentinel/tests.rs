@@ -3,6 +3,8 @@ use std::os::unix::fs::symlink;
 
 use proptest::prelude::*;
 
+use tokio::time::timeout;
+
 use super::*;
 use crate::bounded::odd;
 use crate::garble;
@@ -148,12 +150,11 @@ async fn look_reads_each_on_its_own() {
 async fn a_reading_that_was_given_up_is_not_answered_later() {
     let (_dir, root) = host();
     let (release, held) = std::sync::mpsc::channel::<()>();
-    let mut reader = Reader {
-        running: Some(tokio::task::spawn_blocking(move || {
-            held.recv().unwrap();
-            Vec::new()
-        })),
-    };
+    let mut reader = Reader::default();
+    reader.beside.running = Some(tokio::task::spawn_blocking(move || {
+        held.recv().unwrap();
+        Vec::new()
+    }));
     fs::write(root.path(PATH), "").unwrap();
     let paths = [PATH.to_owned()];
     let given_up = timeout(Duration::ZERO, reader.look(&root, &paths)).await;
