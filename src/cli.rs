@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::cluster::manifests::Grant;
 use crate::config::Builtin;
+use crate::text::printable;
 
 pub mod access;
 pub mod check;
@@ -195,6 +196,11 @@ pub fn main(cli: Cli) -> ExitCode {
 
 /// Prints to stdout. A reader that left early (`| head`) is no failure worth a word.
 fn print(text: &str) {
+    print_coloured(&printable(text));
+}
+
+/// As [`print`], for text whose colours are ours; what came from outside went through [`printable`] before.
+fn print_coloured(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
@@ -202,7 +208,8 @@ fn print(text: &str) {
 /// Says on stderr what went wrong.
 fn complain(error: &dyn std::fmt::Display) {
     // Nobody is left to tell when stderr is gone; the exit code stays.
-    let _ = writeln!(std::io::stderr(), "kube-rebootd: {error}");
+    let text = format!("kube-rebootd: {error}\n");
+    let _ = std::io::stderr().write_all(printable(&text).as_bytes());
 }
 
 /// A thread that hangs in a dead mount or a plugin must not keep the process from ending.

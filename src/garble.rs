@@ -108,6 +108,41 @@ fn leaf() -> impl Strategy<Value = Value> {
     ]
 }
 
+/// Text with what a terminal obeys: control characters, whole sequences, changes of direction, and far too long.
+pub(crate) fn hostile() -> impl Strategy<Value = String> {
+    let nasty = vec![
+        "\u{1b}[2J",
+        "\u{1b}]0;x\u{7}",
+        "\u{9b}31m",
+        "\u{7f}",
+        "\r",
+        "\n",
+        "\t",
+        "\0",
+        "\u{85}",
+        "\u{2028}",
+        "\u{202e}",
+        "\u{2066}",
+        "\u{200f}",
+        "\u{61c}",
+        "paused",
+        " ",
+        "\\",
+        "…",
+        "東",
+    ];
+    let piece = prop_oneof![
+        3 => prop::sample::select(nasty).prop_map(str::to_owned),
+        1 => any::<char>().prop_map(String::from),
+        1 => "[a-z0-9.-]{1,12}",
+    ];
+    prop_oneof![
+        4 => prop::collection::vec(piece.clone(), 0..20),
+        1 => prop::collection::vec(piece, 400..600),
+    ]
+    .prop_map(|pieces| pieces.concat())
+}
+
 /// Any JSON.
 pub(crate) fn tree() -> impl Strategy<Value = Value> {
     leaf().prop_recursive(4, 24, 4, |inner| {

@@ -28,4 +28,5 @@ pub mod selector;
 pub mod shutdown;
 pub mod slot;
 pub mod stale;
+pub mod text;
 pub mod trigger;

@@ -74,7 +74,8 @@ impl NodeSet {
 
 /// What the record on the Node says, if it is one of ours and can be read.
 pub fn recorded(node: &Node) -> Option<Record> {
-    Record::decode(node.annotations.get(names::STATE)?).ok()
+    let record = Record::decode(node.annotations.get(names::STATE)?).ok()?;
+    Some(record.cleaned())
 }
 
 /// The Node carries this hold at this step: the apply that belongs to it has landed.

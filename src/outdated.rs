@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use crate::text::{self, MESSAGE, NAME};
 use crate::trigger::Verdict;
 
 pub mod cgroup;
@@ -98,12 +99,33 @@ pub struct Report {
 pub fn heard(report: &str, builtin: Builtin) -> Answer {
     let report: Report = match serde_json::from_str(report) {
         Ok(report) => report,
-        Err(err) => return Answer::unknown(format!("its answer cannot be read: {err}")),
+        Err(err) => {
+            let why = format!("its answer cannot be read: {err}");
+            return Answer::unknown(text::clean(&why, MESSAGE));
+        }
     };
     let ours = builtin.trigger();
     match report.triggers.as_slice() {
-        [said] if said.trigger == ours => said.answer.clone(),
+        [said] if said.trigger == ours => cleaned(said.answer.clone()),
         _ => Answer::unknown(format!("its answer is not about {ours}")),
+    }
+}
+
+/// Names of processes and of the files that they map are chosen by whoever runs them (I14).
+fn cleaned(answer: Answer) -> Answer {
+    let clean = |words: String| text::clean(&words, MESSAGE);
+    match answer {
+        Answer::Reboot { pkgs, words } => Answer::Reboot {
+            pkgs: pkgs.iter().map(|one| text::name(one, NAME)).collect(),
+            words: clean(words),
+        },
+        Answer::No { words } => Answer::No {
+            words: clean(words),
+        },
+        Answer::Unknown { words, busy } => Answer::Unknown {
+            words: clean(words),
+            busy,
+        },
     }
 }
 

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::boot::Boot;
 use crate::health::Marks;
 use crate::slot::{Lease, Take, Waiting};
+use crate::text::{self, MESSAGE, NAME, WORDS};
 use crate::trigger::{Past, Request, Settled};
 
 /// The format this build writes; a higher number is a newer build's and is not touched.
@@ -172,6 +173,25 @@ impl Why {
         }
     }
 
+    fn clean(&mut self) {
+        match self {
+            Self::Drain(why)
+            | Self::Collision(why)
+            | Self::Quorum(why)
+            | Self::Gate(why)
+            | Self::Budget(why)
+            | Self::Paused(why)
+            | Self::Reboot(why) => *why = text::clean(why, MESSAGE),
+            Self::Uncordoned
+            | Self::Lost
+            | Self::Withdrawn
+            | Self::NodeReplaced
+            | Self::Unwritable
+            | Self::NoHold
+            | Self::Ordered => {}
+        }
+    }
+
     /// As a sentence for people.
     pub fn words(&self) -> String {
         match self {
@@ -290,6 +310,27 @@ impl Record {
             Some(what) => Err(CodecError::Damaged(format!("{what} is beyond all bounds"))),
             None => Ok(record),
         }
+    }
+
+    /// This record with everything in words cleaned: it came from the Node, where others write, too (I14).
+    #[must_use]
+    pub fn cleaned(mut self) -> Self {
+        if let Some(hold) = &mut self.hold {
+            hold.take.lease = text::name(&hold.take.lease, NAME);
+            hold.take.namespace = text::name(&hold.take.namespace, NAME);
+            if let Stage::Undoing(why) = &mut hold.stage {
+                why.clean();
+            }
+        }
+        self.request = self.request.map(Request::cleaned);
+        if let Some(kept) = &mut self.kept {
+            kept.why = text::clean(&kept.why, WORDS);
+        }
+        if let Some(backoff) = &mut self.backoff {
+            backoff.why = text::clean(&backoff.why, MESSAGE);
+        }
+        self.history = self.history.into_iter().map(Past::cleaned).collect();
+        self
     }
 
     /// A number that no daemon has written and that could not be counted with: `decide` adds to them.

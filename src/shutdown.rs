@@ -5,6 +5,8 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::text::{self, NAME};
+
 /// Nearer than this it may begin before it is cancelled.
 const LEAST: SignedDuration = SignedDuration::from_secs(10);
 
@@ -38,7 +40,7 @@ impl Scheduled {
         let at = i64::try_from(micros).ok();
         let at = at.and_then(|micros| Timestamp::from_microsecond(micros).ok());
         Some(Self {
-            kind: kind.to_owned(),
+            kind: text::clean(kind, NAME),
             at: at.unwrap_or(Timestamp::MAX),
         })
     }

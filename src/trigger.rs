@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::boot::Boot;
 use crate::now::Now;
+use crate::text::{self, MESSAGE, NAME, WORDS};
 
 #[cfg(test)]
 mod tests;
@@ -95,6 +96,25 @@ pub struct Request {
 }
 
 impl Request {
+    /// With everything in words cleaned (I14).
+    #[must_use]
+    pub fn cleaned(mut self) -> Self {
+        for reason in &mut self.reasons {
+            reason.trigger = text::clean(&reason.trigger, WORDS);
+            reason.words = text::clean(&reason.words, MESSAGE);
+            reason.pkgs = reason
+                .pkgs
+                .iter()
+                .map(|one| text::clean(one, NAME))
+                .collect();
+        }
+        for wish in &mut self.latched {
+            wish.by = text::clean(&wish.by, WORDS);
+            wish.reason = text::clean(&wish.reason, WORDS);
+        }
+        self
+    }
+
     /// No person asked for it.
     pub fn automatic(&self) -> bool {
         self.latched.iter().all(|wish| wish.by != BY_PERSON)
@@ -152,6 +172,15 @@ pub struct Past {
 }
 
 impl Past {
+    /// With everything in words cleaned (I14).
+    #[must_use]
+    pub fn cleaned(mut self) -> Self {
+        for reason in &mut self.reasons {
+            *reason = text::clean(reason, WORDS);
+        }
+        self
+    }
+
     /// A reboot whose request is lost counts as automatic: else a loop could hide (I10).
     pub fn of(request: Option<&Request>, at: Timestamp) -> Self {
         let triggers = request.map_or(&[][..], |request| &request.reasons);

@@ -11,10 +11,11 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::{block_on, exit, print};
+use super::{block_on, exit, print_coloured};
 use crate::config::{self, Config};
 use crate::host::Bus;
 use crate::root::Root;
+use crate::text::printable;
 
 mod certificate;
 mod cluster;
@@ -97,7 +98,7 @@ impl Check {
 pub fn main(root: Root, file: Option<PathBuf>) -> ExitCode {
     block_on(async {
         let checks = Box::pin(all(root, file)).await;
-        print(&table(&checks, std::io::stdout().is_terminal()));
+        print_coloured(&table(&checks, std::io::stdout().is_terminal()));
         if checks.iter().any(Check::failed) {
             ExitCode::from(exit::FAILED)
         } else {
@@ -165,10 +166,10 @@ fn table(checks: &[Check], colour: bool) -> String {
         } else {
             format!("{word:<4}")
         };
-        let what = what.replace('\n', "\n        ");
+        let what = printable(&what).replace('\n', "\n        ");
         let _ = writeln!(text, "{mark}  {:<width$}  {what}", check.name);
         if let Some(cure) = cure {
-            let _ = writeln!(text, "        {:width$}  cure: {cure}", "");
+            let _ = writeln!(text, "        {:width$}  cure: {}", "", printable(cure));
         }
     }
     let failed = checks.iter().filter(|check| check.failed()).count();
@@ -202,5 +203,7 @@ mod tests {
              1 check failed\n"
         );
         assert!(table(&checks, true).contains("\u{1b}[31mFAIL\u{1b}[0m"));
+        let hostile = [Check::warn("slots", "paused: \u{1b}[2J", "\u{202e}")];
+        assert!(!table(&hostile, false).contains(['\u{1b}', '\u{202e}']));
     }
 }

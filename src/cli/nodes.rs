@@ -15,6 +15,7 @@ use crate::cluster::waiting;
 use crate::names;
 use crate::record::{Record, Stage};
 use crate::slot::Lease;
+use crate::text::{self, NAME};
 
 /// One line of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,9 +56,10 @@ pub async fn read(client: &Client, namespace: &str, group: &str) -> Result<Group
         .items
         .iter()
         .map(|node| {
-            let slot = node.labels().get(names::SLOT).cloned().unwrap_or_default();
+            let slot = node.labels().get(names::SLOT);
+            let slot = slot.map_or_else(String::new, |slot| text::name(slot, NAME));
             let stage = node.annotations().get(names::STATE).map(|text| stage(text));
-            (node.name_any(), (slot, stage))
+            (text::name(&node.name_any(), NAME), (slot, stage))
         })
         .collect();
     let mut rows = held(&slots, &claims);

@@ -22,6 +22,7 @@ use crate::now::Now;
 use crate::phase::Phase;
 use crate::record::{Hold, Record, Stage};
 use crate::root::Root;
+use crate::text::{self, MESSAGE, NAME};
 use crate::trigger::Past;
 
 /// The daemon's unit.
@@ -156,8 +157,11 @@ async fn unit(bus: &Bus) -> Result<Unit, BusError> {
         let active: String = unit.get_property("ActiveState").await?;
         let service = proxy("org.freedesktop.systemd1.Service").await?;
         // A unit that is not installed has no such interface to fill it.
-        let text = service.get_property("StatusText").await.unwrap_or_default();
-        Ok(Unit { active, text })
+        let said: String = service.get_property("StatusText").await.unwrap_or_default();
+        Ok(Unit {
+            active: text::clean(&active, NAME),
+            text: text::clean(&said, MESSAGE),
+        })
     })
     .await
 }

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use kube::core::Status;
 
+use crate::text::{self, MESSAGE};
+
 /// Longest wait for one answer, above the server's own 60 s limit for none but the slowest list; a
 /// server that accepts and never answers must not stop the loop (I7).
 pub const CALL: Duration = Duration::from_secs(15);
@@ -125,9 +127,20 @@ pub(crate) async fn bounded<T>(
 }
 
 impl Failure {
+    /// What the server, a webhook or a proxy on the way wrote is for people, and is cleaned here (I14).
+    pub(crate) fn said(mut status: Status) -> Self {
+        status.message = text::clean(&status.message, MESSAGE);
+        if let Some(details) = &mut status.details {
+            for cause in &mut details.causes {
+                cause.message = text::clean(&cause.message, MESSAGE);
+            }
+        }
+        Self::Said(Box::new(status))
+    }
+
     pub(crate) fn of(error: kube::Error) -> Self {
         match error {
-            kube::Error::Api(status) => Self::Said(status),
+            kube::Error::Api(status) => Self::said(*status),
             kube::Error::BuildRequest(error) => Self::NotSent(chain(&error)),
             kube::Error::HttpError(error) => Self::NotSent(chain(&error)),
             other => Self::NoAnswer(chain(&other)),
@@ -147,7 +160,7 @@ fn chain(error: &dyn std::error::Error) -> String {
         }
         source = cause.source();
     }
-    words
+    text::clean(&words, MESSAGE)
 }
 
 /// The one table from answers to errors.

@@ -16,6 +16,7 @@ use crate::cluster::answer::{ApiError, CALL, call};
 use crate::names;
 use crate::slot::{GiveUp, Lease, Take, TakeSaid, scatter};
 use crate::stale::Held;
+use crate::text::{self, NAME, WORDS};
 
 /// Longest field manager that the API server accepts (apimachinery `FieldManagerMaxLength`).
 const MANAGER_MAX: usize = 128;
@@ -266,17 +267,20 @@ pub fn read(object: &Object, asked: Option<Duration>) -> Lease {
     let annotations = object.annotations();
     let spec = object.spec.as_ref();
     Lease {
-        name: object.name_any(),
+        name: text::name(&object.name_any(), NAME),
         uid: object.uid().unwrap_or_default(),
         resource_version: object.resource_version().unwrap_or_default(),
         group: labels.get(names::GROUP).cloned().unwrap_or_default(),
         holder: spec
-            .and_then(|spec| spec.holder_identity.clone())
-            .filter(|holder| !holder.is_empty()),
+            .and_then(|spec| spec.holder_identity.as_deref())
+            .filter(|holder| !holder.is_empty())
+            .map(|holder| text::name(holder, NAME)),
         acquire_time: spec
             .and_then(|spec| spec.acquire_time.as_ref())
             .map(|time| time.0),
-        paused: annotations.get(names::PAUSED).cloned(),
+        paused: annotations
+            .get(names::PAUSED)
+            .map(|why| text::clean(why, WORDS)),
         protocol: labels.get(names::PROTOCOL).map_or(0, |protocol| {
             // What cannot be read may be newer than this build.
             protocol.parse().unwrap_or(u64::MAX)
@@ -288,10 +292,12 @@ pub fn read(object: &Object, asked: Option<Duration>) -> Lease {
             next.split(',')
                 .map(str::trim)
                 .filter(|node| !node.is_empty())
-                .map(str::to_owned)
+                .map(|node| text::name(node, NAME))
                 .collect()
         }),
-        last_hold: annotations.get(names::LAST_HOLD).cloned(),
+        last_hold: annotations
+            .get(names::LAST_HOLD)
+            .map(|last| text::clean(last, WORDS)),
         freed: None,
         last_seen: None,
         held: None,

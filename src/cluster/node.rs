@@ -11,6 +11,8 @@ use crate::cluster::answer::{ApiError, CALL, call};
 use crate::names;
 use crate::node::Node;
 use crate::node_set::{Leftovers, NodeSet};
+use crate::slot::Keys;
+use crate::text::{self, NAME, WORDS};
 
 /// The own Node, through the node client.
 #[derive(Clone)]
@@ -68,6 +70,11 @@ impl OwnNode {
     }
 }
 
+/// A volume's name on the Node: that of its plug-in with a handle of any form.
+const VOLUME: usize = 1_024;
+/// What people write to us in annotations, and read again where this daemon says it.
+const WORDED: [&str; 2] = [names::PAUSED, names::REBOOT];
+
 /// Only fields that are set, and an empty spec: when we own the only field of a spec, an apply without
 /// one takes away the whole spec with all that nobody owns in it (proved: the taint that the server
 /// itself puts on a new Node, which `NodeRestriction` answers with 403 "not allowed to modify taints").
@@ -110,13 +117,13 @@ fn removal(left: &Leftovers) -> Value {
 pub fn read(object: &Object, asked: Option<Duration>) -> Node {
     let status = object.status.as_ref();
     Node {
-        name: object.name_any(),
+        name: text::name(&object.name_any(), NAME),
         uid: object.uid().unwrap_or_default(),
         resource_version: object.resource_version().unwrap_or_default(),
         unschedulable: unschedulable(object),
         cordon_owners: cordon_owners(object),
         labels: object.labels().clone(),
-        annotations: object.annotations().clone(),
+        annotations: annotations(object),
         ready: ready(object),
         heartbeat: condition(object)
             .and_then(|ready| ready.last_heartbeat_time.as_ref())
@@ -126,10 +133,25 @@ pub fn read(object: &Object, asked: Option<Duration>) -> Node {
             .map(|info| info.boot_id.clone())
             .unwrap_or_default(),
         volumes_in_use: status
-            .and_then(|status| status.volumes_in_use.clone())
-            .unwrap_or_default(),
+            .and_then(|status| status.volumes_in_use.as_ref())
+            .into_iter()
+            .flatten()
+            .map(|volume| text::name(volume, VOLUME))
+            .collect(),
         read: asked,
     }
+}
+
+/// The records among them stay as they are: they are compared with what was written, or carried over. What
+/// they hold is cleaned where they are decoded ([`crate::node_set::recorded`]).
+fn annotations(object: &Object) -> Keys {
+    let mut annotations = object.annotations().clone();
+    for key in WORDED {
+        if let Some(words) = annotations.get_mut(key) {
+            *words = text::clean(words, WORDS);
+        }
+    }
+    annotations
 }
 
 fn condition(object: &Object) -> Option<&NodeCondition> {
@@ -173,7 +195,6 @@ fn cordon_owners(object: &Object) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::slot::Keys;
 
     #[test]
     fn an_apply_names_only_what_is_set() {

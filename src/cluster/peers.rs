@@ -16,6 +16,7 @@ use crate::cluster::node::{ready, unschedulable};
 use crate::config::is_subdomain;
 use crate::names;
 use crate::slot::{Peer, Peers};
+use crate::text::{self, NAME};
 
 /// One row for each Node with what `kubectl get nodes` prints, and without the Node: a list of full Nodes
 /// is many times as large (proved: kubernetes.md).
@@ -47,8 +48,12 @@ pub async fn list(
         .iter()
         .filter(|node| node.name_any() != me)
         .map(|node| Peer {
-            node: node.name_any(),
-            slot: node.labels().get(names::SLOT).cloned().unwrap_or_default(),
+            node: text::name(&node.name_any(), NAME),
+            slot: node
+                .labels()
+                .get(names::SLOT)
+                .map(|slot| text::name(slot, NAME))
+                .unwrap_or_default(),
             quorum: names::QUORUM_ROLES
                 .iter()
                 .any(|role| node.labels().contains_key(*role)),
@@ -67,7 +72,9 @@ pub async fn list(
         let leases: Api<Lease> = Api::namespaced(coordinator.clone(), namespace);
         let params = ListParams::default().labels(names::GROUP);
         let list = call("list names of Leases", CALL, leases.list_metadata(&params)).await?;
-        peers.leases = list.items.iter().map(ResourceExt::name_any).collect();
+        peers.leases = (list.items.iter())
+            .map(|lease| text::name(&lease.name_any(), NAME))
+            .collect();
     }
     Ok(peers)
 }
@@ -129,7 +136,7 @@ fn count(table: &Table, me: &str) -> Result<Census, String> {
         };
         census.nodes += 1;
         if name != me && status.split(',').next() != Some(READY) {
-            census.down.push(name.to_owned());
+            census.down.push(text::name(name, NAME));
         }
     }
     Ok(census)

@@ -18,6 +18,8 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
 
+use crate::text;
+
 /// Longest run; cloud plugins take some 10 s when their service throttles. Below `BUILD` of `client`.
 const RUN: Duration = Duration::from_secs(20);
 /// More than any credential.
@@ -157,7 +159,7 @@ async fn run(exec: &ExecConfig, limit: Duration) -> Result<Vec<u8>, PluginError>
         return Ok(printed);
     }
     let said = String::from_utf8_lossy(&said);
-    let said = said.trim().replace(char::is_control, " ");
+    let said = text::clean(&said, usize::MAX);
     let skipped = said.chars().count().saturating_sub(SAID_MAX);
     Err(PluginError::Failed {
         status,

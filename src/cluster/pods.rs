@@ -13,6 +13,7 @@ use serde_json::json;
 use crate::cluster::answer::{ApiError, CALL, Failure, bounded, call, cause, retry_after};
 use crate::drain::PodRef;
 use crate::pod::{Container, Controller, EvictAnswer, Pod, PodPhase, RestartPolicy};
+use crate::text::{self, NAME};
 
 /// Annotation by which the kubelet marks its copy of a static pod.
 const MIRROR: &str = "kubernetes.io/config.mirror";
@@ -119,13 +120,13 @@ pub fn read(object: &Object) -> Pod {
         .iter()
         .find(|owner| owner.controller == Some(true))
         .map(|owner| Controller {
-            kind: owner.kind.clone(),
-            name: owner.name.clone(),
+            kind: text::name(&owner.kind, NAME),
+            name: text::name(&owner.name, NAME),
             uid: owner.uid.clone(),
         });
     Pod {
-        namespace: object.namespace().unwrap_or_default(),
-        name: object.name_any(),
+        namespace: text::name(&object.namespace().unwrap_or_default(), NAME),
+        name: text::name(&object.name_any(), NAME),
         uid: object.uid().unwrap_or_default(),
         labels: object.labels().clone(),
         mirror: object.annotations().contains_key(MIRROR),
@@ -172,7 +173,11 @@ pub fn read(object: &Object) -> Pod {
 /// What the kubelet may attach: claims, those made for this pod alone, and in-line disks of the kinds
 /// whose plug-ins attach. Rather one too many: it is an upper bound.
 fn volumes(object: &Object) -> Vec<String> {
-    let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+    let name = |name: String| text::name(&name, NAME);
+    let (namespace, pod) = (
+        name(object.namespace().unwrap_or_default()),
+        name(object.name_any()),
+    );
     let all = object
         .spec
         .as_ref()
@@ -181,7 +186,7 @@ fn volumes(object: &Object) -> Vec<String> {
         .flatten();
     all.filter_map(|volume| {
         if let Some(claim) = &volume.persistent_volume_claim {
-            return Some(format!("{namespace}/{}", claim.claim_name));
+            return Some(format!("{namespace}/{}", name(claim.claim_name.clone())));
         }
         let disk = volume.aws_elastic_block_store.is_some()
             || volume.azure_disk.is_some()
@@ -194,14 +199,15 @@ fn volumes(object: &Object) -> Vec<String> {
             || volume.rbd.is_some()
             || volume.vsphere_volume.is_some();
         // The claim of an ephemeral volume has this name (component-helpers storage/ephemeral).
-        (disk || volume.ephemeral.is_some()).then(|| format!("{namespace}/{name}-{}", volume.name))
+        (disk || volume.ephemeral.is_some())
+            .then(|| format!("{namespace}/{pod}-{}", name(volume.name.clone())))
     })
     .collect()
 }
 
 fn container(status: &ContainerStatus) -> Container {
     Container {
-        name: status.name.clone(),
+        name: text::name(&status.name, NAME),
         id: status.container_id.clone().unwrap_or_default(),
         started: status
             .state

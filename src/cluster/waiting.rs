@@ -6,13 +6,14 @@
 
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::{ListParams, PartialObjectMeta, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::cluster::answer::{ApiError, CALL, call};
 use crate::names;
 use crate::slot::{Keys, Waiter, Waiting};
+use crate::text::{self, NAME};
 
 /// The own kube-node-lease Lease, through the node client.
 #[derive(Clone)]
@@ -80,7 +81,7 @@ impl Heartbeat {
 
 fn waiting(labels: &Keys, annotations: &Keys) -> Option<Waiting> {
     Some(Waiting {
-        group: labels.get(names::WAITING)?.clone(),
+        group: text::name(labels.get(names::WAITING)?, NAME),
         since: since(annotations),
     })
 }
@@ -93,6 +94,13 @@ fn since(annotations: &Keys) -> Timestamp {
         .unwrap_or(Timestamp::MAX)
 }
 
+fn waiter(lease: &PartialObjectMeta<Lease>) -> Waiter {
+    Waiter {
+        node: text::name(&lease.name_any(), NAME),
+        since: since(lease.annotations()),
+    }
+}
+
 /// The group's waiters but `me`, longest-waiting first, through the coordinator client.
 pub async fn list(coordinator: &Client, group: &str, me: &str) -> Result<Vec<Waiter>, ApiError> {
     let api: Api<Lease> = Api::namespaced(coordinator.clone(), names::NODE_LEASES);
@@ -102,10 +110,7 @@ pub async fn list(coordinator: &Client, group: &str, me: &str) -> Result<Vec<Wai
         .items
         .iter()
         .filter(|lease| lease.name_any() != me)
-        .map(|lease| Waiter {
-            node: lease.name_any(),
-            since: since(lease.annotations()),
-        })
+        .map(waiter)
         .collect();
     waiters.sort_by(|a, b| a.since.cmp(&b.since).then_with(|| a.node.cmp(&b.node)));
     Ok(waiters)

@@ -249,7 +249,7 @@ where
                 // The process is awake: a loop that turns now needs no timer of its own for its watchdog.
                 self.heard(|_| true);
             }
-            WatchEvent::Error(status) => return Err(classify(self.what, Failure::Said(status))),
+            WatchEvent::Error(status) => return Err(classify(self.what, Failure::said(*status))),
         }
         Ok(())
     }

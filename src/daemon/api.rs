@@ -20,6 +20,7 @@ use crate::node::Node;
 use crate::pod::Pod;
 use crate::root::Root;
 use crate::slot::Lease;
+use crate::text::{self, MESSAGE};
 
 /// After a failed renewal of a credential that is not refused yet.
 const AGAIN: Duration = Duration::from_secs(10);
@@ -219,7 +220,7 @@ impl Api {
 
     /// A failed connection, said once per change.
     pub(super) fn troubled(&mut self, err: &ConnectError) -> String {
-        let words = err.to_string();
+        let words = text::clean(&err.to_string(), MESSAGE);
         if words != self.trouble {
             warn!("{words}");
             self.trouble.clone_from(&words);

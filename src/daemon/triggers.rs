@@ -12,6 +12,7 @@ use crate::config::Config;
 use crate::host::sentinel::{Found, Reader, Sentinel, SentinelError, Watch};
 use crate::host::{Bus, check};
 use crate::root::Root;
+use crate::text::{self, WORDS};
 use crate::trigger::{Finding, Verdict};
 
 mod run;
@@ -116,7 +117,7 @@ impl Triggers {
             self.dirty = false;
         }
         let sentinels = self.paths.iter().enumerate().map(|(index, path)| Finding {
-            trigger: format!("sentinel {path}"),
+            trigger: text::clean(&format!("sentinel {path}"), WORDS),
             verdict: match &self.found {
                 Ok(found) => found.get(index).map_or_else(unread, sentinel),
                 Err(why) => Verdict::Unknown {
@@ -158,9 +159,10 @@ pub(crate) fn sentinel(found: &Result<Option<Sentinel>, SentinelError>) -> Verdi
 
 /// What a sentinel says, for people.
 fn words(sentinel: &Sentinel) -> String {
-    let content = sentinel.content.lines().next().unwrap_or_default().trim();
+    let line = sentinel.content.lines().next().unwrap_or_default();
+    let content = text::clean(line, WORDS);
     match sentinel.other_kind() {
         Some(kind) => format!("asks for {kind}; an ordinary reboot does it"),
-        None => content.to_owned(),
+        None => content,
     }
 }

@@ -118,6 +118,9 @@ fn history(node: &Seen) -> Vec<Past> {
     };
     node.annotations
         .get(crate::names::HISTORY)
-        .and_then(|text| serde_json::from_str(text).ok())
-        .unwrap_or_default()
+        .and_then(|text| serde_json::from_str::<Vec<Past>>(text).ok())
+        .into_iter()
+        .flatten()
+        .map(Past::cleaned)
+        .collect()
 }

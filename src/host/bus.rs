@@ -9,6 +9,8 @@ use thiserror::Error;
 use tokio::{sync::Mutex, time::timeout};
 use zbus::{Connection, connection::Builder};
 
+use crate::text::{self, MESSAGE};
+
 /// For one method call. D-Bus' own default is 25 s; the calls here answer in milliseconds, and the
 /// main loop must reach its watchdog (3 min) with several of them stuck.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -19,7 +21,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 #[derive(Debug, Clone, Error)]
 pub enum BusError {
     /// No connection: no bus, or it refused us.
-    #[error("cannot connect to the system bus: {0}; is dbus.service running?")]
+    #[error("cannot connect to the system bus: {}; is dbus.service running?", said(.0))]
     Connect(zbus::Error),
     /// Nothing came back in time; what was asked may have happened all the same.
     #[error("{what}: no answer over D-Bus within {} s", .limit.as_secs())]
@@ -30,13 +32,18 @@ pub enum BusError {
         limit: Duration,
     },
     /// An error answer, or the connection broke.
-    #[error("{what}: {source}")]
+    #[error("{what}: {}", said(source))]
     Call {
         /// The call, in words.
         what: &'static str,
         /// What zbus or the service said.
         source: zbus::Error,
     },
+}
+
+/// The words of whoever answered, or of zbus, for people (I14).
+fn said(error: &zbus::Error) -> String {
+    text::clean(&error.to_string(), MESSAGE)
 }
 
 /// A handle to the system bus. Clones share the connection.

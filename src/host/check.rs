@@ -5,7 +5,6 @@
 
 use std::{
     collections::hash_map::RandomState,
-    fmt::Write,
     fs::File,
     hash::{BuildHasher, Hasher},
     io,
@@ -20,6 +19,8 @@ use super::{
     bus::{Bus, BusError, bounded},
     systemd::{self, Property},
 };
+
+use crate::text;
 
 mod builtin;
 mod unit;
@@ -298,13 +299,10 @@ fn shown(output: &File, most: usize) -> io::Result<String> {
     let mut bytes = vec![0; most];
     // The offset is shared with the command, hence a positioned read.
     let length = output.read_at(&mut bytes, 0)?;
-    let mut text = String::new();
-    for c in String::from_utf8_lossy(&bytes[..length]).chars() {
-        if c == '\n' || !c.is_control() {
-            let _ = text.write_char(c);
-        }
-    }
-    Ok(text.trim_end().to_owned())
+    Ok(text::block(
+        &String::from_utf8_lossy(&bytes[..length]),
+        most,
+    ))
 }
 
 #[cfg(test)]
@@ -328,12 +326,12 @@ mod tests {
         }
 
         #[test]
-        fn any_output_is_shown_short_and_printable(bytes in prop::collection::vec(any::<u8>(), 0..6000)) {
+        fn i14_any_output_is_shown_short_and_printable(bytes in prop::collection::vec(any::<u8>(), 0..6000)) {
             let file = tempfile::tempfile().unwrap();
             file.write_all_at(&bytes, 0).unwrap();
-            let text = shown(&file, SHOWN_BYTES).unwrap();
-            prop_assert!(text.chars().all(|c| c == '\n' || !c.is_control()));
-            prop_assert!(text.chars().count() <= SHOWN_BYTES);
+            let output = shown(&file, SHOWN_BYTES).unwrap();
+            prop_assert!(output.chars().all(|c| c == '\n' || !text::hostile(c)));
+            prop_assert!(output.chars().count() <= SHOWN_BYTES);
         }
     }
 

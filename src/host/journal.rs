@@ -37,6 +37,7 @@ pub use message::{Fields, id, transition};
 pub use sink::Sink;
 
 use crate::root::Root;
+use crate::text;
 
 /// The target of all our own records.
 pub const TARGET: &str = "kube_rebootd";
@@ -229,7 +230,8 @@ fn priority(level: Level) -> u8 {
 }
 
 impl Record {
-    fn add(&mut self, field: &Field, mut value: String) {
+    fn add(&mut self, field: &Field, value: &str) {
+        let mut value = text::printable(value).into_owned();
         if value.len() > MAX_VALUE_BYTES {
             let mut cut = MAX_VALUE_BYTES;
             while !value.is_char_boundary(cut) {
@@ -265,11 +267,11 @@ fn key(name: &str) -> Option<String> {
 
 impl Visit for Record {
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.add(field, value.to_owned());
+        self.add(field, value);
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.add(field, format!("{value:?}"));
+        self.add(field, &format!("{value:?}"));
     }
 }
 

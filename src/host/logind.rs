@@ -17,6 +17,7 @@ use zbus::{
 
 use super::bus::{Bus, BusError, CALL_TIMEOUT, bounded};
 use crate::shutdown::Scheduled;
+use crate::text::{self, MESSAGE, WORDS};
 
 const NAME: &str = "org.freedesktop.login1";
 const PATH: &str = "/org/freedesktop/login1";
@@ -69,7 +70,22 @@ pub struct Inhibitor {
     pub pid: u32,
 }
 
+/// What, who, why, mode, uid and pid, as logind lists them.
+type Row = (String, String, String, String, u32, u32);
+
 impl Inhibitor {
+    /// Who and why are chosen by whoever takes the lock: any local user may (I14).
+    pub(crate) fn of((what, who, why, mode, uid, pid): Row) -> Self {
+        Self {
+            what,
+            who: text::clean(&who, WORDS),
+            why: text::clean(&why, WORDS),
+            mode,
+            uid,
+            pid,
+        }
+    }
+
     /// Whether it blocks a reboot. `delay` only delays, and `block-weak` (from 257) is made for
     /// being ignored by root.
     fn blocks_reboot(&self) -> bool {
@@ -115,14 +131,7 @@ pub async fn block_inhibitors(bus: &Bus) -> Result<Vec<Inhibitor>, BusError> {
         .await?;
     Ok(rows
         .into_iter()
-        .map(|(what, who, why, mode, uid, pid)| Inhibitor {
-            what,
-            who,
-            why,
-            mode,
-            uid,
-            pid,
-        })
+        .map(Inhibitor::of)
         .filter(Inhibitor::blocks_reboot)
         .collect())
 }
@@ -172,7 +181,8 @@ pub async fn ask_reboot(bus: &Bus, message: &str) -> Result<(), RebootError> {
 
 /// The message is a courtesy: what must be done is done without it.
 async fn announce(proxy: &LoginProxy<'_>, message: &str) {
-    let wall = proxy.set_wall_message(message, true);
+    let message = text::clean(message, WORDS);
+    let wall = proxy.set_wall_message(&message, true);
     if let Err(error) = bounded("setting logind's wall message", wall).await {
         tracing::warn!(%error, "Not announced on terminals: {message}");
     }
@@ -188,7 +198,7 @@ fn reboot_error(error: BusError) -> RebootError {
     };
     match source {
         zbus::Error::MethodError(name, text, _) => {
-            let text = text.clone().unwrap_or_default();
+            let text = text::clean(text.as_deref().unwrap_or_default(), MESSAGE);
             match name.as_str() {
                 "org.freedesktop.login1.BlockedByInhibitorLock" => {
                     RebootError::BlockedByInhibitor(text)
@@ -200,12 +210,12 @@ fn reboot_error(error: BusError) -> RebootError {
         zbus::Error::FDO(known) => match &**known {
             // 257 has no error name of its own for it, and 252 to 256 add "to root".
             fdo::Error::AccessDenied(text) if text.contains("block inhibitor") => {
-                RebootError::BlockedByInhibitor(text.clone())
+                RebootError::BlockedByInhibitor(text::clean(text, MESSAGE))
             }
             fdo::Error::AccessDenied(text)
             | fdo::Error::AuthFailed(text)
             | fdo::Error::InteractiveAuthorizationRequired(text) => {
-                RebootError::Denied(text.clone())
+                RebootError::Denied(text::clean(text, MESSAGE))
             }
             fdo::Error::NoReply(_) | fdo::Error::TimedOut(_) | fdo::Error::Timeout(_) => {
                 RebootError::NoAnswer(CALL_TIMEOUT)

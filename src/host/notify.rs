@@ -7,6 +7,11 @@ use std::time::Duration;
 
 use sd_notify::NotifyState;
 
+use crate::text;
+
+/// Characters of STATUS; systemd shows one line.
+const SENTENCE: usize = 2_000;
+
 /// The channel to systemd. Remembers the status, which is sent only when it changed.
 #[derive(Debug, Default)]
 pub struct Notify {
@@ -24,10 +29,10 @@ impl Notify {
         send(&[NotifyState::Ready]);
     }
 
-    /// One sentence for `systemctl status`; a newline would begin another message and becomes a
-    /// space.
-    pub fn status(&mut self, text: &str) {
-        let line = text.replace(['\n', '\r'], " ");
+    /// One sentence for `systemctl status`; a newline would begin another message, and becomes a
+    /// space. Longer than any sentence of ours is nothing that a person reads there.
+    pub fn status(&mut self, sentence: &str) {
+        let line = text::clean(sentence, SENTENCE);
         if self.status.as_deref() == Some(line.as_str()) {
             return;
         }

@@ -23,6 +23,7 @@ pub use watch::Watch;
 use super::beside::Beside;
 use crate::bounded::{self, ReadError};
 use crate::root::Root;
+use crate::text::{self, MESSAGE, NAME};
 
 /// A `.pkgs` file of a whole distribution upgrade is about 50 KiB; the rest is not needed.
 const MAX_BYTES: u64 = 64 * 1024;
@@ -50,7 +51,7 @@ pub struct Sentinel {
     pub path: String,
     /// The lines of `PATH.pkgs`: who asked.
     pub pkgs: BTreeSet<String>,
-    /// Its text, without control characters at the ends; at most 64 KiB.
+    /// The beginning of its text, for people.
     pub content: String,
     /// Tells it from a later file of the same name.
     pub identity: Identity,
@@ -139,7 +140,7 @@ pub fn read(root: &Root, path: &str) -> Result<Option<Sentinel>, SentinelError> 
     Ok(Some(Sentinel {
         path: path.to_owned(),
         pkgs,
-        content: content.trim().to_owned(),
+        content: text::block(content.trim(), MESSAGE),
         identity: Identity {
             dev: metadata.dev(),
             inode: metadata.ino(),
@@ -180,7 +181,7 @@ fn packages((text, cut): (String, bool)) -> BTreeSet<String> {
     };
     whole
         .lines()
-        .map(|line| line.replace(char::is_control, " ").trim().to_owned())
+        .map(|line| text::clean(line, NAME))
         .filter(|line| !line.is_empty())
         .collect()
 }

@@ -6,6 +6,7 @@
 use zbus::{Connection, OwnedObjectPath, Proxy, Variant, proxy, proxy::CacheProperties};
 
 use super::bus::{Bus, BusError};
+use crate::text::{self, NAME};
 
 /// One property of a transient unit: name and value.
 pub type Property<'a> = (&'a str, Variant<'a>);
@@ -76,6 +77,7 @@ pub async fn system_state(bus: &Bus) -> Result<String, BusError> {
         manager(&connection).await?.system_state().await
     })
     .await
+    .map(|state| text::clean(&state, NAME))
 }
 
 /// systemd's version string.
@@ -84,6 +86,7 @@ pub async fn version(bus: &Bus) -> Result<String, BusError> {
         manager(&connection).await?.version().await
     })
     .await
+    .map(|version| text::clean(&version, NAME))
 }
 
 /// When this userspace began, in microseconds since the kernel did; a soft-reboot changes it.
@@ -114,6 +117,7 @@ pub async fn active_state(bus: &Bus, unit: &str) -> Result<String, BusError> {
         unit.get_property("ActiveState").await
     })
     .await
+    .map(|state: String| text::clean(&state, NAME))
 }
 
 /// Whether the boot was found good: `boot-complete.target` is active (`health.boot_complete`).

@@ -11,6 +11,7 @@ use crate::host::{Bus, check};
 use crate::outdated::Answer;
 use crate::root::Root;
 use crate::slot::scatter;
+use crate::text::{self, WORDS};
 use crate::trigger::Verdict;
 
 /// Spread of a first run, so that a boot's work comes first and hosts differ.
@@ -46,7 +47,7 @@ pub(super) fn all(root: &Root, config: &Config) -> Vec<Run> {
         work: Work::Builtin(root.clone(), *builtin),
     });
     let checks = triggers.checks.iter().map(|check| Run {
-        trigger: format!("check {}", check.name),
+        trigger: text::clean(&format!("check {}", check.name), WORDS),
         settle: check.settle,
         period: check.period,
         work: Work::Command(check.clone()),
@@ -109,14 +110,15 @@ pub(crate) async fn command(bus: &Bus, check: &Check) -> Verdict {
         ok_codes: &check.ok_exit_codes,
     };
     let outcome = check::run(bus, &asked).await;
-    let said = outcome.output.lines().next().unwrap_or_default().trim();
+    let line = outcome.output.lines().next().unwrap_or_default();
+    let said = text::clean(line, WORDS);
     match outcome.verdict {
         check::Verdict::Reboot { reasons } => Verdict::Reboot {
             pkgs: BTreeSet::new(),
             words: if said.is_empty() {
                 reasons.join(", ")
             } else {
-                said.to_owned()
+                said
             },
         },
         check::Verdict::Ok => Verdict::No,

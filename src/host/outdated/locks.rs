@@ -15,6 +15,7 @@ use super::super::beside::Beside;
 use super::super::check::PREFIX;
 use super::{Unread, absent, open, package_manager, text};
 use crate::root::Root;
+use crate::text::{self, NAME};
 
 /// Exists as long as pacman works; libalpm makes it with `O_EXCL` and takes no lock.
 const PACMAN: &str = "/var/lib/pacman/db.lck";
@@ -118,7 +119,7 @@ fn process(root: &Root, pid: i32) -> String {
         return "which process, the kernel does not tell".to_owned();
     }
     match text(&root.path(format!("/proc/{pid}/comm")), PROC) {
-        Ok(Some(comm)) => format!("{}, pid {pid}", comm.trim()),
+        Ok(Some(comm)) => format!("{}, pid {pid}", text::clean(&comm, NAME)),
         Ok(None) | Err(_) => format!("pid {pid}"),
     }
 }

@@ -105,7 +105,7 @@ fn reads_are_bounded_and_cut_at_a_line() {
     let lines: Vec<String> = (0..20_000).map(|n| format!("package-{n:05}")).collect();
     fs::write(root.path("/run/reboot-required.pkgs"), lines.join("\n")).unwrap();
     let found = read(&root, PATH).unwrap().unwrap();
-    assert_eq!(found.content.len() as u64, MAX_BYTES);
+    assert_eq!(found.content.chars().count(), MESSAGE);
     assert!(
         found
             .pkgs

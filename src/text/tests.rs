@@ -1,0 +1,204 @@
+//! Whatever comes in, nothing that a terminal obeys goes out (I14).
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::cluster::answer::{Failure, classify};
+use crate::cluster::{lease, node, pods};
+use crate::gates;
+use crate::host::logind;
+use crate::node_set;
+use crate::outdated::{Builtin, heard};
+use crate::pod::Pod;
+use crate::record::{Hold, Kept, Record, Stage, Why};
+use crate::shutdown::Scheduled;
+use crate::{boot::Boot, garble, names, now::Now, slot};
+
+proptest! {
+    #[test]
+    fn i14_cleaned_text_is_one_short_line_and_stays_so(text in garble::hostile(), max in 1..400_usize) {
+        let once = clean(&text, max);
+        prop_assert!(!once.contains(hostile), "{once:?}");
+        prop_assert!(once.chars().count() <= max);
+        prop_assert_eq!(clean(&once, max), once);
+    }
+
+    #[test]
+    fn i14_several_lines_hold_nothing_but_lines(text in garble::hostile(), max in 1..400_usize) {
+        let once = block(&text, max);
+        prop_assert!(!once.replace('\n', "").contains(hostile), "{once:?}");
+        prop_assert!(once.chars().count() <= max);
+    }
+
+    #[test]
+    fn i14_a_name_that_is_no_name_equals_none(text in garble::hostile(), max in 10..400_usize) {
+        let once = name(&text, max);
+        prop_assert!(!once.contains(hostile), "{once:?}");
+        prop_assert!(once.chars().count() <= max);
+        prop_assert_eq!(name(&once, max), once.clone());
+        // Escaped or cut, it is no name that Kubernetes accepts.
+        prop_assert!(once == text || once.contains(['\\', ELLIPSIS]));
+    }
+
+    #[test]
+    fn i14_what_goes_out_is_looked_at_once_more(text in garble::hostile()) {
+        let once = printable(&text).into_owned();
+        prop_assert!(!once.replace(['\n', '\t'], "").contains(hostile), "{once:?}");
+        prop_assert_eq!(printable(&once).into_owned(), once.clone());
+    }
+}
+
+#[test]
+fn i14_what_a_terminal_obeys_is_gone() {
+    let rows = [
+        (
+            "disk\u{1b}[2J\u{1b}]0;pwned\u{7} is full",
+            "disk[2J]0;pwned is full",
+        ),
+        (
+            "one\r\ntwo\tthree\u{85}four\u{2028}five",
+            "one  two three four five",
+        ),
+        ("\u{202e}ton si siht\u{2066}", "ton si siht"),
+        ("csi\u{9b}31m del\u{7f}", "csi31m del"),
+        (
+            "ordinary: größer, 東京 — 100 %",
+            "ordinary: größer, 東京 — 100 %",
+        ),
+    ];
+    for (text, wanted) in rows {
+        assert_eq!(clean(text, WORDS), wanted);
+    }
+    assert_eq!(clean("abcdef", 4), "abc…");
+    assert_eq!(block("a\u{1b}\r\nb\n", 99), "a\nb");
+    assert_eq!(name("node-1.example", NAME), "node-1.example");
+    assert_eq!(name("n1\u{202e}", NAME), "n1\\u{202e}");
+}
+
+/// Everything that people are shown of what came in.
+fn shown(words: impl IntoIterator<Item = impl AsRef<str>>) {
+    for text in words {
+        let text = text.as_ref();
+        assert!(!text.contains(hostile), "{text:?}");
+        assert!(
+            text.chars().count() <= MESSAGE + 100,
+            "{} characters",
+            text.chars().count()
+        );
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+    #[test]
+    fn i14_nothing_of_a_lease_is_hostile(a in garble::hostile(), b in garble::hostile(), c in garble::hostile()) {
+        let object = serde_json::from_value(json!({
+            "metadata": {"name": a, "labels": {(names::GROUP): "default"}, "annotations": {
+                (names::PAUSED): b, (names::NEXT): c, (names::LAST_HOLD): a}},
+            "spec": {"holderIdentity": c},
+        })).expect("a Lease");
+        let lease = lease::read(&object, None);
+        shown([&lease.name]);
+        shown(lease.next);
+        shown([lease.paused, lease.holder.clone(), lease.last_hold].into_iter().flatten());
+        // What is compared with a name is that name or no name at all.
+        prop_assert_eq!(lease.holder.as_deref() == Some("n1"), c == "n1");
+    }
+
+    #[test]
+    fn i14_nothing_of_a_node_is_hostile(a in garble::hostile(), b in garble::hostile()) {
+        let lease = slot::Lease::free("default", "default");
+        let take = slot::Take::of(&lease, "kube-rebootd", jiff::Timestamp::UNIX_EPOCH, false);
+        let take = slot::Take { lease: a.clone(), ..take };
+        let record = Record {
+            hold: Some(Hold { stage: Stage::Undoing(Why::Drain(b.clone())), ..Hold::begin(take, Boot::unknown()) }),
+            kept: Some(Kept { node_uid: String::new(), since: jiff::Timestamp::UNIX_EPOCH, why: a.clone() }),
+            ..Record::default()
+        };
+        let state = record.annotation().expect("a record");
+        let object = serde_json::from_value(json!({
+            "metadata": {"name": a, "annotations": {
+                (names::PAUSED): b, (names::REBOOT): a, (names::STATE): state, (names::HISTORY): a}},
+            "status": {"volumesInUse": [a, b]},
+        })).expect("a Node");
+        let node = node::read(&object, None);
+        shown([&node.name, &node.annotations[names::PAUSED], &node.annotations[names::REBOOT]]);
+        shown(&node.volumes_in_use);
+        let there = node_set::recorded(&node).expect("the record");
+        shown(there.hold.iter().map(|hold| &hold.take.lease));
+        shown(there.kept.iter().map(|kept| &kept.why));
+        let Some(Hold { stage: Stage::Undoing(why), .. }) = there.hold else { panic!("another stage") };
+        shown([why.words()]);
+        // What is carried over or compared with what was written is as it was.
+        prop_assert_eq!(&node.annotations[names::STATE], &state);
+        prop_assert_eq!(&node.annotations[names::HISTORY], &a);
+    }
+
+    #[test]
+    fn i14_nothing_of_a_pod_is_hostile(a in garble::hostile(), b in garble::hostile()) {
+        let object = serde_json::from_value(json!({
+            "metadata": {"name": a, "namespace": b, "ownerReferences": [
+                {"apiVersion": "v1", "kind": a, "name": b, "uid": "u", "controller": true}]},
+            "spec": {"containers": [], "volumes": [
+                {"name": b, "persistentVolumeClaim": {"claimName": a}}, {"name": a, "ephemeral": {}}]},
+            "status": {"containerStatuses": [{"name": a, "image": "", "imageID": "", "ready": true, "restartCount": 0}]},
+        })).expect("a Pod");
+        let pod: Pod = pods::read(&object);
+        shown([pod.path()]);
+        shown(&pod.volumes);
+        shown(pod.controller.iter().flat_map(|owner| [&owner.kind, &owner.name]));
+        shown(pod.containers.iter().map(|container| &container.name));
+    }
+
+    #[test]
+    fn i14_nothing_of_an_answer_is_hostile(code in prop_oneof![Just(0_u16), 400..600_u16], a in garble::hostile(), b in garble::hostile()) {
+        let status = json!({"kind": "Status", "code": code, "message": a, "reason": b,
+            "details": {"causes": [{"reason": "DisruptionBudget", "message": b}, {"reason": "FieldManagerConflict", "message": b}]}});
+        let said = || Failure::said(serde_json::from_value(status.clone()).expect("a Status"));
+        shown([classify("take", said()).to_string()]);
+        shown([classify("take", Failure::of(kube::Error::Discovery(
+            kube::error::DiscoveryError::MissingKind(a.clone())))).to_string()]);
+    }
+
+    #[test]
+    fn i14_nothing_of_the_host_is_hostile(a in garble::hostile(), b in garble::hostile()) {
+        let row = ("shutdown".to_owned(), a.clone(), b.clone(), "block".to_owned(), 1000, 7);
+        let one = logind::Inhibitor::of(row);
+        shown([&one.who, &one.why]);
+        let one = gates::Inhibitor { who: one.who, why: one.why };
+        let facts = gates::GateFacts {
+            node_pause: gates::Pause::None,
+            group_pause: gates::Pause::None,
+            inhibitors: Some(vec![one]),
+            packages: gates::Packages::Quiet,
+            request: None,
+            findings: &[],
+            blocking: gates::Blocking::Cordoned,
+        };
+        let now = Now { wall: jiff::Timestamp::UNIX_EPOCH, boot: Duration::ZERO };
+        shown(gates::closed(&facts, &gates::GatePolicy::default(), now).into_iter().map(|closed| closed.why));
+        shown(Scheduled::of(&a, 7).map(|it| it.words()));
+        let report = json!({"triggers": [{"trigger": "builtin libraries", "verdict": "reboot", "pkgs": [a], "words": b}]});
+        let crate::trigger::Verdict::Reboot { pkgs, words } = heard(&report.to_string(), Builtin::Libraries).verdict()
+        else { panic!("another verdict") };
+        shown(pkgs);
+        shown([words]);
+    }
+
+    #[test]
+    fn i14_nothing_of_a_sentinel_is_hostile(a in garble::hostile(), b in garble::hostile()) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let root = crate::root::Root::at(dir.path());
+        std::fs::write(dir.path().join("s"), &a).expect("written");
+        std::fs::write(dir.path().join("s.pkgs"), &b).expect("written");
+        let found = crate::host::sentinel::read(&root, "/s");
+        let sentinel = found.as_ref().expect("read").as_ref().expect("there");
+        shown(&sentinel.pkgs);
+        let crate::trigger::Verdict::Reboot { words, .. } = crate::daemon::sentinel(&found) else { panic!("no reboot") };
+        shown([words]);
+    }
+}
