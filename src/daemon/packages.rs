@@ -46,8 +46,9 @@ impl Seen {
             (Some(Ok(None)), Some((who, at))) if now.since(*at) < QUIET => {
                 Packages::Rest(who, *at + QUIET)
             }
-            // Or nobody asks.
-            (Some(Ok(None)) | None, _) => Packages::Quiet,
+            (Some(Ok(None)), _) => Packages::Quiet,
+            // Nothing rests on it now; what ever does must look first (I8).
+            (None, _) => Packages::Unknown("nobody has looked yet".to_owned()),
         }
     }
 }
@@ -74,7 +75,8 @@ impl Daemon {
     }
 }
 
-/// A reboot is wanted, and logind was not asked.
+/// A reboot is wanted, or a hold has not rebooted the host yet. Also after logind was asked: it may have refused,
+/// and is then asked again.
 fn matter(facts: &Facts) -> bool {
     match &facts.record.hold {
         Some(hold) => {
@@ -82,8 +84,37 @@ fn matter(facts: &Facts) -> bool {
                 Stage::Taking | Stage::Claiming | Stage::Draining | Stage::Rebooting => true,
                 Stage::Uncordoned | Stage::Releasing | Stage::Undoing(_) => false,
             };
-            goes_on && hold.boot == facts.boot && !hold.asked()
+            goes_on && hold.boot == facts.boot
         }
         None => facts.observed.request.is_some(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn i8_what_was_not_looked_at_is_not_quiet() {
+        let now = Now {
+            wall: jiff::Timestamp::UNIX_EPOCH,
+            boot: Duration::from_secs(1_000),
+        };
+        let mut seen = Seen::default();
+        assert!(matches!(seen.known(now), Packages::Unknown(_)));
+        let closed = Closed {
+            gate: Gate::PackageManager,
+            why: String::new(),
+            opens: None,
+        };
+        // Nobody waits for it, so that nobody looks every two seconds.
+        assert_eq!(
+            seen.poll(std::slice::from_ref(&closed), now.boot),
+            Duration::MAX
+        );
+        seen.now = Some(Ok(None));
+        assert_eq!(seen.known(now), Packages::Quiet);
+        seen.since = Some(now.boot);
+        assert_eq!(seen.poll(&[closed], now.boot), POLL);
     }
 }

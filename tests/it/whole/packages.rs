@@ -4,6 +4,7 @@ use std::fs;
 
 use super::cluster::Pod;
 use super::world::{HOUR, MINUTE, World};
+use crate::fake_bus::Refusal;
 
 /// pacman's; the others' are locks that no process sees of its own.
 const LOCK: &str = "/var/lib/pacman/db.lck";
@@ -97,4 +98,25 @@ async fn i2_nothing_is_begun_between_two_steps_of_a_script() {
     }
     end(&world);
     world.until_rebooted(&[0], 1, 2 * MINUTE).await;
+}
+
+/// logind refuses the first call; a package manager begins before the second.
+#[tokio::test(start_paused = true)]
+async fn i2_i8_package_managers_are_looked_at_before_logind_is_asked_again() {
+    let world = World::new(1, 1).await;
+    world.hosts[0].logind().refusal = Refusal::InProgress;
+    world.want(0);
+    world
+        .until("logind has refused", HOUR, |world| {
+            world.hosts[0].logind().reboots == 1
+        })
+        .await;
+    world.hosts[0].write(LOCK, "");
+    world.hosts[0].logind().refusal = Refusal::No;
+    world.pass(HOUR).await;
+    world.check(world.boots(0) == 0, "no reboot beside a package manager");
+    let asked = world.hosts[0].logind().reboots;
+    world.check(asked == 1, &format!("logind was asked {asked} times"));
+    end(&world);
+    world.until_rebooted(&[0], 1, HOUR).await;
 }
