@@ -33,6 +33,54 @@ pub struct Census {
     pub nodes: usize,
     /// Names of those that are not Ready, without the own one.
     pub down: Vec<String>,
+    /// Names of those that are Ready and cordoned, by whomever, without the own one.
+    pub cordoned: Vec<String>,
+}
+
+impl Census {
+    /// The cluster has no Node but the own one: evicted pods could only wait for it.
+    pub fn alone(&self) -> bool {
+        self.nodes <= 1 && self.down.is_empty() && self.cordoned.is_empty()
+    }
+}
+
+/// Why this node's pods could go nowhere although the cluster has other Nodes; none: one of them can take
+/// pods, or there is no other. What could not be counted can take none (I8).
+///
+/// A drain then would only take pods away, and a reboot without a drain would be one that nobody allowed.
+pub fn no_room(peers: &Peers) -> Option<String> {
+    let census = match &peers.census {
+        Ok(census) => census,
+        Err(why) => return Some(format!("it is not known which nodes can take pods: {why}")),
+    };
+    let closed = census.down.len() + census.cordoned.len();
+    if census.alone() || closed + 1 < census.nodes {
+        return None;
+    }
+    let mut named: Vec<String> = (census.cordoned.iter())
+        .map(|name| format!("{name} is cordoned"))
+        .chain(
+            census
+                .down
+                .iter()
+                .map(|name| format!("{name} is not Ready")),
+        )
+        .collect();
+    named.sort_unstable();
+    Some(format!(
+        "no other node can take this node's pods ({})",
+        shortened(&named)
+    ))
+}
+
+/// The first few, and how many more there are.
+fn shortened<T: AsRef<str>>(names: &[T]) -> String {
+    let more = match names.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let named: Vec<&str> = names.iter().take(NAMED).map(AsRef::as_ref).collect();
+    format!("{}{more}", named.join(", "))
 }
 
 /// Why the budget of `max` is used up, as `peers` shows it; none: it is not.
@@ -53,15 +101,11 @@ pub fn used_up(peers: &Peers, max: MaxUnavailable) -> Option<String> {
         return None;
     }
     down.sort_unstable();
-    let more = match down.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let named = down[..down.len().min(NAMED)].join(", ");
     Some(format!(
-        "{} of {} nodes not Ready ({named}{more}), coordination.max_unavailable is {most}",
+        "{} of {} nodes not Ready ({}), coordination.max_unavailable is {most}",
         down.len(),
-        census.nodes
+        census.nodes,
+        shortened(&down)
     ))
 }
 
@@ -88,8 +132,43 @@ mod tests {
             census: Ok(Census {
                 nodes,
                 down: down.iter().map(|node| (*node).to_owned()).collect(),
+                cordoned: Vec::new(),
             }),
+            quorum_down: Ok(Vec::new()),
         }
+    }
+
+    #[test]
+    fn i8_where_others_exist_and_none_can_take_pods_there_is_no_room() {
+        let with = |nodes, down: &[&str], cordoned: &[&str]| {
+            let mut peers = peers(nodes, down, &[]);
+            if let Ok(census) = &mut peers.census {
+                census.cordoned = cordoned.iter().map(|node| (*node).to_owned()).collect();
+            }
+            peers
+        };
+        for (peers, alone, room) in [
+            (with(1, &[], &[]), true, true),
+            (with(2, &[], &[]), false, true),
+            (with(2, &[], &["n2"]), false, false),
+            (with(2, &["n2"], &[]), false, false),
+            (with(3, &["n2"], &["n3"]), false, false),
+            (with(3, &["n2"], &[]), false, true),
+            (with(4, &["n2"], &["n3"]), false, true),
+        ] {
+            let census = peers.census.as_ref().expect("counted");
+            assert_eq!(census.alone(), alone, "{census:?}");
+            assert_eq!(no_room(&peers).is_none(), room, "{census:?}");
+        }
+        assert_eq!(
+            no_room(&with(3, &["n3"], &["n2"])).as_deref(),
+            Some("no other node can take this node's pods (n2 is cordoned, n3 is not Ready)")
+        );
+        let unknown = Peers {
+            census: Err("denied".to_owned()),
+            ..peers(1, &[], &[])
+        };
+        assert!(no_room(&unknown).is_some());
     }
 
     #[test]

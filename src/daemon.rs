@@ -328,6 +328,7 @@ pub fn policy(config: &Config, me: &str, namespace: &str, group: &str) -> Policy
         min_interval: config.coordination.min_interval,
         // `manifests --strict`: a node may clear its own name only.
         stale_after: (!config.coordination.prove_node).then_some(config.coordination.stale_after),
+        drain: config.drain.mode,
         retry: config.reboot.retry,
         delay: config.reboot.delay,
         timeout: config.reboot.timeout,

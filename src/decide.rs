@@ -6,7 +6,8 @@
 
 use std::time::Duration;
 
-use crate::budget::MaxUnavailable;
+use crate::budget::{self, MaxUnavailable};
+use crate::drain::Mode;
 use crate::facts::{Effect, Facts, Point};
 use crate::gates::Gate;
 use crate::node::{Node, Seen};
@@ -14,7 +15,7 @@ use crate::node_set::{self, NodeSet};
 use crate::now::Now;
 use crate::phase::Phase;
 use crate::record::{Hold, Record, Stage, Why};
-use crate::slot::Lease;
+use crate::slot::{Lease, Peers};
 use crate::trigger::BY_SCHEDULE;
 
 mod claim;
@@ -51,6 +52,8 @@ pub struct Policy {
     pub min_interval: Duration,
     /// `coordination.stale_after`; none where the API server lets no node clear another's slot.
     pub stale_after: Option<Duration>,
+    /// `drain.mode`
+    pub drain: Mode,
     /// `reboot.retry`: the first back-off.
     pub retry: Duration,
     /// `reboot.delay`: between the end of the drain and the reboot.
@@ -309,6 +312,13 @@ fn objection(at: &At, hold: &Hold, heeded: impl Fn(Gate) -> bool) -> Option<Why>
     let mut closed = at.facts.closed.iter();
     let gate = closed.find(|closed| heeded(closed.gate))?;
     Some(Why::Gate(gate.why.clone()))
+}
+
+/// What keeps every node from a slot while the Nodes are as `peers` shows them: too many are down, or none
+/// could take the pods of this one.
+fn too_few(at: &At, peers: &Peers) -> Option<String> {
+    let no_room = || budget::no_room(peers).filter(|_| at.policy.drain == Mode::Auto);
+    budget::used_up(peers, at.policy.max_unavailable).or_else(no_room)
 }
 
 /// The Node this hold labelled is there, or why the hold ends.

@@ -148,10 +148,23 @@ fn changed(known: &mut Option<Timestamp>, read: Option<Timestamp>) -> bool {
     known.replace(read).is_some_and(|known| known != read)
 }
 
-/// The kubelet is alive in this boot; `before` is the boot of the hold.
-pub fn kubelet_alive(pulse: &Pulse, boot: &Boot, before: &Boot) -> bool {
-    let this_boot = !boot.id.is_empty() && pulse.boot_id == boot.id && before.id != boot.id;
-    this_boot || pulse.beat
+/// The kubelet is alive in this boot; `before` is the boot of the hold. Or what is missing, in words.
+///
+/// A kubelet that names its boot must name this one: its heartbeat Lease may be renewed before it has looked at a
+/// single pod, while the Node still says Ready from before. One that names none (kubemark), and a boot that kept
+/// its ID (a soft-reboot), are told by a change alone.
+pub fn kubelet_alive(pulse: &Pulse, boot: &Boot, before: &Boot) -> Result<(), String> {
+    if !pulse.boot_id.is_empty() && pulse.boot_id != boot.id {
+        return Err(format!(
+            "the Node still reports boot {}, this one is {}: the kubelet has not reported in this boot",
+            pulse.boot_id, boot.id
+        ));
+    }
+    let this_boot = !pulse.boot_id.is_empty() && before.id != boot.id;
+    if this_boot || pulse.beat {
+        return Ok(());
+    }
+    Err("no sign of the kubelet in this boot".to_owned())
 }
 
 /// The host, as far as step (a) looks at it.
@@ -189,9 +202,7 @@ pub fn host_healthy(
     if policy.boot_complete && host.boot_complete != Some(true) {
         missing.push("boot-complete.target is not active".to_owned());
     }
-    if !kubelet_alive(pulse, &host.boot, &host.before) {
-        missing.push("no sign of the kubelet in this boot".to_owned());
-    }
+    missing.extend(kubelet_alive(pulse, &host.boot, &host.before).err());
     missing.extend(not_ready(pulse, node, policy.ready_for, now));
     match pods {
         None => missing.push("the pods of this node are not listed yet".to_owned()),

@@ -29,10 +29,13 @@ pub const WAITING: &str = "kube-rebootd/waiting";
 /// Annotation beside [`WAITING`]: since when.
 pub const SINCE: &str = "kube-rebootd/since";
 
-/// Node role labels whose nodes form a quorum (I13).
-pub const QUORUM_ROLES: [&str; 2] = [
+/// Labels of Nodes that form a quorum (I13): control plane and etcd, the older word for the former, and
+/// `MicroK8s`' own.
+pub const QUORUM_ROLES: [&str; 4] = [
     "node-role.kubernetes.io/control-plane",
     "node-role.kubernetes.io/etcd",
+    "node-role.kubernetes.io/master",
+    "node.kubernetes.io/microk8s-controlplane",
 ];
 
 /// Field manager of all that we apply on the Node.

@@ -84,6 +84,9 @@ pub struct Hold {
     /// Somebody else had cordoned the Node before us.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub foreign_cordon: bool,
+    /// The cluster had no other Node when this one was cordoned: with `drain.mode = "auto"` nothing is evicted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub alone: bool,
     /// What ran here before: see `health`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub marks: Option<Marks>,
@@ -243,6 +246,7 @@ impl Hold {
             node_uid: None,
             stage: Stage::Taking,
             foreign_cordon: false,
+            alone: false,
             marks: None,
             drain_spent: 0,
             asks: 0,

@@ -100,6 +100,8 @@ pub struct Peers {
     pub leases: BTreeSet<String>,
     /// All Nodes, ready or not, or why they could not be counted.
     pub census: Result<Census, String>,
+    /// Other Nodes of the quorum that are not Ready, or why that is not known (I13). Only a node of the quorum asks.
+    pub quorum_down: Result<Vec<String>, String>,
 }
 
 /// A node that waits for a slot, from its kube-node-lease Lease.
@@ -234,8 +236,9 @@ pub enum Verdict {
     Clear,
     /// A Node claims this slot, or one that no group knows: not ours to take.
     Collision(String),
-    /// Other nodes of the quorum are down; `first`: of those that collide this node has the smallest
-    /// name, so it may wait until it is alone (I13).
+    /// Other nodes of the quorum are down, by a hold or because they are not Ready; `first`: all of them by
+    /// a hold that may go back, and of those that collide this node has the smallest name, so it may
+    /// wait until it is alone (I13).
     Quorum {
         who: String,
         first: bool,
@@ -254,19 +257,34 @@ impl Peers {
                 peer.slot
             ));
         }
-        let mut others: Vec<&str> = self
-            .labelled
-            .iter()
-            .filter(|peer| quorum && peer.quorum)
+        if !quorum {
+            return Verdict::Clear;
+        }
+        let mut others: Vec<&str> = (self.labelled.iter())
+            .filter(|peer| peer.quorum)
             .map(|peer| peer.node.as_str())
             .collect();
         others.sort_unstable();
-        match others.first() {
-            None => Verdict::Clear,
-            Some(smallest) => Verdict::Quorum {
-                who: others.join(", "),
-                first: me < *smallest,
-            },
+        let not_ready = self.not_ready();
+        let Some(who) = Some(others.join(", "))
+            .into_iter()
+            .filter(|held| !held.is_empty())
+            .chain(not_ready.clone())
+            .reduce(|held, not_ready| format!("{held}, {not_ready}"))
+        else {
+            return Verdict::Clear;
+        };
+        // Nobody gives back what is not Ready: waiting for it is for the queue.
+        let first = not_ready.is_none() && others.first().is_some_and(|smallest| me < *smallest);
+        Verdict::Quorum { who, first }
+    }
+
+    /// Other Nodes of the quorum that are not Ready, in words; what is not known counts as one (I8).
+    pub fn not_ready(&self) -> Option<String> {
+        match &self.quorum_down {
+            Ok(down) if down.is_empty() => None,
+            Ok(down) => Some(format!("{} (not Ready)", down.join(", "))),
+            Err(why) => Some(format!("it is not known which are Ready ({why})")),
         }
     }
 }

@@ -11,7 +11,7 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
-use crate::cluster::answer::{ApiError, CALL, call};
+use crate::cluster::answer::{ApiError, CALL, call, found};
 use crate::cluster::client::whoami;
 use crate::cluster::lease::{GiveUpError, Leases};
 use crate::names;
@@ -69,7 +69,7 @@ pub async fn unlock(client: &Client, namespace: &str, node: &str) -> Result<Unlo
 async fn clear(client: &Client, name: &str) -> Result<bool, ApiError> {
     let nodes: Api<Node> = Api::all(client.clone());
     let what = format!("get Node {name}");
-    let Some(node) = call(&what, CALL, nodes.get_metadata_opt(name)).await? else {
+    let Some(node) = found(call(&what, CALL, nodes.get_metadata(name)).await)? else {
         return Ok(false);
     };
     let marked =

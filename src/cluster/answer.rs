@@ -15,10 +15,15 @@ pub const CALL: Duration = Duration::from_secs(15);
 /// and says a day would keep a node cordoned for that day.
 const RETRY_AFTER_MOST: u64 = 300;
 
+/// The API server's own word in a 404. A load balancer without a backend, and a proxy, say 404 as well, with a page or
+/// a JSON of their own: nothing is known then, least of all that an object is gone (I8). kube's `get_opt` does
+/// not tell the two apart and is not used.
+const NOT_FOUND: &str = "NotFound";
+
 /// What went wrong with a call, as far as somebody decides upon it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ApiError {
-    /// 404.
+    /// 404, in the API server's own words.
     #[error("{what}: not found")]
     Gone { what: String },
     /// 409: another resourceVersion, or (with `manager`) a field that another manager owns.
@@ -111,6 +116,15 @@ pub async fn call<T>(
         .map_err(|failure| classify(what, failure))
 }
 
+/// The object of a GET, or none where the API server itself says that there is none.
+pub fn found<T>(answer: Result<T, ApiError>) -> Result<Option<T>, ApiError> {
+    match answer {
+        Ok(object) => Ok(Some(object)),
+        Err(ApiError::Gone { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// As [`call`], for a caller that looks at the `Status` itself.
 pub(crate) async fn bounded<T>(
     limit: Duration,
@@ -180,7 +194,13 @@ pub(crate) fn classify(what: &str, failure: Failure) -> ApiError {
     let code = status.code;
     let message = status.message.clone();
     match code {
-        404 => ApiError::Gone { what },
+        404 if status.reason == NOT_FOUND => ApiError::Gone { what },
+        404 => ApiError::Unreachable {
+            what,
+            message: format!(
+                "404 without the word of a Kubernetes API server; does a load balancer or a proxy answer? {message}"
+            ),
+        },
         409 if message.contains("uid mismatch") => ApiError::UidMismatch { what, message },
         422 if on_uid(&status) => ApiError::UidMismatch { what, message },
         409 => ApiError::Conflict {

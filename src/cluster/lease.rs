@@ -12,7 +12,7 @@ use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::cluster::answer::{ApiError, CALL, call};
+use crate::cluster::answer::{ApiError, CALL, call, found};
 use crate::names;
 use crate::slot::{GiveUp, Lease, Take, TakeSaid, scatter};
 use crate::stale::Held;
@@ -104,7 +104,7 @@ impl Leases {
     /// One Lease by a consistent read; none on 404.
     pub async fn get(&self, name: &str, asked: Duration) -> Result<Option<Lease>, ApiError> {
         let what = format!("get Lease {name}");
-        let object = call(&what, CALL, self.api.get_opt(name)).await?;
+        let object = found(call(&what, CALL, self.api.get(name)).await)?;
         Ok(object.map(|lease| read(&lease, Some(asked))))
     }
 

@@ -7,7 +7,7 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Map, Value, json};
 
-use crate::cluster::answer::{ApiError, CALL, call};
+use crate::cluster::answer::{ApiError, CALL, call, found};
 use crate::names;
 use crate::node::Node;
 use crate::node_set::{Leftovers, NodeSet};
@@ -41,7 +41,7 @@ impl OwnNode {
 
     /// A consistent read, asked for at boot time `asked`; none on 404.
     pub async fn get(&self, asked: Duration) -> Result<Option<Node>, ApiError> {
-        let node = call("get own Node", CALL, self.api.get_opt(&self.name)).await?;
+        let node = found(call("get own Node", CALL, self.api.get(&self.name)).await)?;
         Ok(node.map(|node| read(&node, Some(asked))))
     }
 

@@ -1,5 +1,5 @@
-//! The other Nodes, through the coordinator client: who carries the slot label, how many are down, and
-//! whether any could take pods (I1, I8, I13).
+//! The other Nodes, through the coordinator client: who carries the slot label, how many are down or cordoned,
+//! and which of the quorum are not Ready (I1, I8, I13).
 
 use std::time::Duration;
 
@@ -11,8 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::budget::Census;
-use crate::cluster::answer::{ApiError, CALL, call};
-use crate::cluster::node::{ready, unschedulable};
+use crate::cluster::answer::{ApiError, CALL, call, found};
 use crate::config::is_subdomain;
 use crate::names;
 use crate::slot::{Peer, Peers};
@@ -26,24 +25,58 @@ const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
 /// pkg/printers/internalversion/printers.go, printNode; proved).
 const READY: &str = "Ready";
 
-/// Nodes per page: full Nodes are some 10 KB each, and the first page nearly always decides.
-const PAGE: u32 = 100;
+/// What follows in the column Status of a Node that is cordoned.
+const CORDONED: &str = "SchedulingDisabled";
 
-/// Every labelled Node but `me`, the names of the Leases of all groups, and the Nodes that are down, by
-/// consistent reads (without a resourceVersion) asked for at boot time `asked`.
+/// Every labelled Node but `me`, the names of the Leases of all groups, the Nodes that are down, and for a node
+/// of the `quorum` those of it that are not Ready, by consistent reads (without a resourceVersion) asked for at
+/// boot time `asked`, all at once.
 ///
 /// Without a labelled Node the Leases are not asked for: nothing would be compared with them. A count that
-/// is refused or cannot be read is an answer, not an error: it closes the budget (I8).
+/// is refused or cannot be read is an answer, not an error: it closes the budget, or says no to a quorum (I8).
 pub async fn list(
     coordinator: &Client,
     namespace: &str,
     me: &str,
+    quorum: bool,
     asked: Duration,
 ) -> Result<Peers, ApiError> {
+    let (labelled, census, down) = tokio::join!(
+        labelled(coordinator, me),
+        census(coordinator, me),
+        quorum_down(coordinator, me, quorum)
+    );
+    let mut peers = Peers {
+        asked,
+        labelled: labelled?,
+        leases: std::collections::BTreeSet::new(),
+        census: said(census)?,
+        quorum_down: said(down)?,
+    };
+    if !peers.labelled.is_empty() {
+        let leases: Api<Lease> = Api::namespaced(coordinator.clone(), namespace);
+        let params = ListParams::default().labels(names::GROUP);
+        let list = call("list names of Leases", CALL, leases.list_metadata(&params)).await?;
+        peers.leases = (list.items.iter())
+            .map(|lease| text::name(&lease.name_any(), NAME))
+            .collect();
+    }
+    Ok(peers)
+}
+
+/// A refusal is an answer, in words; no answer, or one that new credentials may change, is an error.
+fn said<T>(answer: Result<T, ApiError>) -> Result<Result<T, String>, ApiError> {
+    match answer {
+        Err(error) if error.unanswered() || error.unauthorized() => Err(error),
+        answer => Ok(answer.map_err(|error| error.to_string())),
+    }
+}
+
+async fn labelled(coordinator: &Client, me: &str) -> Result<Vec<Peer>, ApiError> {
     let nodes: Api<Node> = Api::all(coordinator.clone());
     let params = ListParams::default().labels(names::SLOT);
     let list = call("list labelled Nodes", CALL, nodes.list_metadata(&params)).await?;
-    let labelled: Vec<Peer> = list
+    let labelled = list
         .items
         .iter()
         .filter(|node| node.name_any() != me)
@@ -57,26 +90,33 @@ pub async fn list(
             quorum: names::QUORUM_ROLES
                 .iter()
                 .any(|role| node.labels().contains_key(*role)),
-        })
-        .collect();
-    let mut peers = Peers {
-        asked,
-        labelled,
-        leases: std::collections::BTreeSet::new(),
-        census: match census(coordinator, me).await {
-            Err(error) if error.unanswered() || error.unauthorized() => return Err(error),
-            census => census.map_err(|error| error.to_string()),
-        },
-    };
-    if !peers.labelled.is_empty() {
-        let leases: Api<Lease> = Api::namespaced(coordinator.clone(), namespace);
-        let params = ListParams::default().labels(names::GROUP);
-        let list = call("list names of Leases", CALL, leases.list_metadata(&params)).await?;
-        peers.leases = (list.items.iter())
-            .map(|lease| text::name(&lease.name_any(), NAME))
-            .collect();
+        });
+    Ok(labelled.collect())
+}
+
+/// Names of the Nodes but `me` with a role of the quorum that are not Ready: a few rows for each role.
+async fn quorum_down(
+    coordinator: &Client,
+    me: &str,
+    quorum: bool,
+) -> Result<Vec<String>, ApiError> {
+    if !quorum {
+        return Ok(Vec::new());
     }
-    Ok(peers)
+    let what = "look which control-plane Nodes are Ready";
+    let role = |role: &str| {
+        let selector = format!("&labelSelector={}", role.replace('/', "%2F"));
+        async move { rows(what, &table(coordinator, what, &selector).await?, me) }
+    };
+    let [first, second, third, fourth] = names::QUORUM_ROLES.map(role);
+    let (first, second, third, fourth) = tokio::try_join!(first, second, third, fourth)?;
+    let mut down: Vec<String> = [first, second, third, fourth]
+        .into_iter()
+        .flat_map(|census| census.down)
+        .collect();
+    down.sort_unstable();
+    down.dedup();
+    Ok(down)
 }
 
 /// A list in Table format (apimachinery meta/v1 `Table`), as far as it is looked at. A server that does
@@ -85,8 +125,15 @@ pub async fn list(
 struct Table {
     #[serde(rename = "columnDefinitions", default)]
     columns: Vec<Column>,
+    /// A server may say null for none.
     #[serde(default)]
-    rows: Vec<Row>,
+    rows: Option<Vec<Row>>,
+}
+
+impl Table {
+    fn rows(&self) -> &[Row] {
+        self.rows.as_deref().unwrap_or_default()
+    }
 }
 
 #[derive(Deserialize)]
@@ -102,17 +149,36 @@ struct Row {
 /// Counts all Nodes and names those but `me` that are not Ready, by a consistent read.
 pub async fn census(coordinator: &Client, me: &str) -> Result<Census, ApiError> {
     let what = "count Nodes";
-    let odd = |message: String| ApiError::Other {
+    let table = table(coordinator, what, "").await?;
+    if table.rows().is_empty() {
+        return Err(odd(
+            what,
+            "the answer is a table without any Node".to_owned(),
+        ));
+    }
+    rows(what, &table, me)
+}
+
+fn odd(what: &str, message: String) -> ApiError {
+    ApiError::Other {
         what: what.to_owned(),
         message,
         code: 0,
-    };
-    let request = http::Request::get("/api/v1/nodes?includeObject=None")
+    }
+}
+
+/// The Nodes that `selector` names, as a table.
+async fn table(coordinator: &Client, what: &str, selector: &str) -> Result<Table, ApiError> {
+    let path = format!("/api/v1/nodes?includeObject=None{selector}");
+    let request = http::Request::get(path)
         .header(http::header::ACCEPT, TABLE)
         .body(Vec::new())
-        .map_err(|error| odd(error.to_string()))?;
-    let table: Table = call(what, CALL, coordinator.request(request)).await?;
-    count(&table, me).map_err(odd)
+        .map_err(|error| odd(what, error.to_string()))?;
+    call(what, CALL, coordinator.request(request)).await
+}
+
+fn rows(what: &str, table: &Table, me: &str) -> Result<Census, ApiError> {
+    count(table, me).map_err(|message| odd(what, message))
 }
 
 /// A row that cannot be read is no Node that is Ready, and no Node that can be counted (I8).
@@ -125,18 +191,21 @@ fn count(table: &Table, me: &str) -> Result<Census, String> {
         found.ok_or_else(|| format!("the answer is no table with a column {wanted}"))
     };
     let (name, status) = (column("Name")?, column("Status")?);
-    if table.rows.is_empty() {
-        return Err("the answer is a table without any Node".to_owned());
-    }
     let mut census = Census::default();
-    for row in &table.rows {
+    for row in table.rows() {
         let cell = |column: usize| row.cells.get(column).and_then(Value::as_str);
         let (Some(name), Some(status)) = (cell(name), cell(status)) else {
             return Err("a row of the table has no name or no status".to_owned());
         };
         census.nodes += 1;
-        if name != me && status.split(',').next() != Some(READY) {
+        if name == me {
+            continue;
+        }
+        let mut words = status.split(',');
+        if words.next() != Some(READY) {
             census.down.push(text::name(name, NAME));
+        } else if words.any(|word| word == CORDONED) {
+            census.cordoned.push(text::name(name, NAME));
         }
     }
     Ok(census)
@@ -150,25 +219,8 @@ pub async fn exists(coordinator: &Client, name: &str) -> Result<bool, ApiError> 
     }
     let nodes: Api<Node> = Api::all(coordinator.clone());
     let what = format!("look for Node {name}");
-    let node = call(&what, CALL, nodes.get_metadata_opt(name)).await?;
+    let node = found(call(&what, CALL, nodes.get_metadata(name)).await)?;
     Ok(node.is_some())
-}
-
-/// Another Ready and schedulable Node exists: evicted pods have somewhere to go. Stops at the first.
-pub async fn others_schedulable(coordinator: &Client, me: &str) -> Result<bool, ApiError> {
-    let nodes: Api<Node> = Api::all(coordinator.clone());
-    let mut params = ListParams::default().limit(PAGE);
-    loop {
-        let page = call("list Nodes", CALL, nodes.list(&params)).await?;
-        let fit = |node: &Node| node.name_any() != me && ready(node) && !unschedulable(node);
-        if page.items.iter().any(fit) {
-            return Ok(true);
-        }
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params = params.continue_token(&token),
-            None => return Ok(false),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -191,23 +243,26 @@ mod tests {
             let Ok(census) = count(&table, "n1") else { return Ok(()) };
             prop_assert_eq!(census.nodes, rows);
             // Only a word Ready in its row makes a Node one that is up.
-            let up = table.rows.iter().filter(|row| row.cells.iter().any(|cell| cell == "Ready")).count();
+            let up = table.rows().iter().filter(|row| row.cells.iter().any(|cell| cell == "Ready")).count();
             prop_assert!(census.down.len() + up >= rows, "{value}");
         }
     }
 
-    #[test]
-    fn i8_a_table_without_a_node_is_not_one_of_all_nodes() {
-        // This daemon's own Node is one.
+    /// This daemon's own Node is one.
+    #[tokio::test]
+    async fn i8_a_table_without_a_node_is_not_one_of_all_nodes() {
         let columns = json!([{"name": "Name"}, {"name": "Status"}]);
         for body in [
             json!({"columnDefinitions": columns, "rows": []}),
             json!({"columnDefinitions": columns}),
             json!({"columnDefinitions": columns, "rows": null}),
         ] {
-            let counted = serde_json::from_value(body.clone())
-                .map_err(|error| error.to_string())
-                .and_then(|table| count(&table, "n1"));
+            let answer = serde_json::to_vec(&body).expect("a body");
+            let service = tower::service_fn(move |_: http::Request<kube::client::Body>| {
+                let answer = kube::client::Body::from(answer.clone());
+                async move { Ok::<_, std::io::Error>(http::Response::new(answer)) }
+            });
+            let counted = census(&Client::new(service, "default"), "n1").await;
             assert!(counted.is_err(), "{body}: {counted:?}");
         }
     }
@@ -232,6 +287,11 @@ mod tests {
         let census = counted(table).expect("counted");
         assert_eq!(census.nodes, 6);
         assert_eq!(census.down, ["n4", "n5", "n6"], "the own Node is no other");
+        assert_eq!(
+            census.cordoned,
+            ["n3"],
+            "one that is down is not counted twice"
+        );
     }
 
     #[test]
@@ -239,6 +299,7 @@ mod tests {
         for body in [
             json!({"kind": "NodeList", "items": []}),
             json!({"columnDefinitions": [{"name": "Name"}], "rows": []}),
+            json!({"rows": []}),
             json!({"columnDefinitions": [{"name": "Name"}, {"name": "Status"}],
                 "rows": [{"cells": ["n2"]}]}),
             json!({"columnDefinitions": [{"name": "Name"}, {"name": "Status"}],

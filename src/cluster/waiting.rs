@@ -10,7 +10,7 @@ use kube::api::{ListParams, PartialObjectMeta, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::cluster::answer::{ApiError, CALL, call};
+use crate::cluster::answer::{ApiError, CALL, call, found};
 use crate::names;
 use crate::slot::{Keys, Waiter, Waiting};
 use crate::text::{self, NAME};
@@ -40,7 +40,7 @@ impl Heartbeat {
 
     /// None on 404: the kubelet has not made it yet.
     pub async fn get(&self) -> Result<Option<Beat>, ApiError> {
-        let lease = call("get own heartbeat", CALL, self.api.get_opt(&self.node)).await?;
+        let lease = found(call("get own heartbeat", CALL, self.api.get(&self.node)).await)?;
         Ok(lease.map(|lease| Beat {
             renewed: lease
                 .spec

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::memory::HostNow;
 use super::{Daemon, HOST_POLL, start, views};
-use crate::cluster::peers;
 use crate::decide::proved_in;
 use crate::drain;
 use crate::facts::{Drained, Facts};
@@ -76,7 +75,6 @@ impl Daemon {
         }
         self.pulse(now).await;
         self.blocking(now).await;
-        self.others(now).await;
         self.packages(now).await;
         self.gates(&findings, now);
         self.judge(now);
@@ -221,29 +219,6 @@ impl Daemon {
                 self.memory.blocking = Some((now.boot, blockers));
                 self.patience.worked();
             }
-            Err(err) => self.failed(&err),
-        }
-    }
-
-    /// Whether evicted pods have somewhere to go (`drain.mode = "auto"`), asked once per hold.
-    async fn others(&mut self, now: Now) {
-        let holding = self.facts.record.hold.as_ref().is_some_and(|hold| {
-            hold.boot == self.facts.boot
-                && matches!(
-                    hold.stage,
-                    Stage::Claiming | Stage::Draining | Stage::Rebooting
-                )
-        });
-        let due = holding && self.memory.others.is_none() && self.memory.mode == drain::Mode::Auto;
-        if !due || self.patience.until(now.boot).is_some() {
-            return;
-        }
-        let Some(connected) = self.api.connected() else {
-            return;
-        };
-        let clients = &connected.clients;
-        match peers::others_schedulable(&clients.coordinator, &clients.name).await {
-            Ok(others) => self.memory.others = Some(others),
             Err(err) => self.failed(&err),
         }
     }

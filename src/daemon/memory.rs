@@ -52,8 +52,6 @@ pub(super) struct Memory {
     /// Pods the drain wants evicted and nobody asked for yet.
     queue: Vec<PodRef>,
     done: Option<Duration>,
-    /// Another Ready schedulable Node exists.
-    pub(super) others: Option<bool>,
     pub(super) packages: packages::Seen,
     pub(super) blocking: Option<(Duration, Vec<drain::Blocker>)>,
     pub(super) pulse: Pulse,
@@ -94,7 +92,6 @@ impl Memory {
             resumed: true,
             queue: Vec::new(),
             done: None,
-            others: None,
             packages: packages::Seen::default(),
             blocking: None,
             pulse: Pulse::default(),
@@ -123,7 +120,6 @@ impl Memory {
         self.resumed = false;
         self.queue.clear();
         self.done = None;
-        self.others = None;
         self.blocking = None;
         self.verifying = None;
     }
@@ -161,10 +157,7 @@ impl Memory {
     }
 
     pub(super) fn drained(&mut self, facts: &Facts, pods: &[Pod], now: Duration) -> Drained {
-        let Some(evicts) = self.mode.evicts(self.others) else {
-            return Drained::Starting;
-        };
-        if !evicts {
+        if !self.evicts(facts) {
             return Drained::Done {
                 at: *self.done.get_or_insert(now),
             };
@@ -206,6 +199,12 @@ impl Memory {
         }
     }
 
+    /// Pods leave by eviction: what was seen before the cordon stays true for the whole hold.
+    fn evicts(&self, facts: &Facts) -> bool {
+        let hold = facts.record.hold.as_ref();
+        self.mode.evicts(hold.is_some_and(|hold| hold.alone))
+    }
+
     /// Nobody is left to be asked: a pod that comes late must not wait for these answers.
     fn never_sent(&mut self) {
         if let Some(drain) = &mut self.drain {
@@ -243,8 +242,8 @@ impl Memory {
     }
 
     /// Whether nothing is left that must go, by one consistent list.
-    pub(super) fn clean(&self, pods: &[Pod]) -> bool {
-        if self.mode.evicts(self.others) == Some(false) {
+    pub(super) fn clean(&self, facts: &Facts, pods: &[Pod]) -> bool {
+        if !self.evicts(facts) {
             return true;
         }
         let mut look = Drain::new(self.drain_policy.clone(), Duration::ZERO);

@@ -87,12 +87,14 @@ impl Daemon {
     }
 
     pub(super) async fn list_peers(&mut self, now: Now) -> Result<(), ApiError> {
+        // A Node that is not known may be one of the quorum.
+        let quorum = !matches!(&self.facts.node, Seen::Present(node) if !node.quorum());
         let Some(connected) = self.api.connected() else {
             return Ok(());
         };
         let clients = &connected.clients;
-        let namespace = connected.namespace();
-        let list = peers::list(&clients.coordinator, namespace, &clients.name, now.boot).await?;
+        let (namespace, me) = (connected.namespace(), &clients.name);
+        let list = peers::list(&clients.coordinator, namespace, me, quorum, now.boot).await?;
         self.facts.peers = Some(list);
         Ok(())
     }
@@ -116,7 +118,7 @@ impl Daemon {
             return Ok(());
         };
         let pods = connected.pods.list().await?;
-        let clean = self.memory.clean(&pods);
+        let clean = self.memory.clean(&self.facts, &pods);
         self.facts.last_list = Some(LastList {
             asked: now.boot,
             clean,

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use super::{At, Holding, Step, advance, apply, objection, same_node, still_ours, undo};
-use crate::budget;
+use super::{At, Holding, Step, advance, apply, objection, same_node, still_ours, too_few, undo};
+use crate::budget::Census;
 use crate::facts::Effect;
 use crate::node::Node;
 use crate::node_set;
@@ -117,7 +117,7 @@ fn claim(at: &At, hold: &Hold) -> Result<Step, Box<Step>> {
             return Ok(at.wait(phase, peers.asked + ALONE_AGAIN, status));
         }
     }
-    if let Some(why) = budget::used_up(peers, at.policy.max_unavailable) {
+    if let Some(why) = too_few(at, peers) {
         return Ok(undo(at, hold, Why::Budget(why)));
     }
     Ok(cordon(at, hold, node, peers))
@@ -176,6 +176,7 @@ fn cordon(at: &At, hold: &Hold, node: &Node, peers: &Peers) -> Step {
     }
     let before = Hold {
         foreign_cordon: node_set::foreign_cordon(node),
+        alone: peers.census.as_ref().is_ok_and(Census::alone),
         marks: Some(marks.clone()),
         ..hold.clone()
     };

@@ -3,8 +3,7 @@
 //! No slot, and so never a cordon or a reboot; no waiting record either, which would name a node that
 //! never takes its turn; no Lease is made, no stale one cleared. Only reads, and few: this state is a long one.
 
-use super::{At, LOOK_AGAIN, Step, idle, queue};
-use crate::budget;
+use super::{At, LOOK_AGAIN, Step, idle, queue, too_few};
 use crate::facts::Effect;
 use crate::node::Seen;
 use crate::phase::Phase;
@@ -66,7 +65,7 @@ fn look(at: &At) -> Result<String, Box<Effect>> {
     let Some(peers) = peers.filter(|peers| recent(peers.asked)) else {
         return Err(Box::new(Effect::ListPeers));
     };
-    if let Some(why) = budget::used_up(peers, at.policy.max_unavailable) {
+    if let Some(why) = too_few(at, peers) {
         return Ok(format!("wait: {why}"));
     }
     let verdicts = free

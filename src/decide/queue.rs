@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use jiff::{Timestamp, Unit};
 
-use super::{At, Policy, Step, stale};
-use crate::budget;
+use super::{At, Policy, Step, stale, too_few};
 use crate::facts::Effect;
 use crate::node::Seen;
 use crate::phase::Phase;
@@ -63,7 +62,7 @@ pub(super) fn decide(at: &At, record: Record) -> Step {
         };
         return wait(at, record, *turn, &words);
     }
-    if let Some((wake, why)) = over_budget(at) {
+    if let Some((wake, why)) = too_few_for_long(at, quorum) {
         return wait(at, record, wake, &format!("queued: {why}"));
     }
     due(at, record, &free, quorum)
@@ -125,11 +124,17 @@ pub(super) fn interval(at: &At, group: &[&Lease]) -> Duration {
     last.map_or(Duration::ZERO, |last| last + at.policy.min_interval)
 }
 
-/// The last count of the Nodes closes every slot: why, and when to count again. An old count may still
-/// say no, only a fresh one says yes.
-fn over_budget(at: &At) -> Option<(Duration, String)> {
+/// The last count of the Nodes closes every slot, for all or for the quorum: why, and when to count again. An
+/// old count may still say no, only a fresh one says yes.
+fn too_few_for_long(at: &At, quorum: bool) -> Option<(Duration, String)> {
     let peers = at.facts.peers.as_ref()?;
-    let why = budget::used_up(peers, at.policy.max_unavailable)?;
+    let not_ready = || {
+        peers
+            .not_ready()
+            .filter(|_| quorum)
+            .map(|who| another(&who))
+    };
+    let why = too_few(at, peers).or_else(not_ready)?;
     let spread = Duration::from_millis(scatter(&[&at.policy.me, "budget"]) % BUDGET_SPREAD_MILLIS);
     let again = peers.asked + BUDGET_AGAIN + spread;
     (at.now.boot < again).then_some((again, why))
@@ -180,12 +185,14 @@ pub(super) fn pick<'a>(
         match verdict {
             Verdict::Clear => return Ok(lease),
             Verdict::Collision(words) => why = words,
-            Verdict::Quorum { who, .. } => {
-                why = format!("another control-plane node is down: {who}");
-            }
+            Verdict::Quorum { who, .. } => why = another(&who),
         }
     }
     Err(why)
+}
+
+fn another(who: &str) -> String {
+    format!("another control-plane node is down: {who}")
 }
 
 /// The take, in the record before it is sent: a start repeats exactly this one.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{At, Step, cordoned, objection, still_ours, undo};
 use crate::facts::Effect;
+use crate::node::Node;
 use crate::phase::Phase;
 use crate::record::{Hold, Why};
 
@@ -59,6 +60,9 @@ fn reboot(at: &At, hold: &Hold) -> Result<Step, Box<Step>> {
     if !at.fresh(node.read) {
         return Ok(at.step(phase, Effect::ReadNode, "rebooting: reading the own Node"));
     }
+    if let Some(step) = quorum(at, hold, node) {
+        return Ok(step);
+    }
     if !at.fresh(at.facts.last_list.as_ref().map(|list| list.asked)) {
         return Ok(at.step(
             phase,
@@ -80,6 +84,21 @@ fn reboot(at: &At, hold: &Hold) -> Result<Step, Box<Step>> {
         record,
         ..at.step(phase, Effect::AskReboot, "rebooting: asking logind")
     })
+}
+
+/// A node of the quorum looks once more whether another of it has gone meanwhile (I13). Who is only labelled has
+/// seen this node's label and goes back.
+fn quorum(at: &At, hold: &Hold, node: &Node) -> Option<Step> {
+    if !node.quorum() {
+        return None;
+    }
+    let peers = at.facts.peers.as_ref();
+    let Some(peers) = peers.filter(|peers| at.fresh(Some(peers.asked))) else {
+        let status = "rebooting: looking for control-plane nodes that are down";
+        return Some(at.step(Phase::Rebooting, Effect::ListPeers, status));
+    };
+    let who = peers.not_ready()?;
+    Some(undo(at, hold, Why::Quorum(who)))
 }
 
 /// When logind may be asked again; none: not asked yet.

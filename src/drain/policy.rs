@@ -81,13 +81,12 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Whether to evict; `others` = another Ready schedulable Node exists. None while that is not
-    /// known (I8): look first.
-    pub fn evicts(self, others: Option<bool>) -> Option<bool> {
+    /// Whether to evict; `alone`: the cluster has no other Node, so that evicted pods could only wait for this one.
+    pub fn evicts(self, alone: bool) -> bool {
         match self {
-            Self::Auto => others,
-            Self::Always => Some(true),
-            Self::Never => Some(false),
+            Self::Auto => !alone,
+            Self::Always => true,
+            Self::Never => false,
         }
     }
 }

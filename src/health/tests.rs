@@ -177,19 +177,46 @@ fn the_kubelet_is_alive_by_boot_id_or_by_a_change() {
     let mut pulse = Pulse::default();
     pulse.node(&node(true, "a", Some(1)), secs(1));
     pulse.renewed(Some(stamp(1)));
-    assert!(!kubelet_alive(&pulse, &new, &old), "all from before");
     assert!(
-        !kubelet_alive(&pulse, &soft, &old),
+        kubelet_alive(&pulse, &new, &old).is_err(),
+        "all from before"
+    );
+    assert!(
+        kubelet_alive(&pulse, &soft, &old).is_err(),
         "a soft-reboot keeps the ID"
     );
     let mut by_id = pulse.clone();
     by_id.node(&node(true, "b", Some(1)), secs(1));
-    assert!(kubelet_alive(&by_id, &new, &old));
+    assert_eq!(kubelet_alive(&by_id, &new, &old), Ok(()));
     let mut by_lease = pulse.clone();
     by_lease.renewed(Some(stamp(2)));
-    assert!(kubelet_alive(&by_lease, &soft, &old));
+    assert_eq!(kubelet_alive(&by_lease, &soft, &old), Ok(()));
     pulse.node(&node(true, "a", Some(2)), secs(2));
-    assert!(kubelet_alive(&pulse, &soft, &old));
+    assert_eq!(kubelet_alive(&pulse, &soft, &old), Ok(()));
+    let mut silent = Pulse::default();
+    silent.node(&node(true, "", Some(1)), secs(1));
+    silent.renewed(Some(stamp(1)));
+    assert!(kubelet_alive(&silent, &new, &old).is_err());
+    silent.renewed(Some(stamp(2)));
+    assert_eq!(
+        kubelet_alive(&silent, &new, &old),
+        Ok(()),
+        "it names no boot"
+    );
+}
+
+/// The heartbeat Lease is renewed by a kubelet that has just begun, while the Node is still as it was left.
+#[test]
+fn i4_a_node_that_reports_an_earlier_boot_is_not_believed_because_its_lease_moved() {
+    let (old, new) = (boot("a", 1), boot("b", 1));
+    let mut pulse = Pulse::default();
+    pulse.node(&node(true, "a", Some(1)), secs(1));
+    pulse.renewed(Some(stamp(1)));
+    pulse.renewed(Some(stamp(2)));
+    let missing = kubelet_alive(&pulse, &new, &old).unwrap_err();
+    assert!(missing.contains("still reports boot a"), "{missing}");
+    pulse.node(&node(true, "b", Some(2)), secs(2));
+    assert_eq!(kubelet_alive(&pulse, &new, &old), Ok(()));
 }
 
 fn policy() -> Policy {

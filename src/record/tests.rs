@@ -106,6 +106,7 @@ prop_compose! {
             node_uid,
             stage,
             foreign_cordon: flags.1,
+            alone: false,
             marks: flags.2.then(Marks::default),
             drain_spent: spent,
             asks: u32::from(asked.is_some()),

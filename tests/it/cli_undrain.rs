@@ -51,6 +51,7 @@ async fn held(slot: &'static str, stage: Stage, boot: Option<Boot>) -> Held {
             node_uid: Some(seen.uid.clone()),
             stage,
             foreign_cordon: false,
+            alone: false,
             marks: None,
             drain_spent: 0,
             asks,

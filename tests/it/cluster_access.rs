@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease as Object;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::flowcontrol::v1::FlowSchema;
-use kube::api::{ListParams, Patch, PatchParams, WatchParams};
+use kube::api::{Patch, PatchParams, WatchParams};
 use kube::{Api, Client, ResourceExt};
 use kube_rebootd::cluster::answer::{ApiError, call};
 use kube_rebootd::cluster::client::{Access, ConnectError, Connector, whoami};
@@ -182,9 +182,15 @@ async fn i13_peers_are_the_other_labelled_nodes() {
             .await
             .expect("labelled");
     }
-    let seen = peers::list(&one.clients.coordinator, "kube-rebootd", &one.name, AT)
-        .await
-        .expect("a list");
+    let seen = peers::list(
+        &one.clients.coordinator,
+        "kube-rebootd",
+        &one.name,
+        true,
+        AT,
+    )
+    .await
+    .expect("a list");
     assert_eq!(seen.asked, AT);
     assert!(seen.labelled.iter().all(|peer| peer.node != one.name));
     let peer = seen
@@ -194,10 +200,23 @@ async fn i13_peers_are_the_other_labelled_nodes() {
         .expect("the other");
     assert!(peer.quorum && peer.slot == "peer");
     assert!(seen.leases.contains("peer"));
+    // Neither has ever been Ready.
+    let down = seen.quorum_down.expect("known");
+    assert!(
+        down.contains(&two.name) && !down.contains(&one.name),
+        "{down:?}"
+    );
+    let (coordinator, me) = (&one.clients.coordinator, &one.name);
+    let worker = peers::list(coordinator, "kube-rebootd", me, false, AT).await;
+    assert_eq!(
+        worker.expect("a list").quorum_down,
+        Ok(Vec::new()),
+        "not asked"
+    );
 }
 
 #[tokio::test]
-async fn another_ready_schedulable_node_is_found() {
+async fn nodes_that_can_take_pods_are_told_from_those_that_cannot() {
     let host = enter().host().await;
     let nodes: Api<Node> = Api::all(host.admin.clone());
     let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
@@ -207,27 +226,24 @@ async fn another_ready_schedulable_node_is_found() {
         .patch_status(&host.name, &params, &Patch::Merge(&ready))
         .await
         .expect("ready");
-    let list = nodes.list(&ListParams::default()).await.expect("nodes");
-    assert!(!list.items.is_empty());
-    let others = |me: String| {
-        let coordinator = host.clients.coordinator.clone();
-        async move {
-            peers::others_schedulable(&coordinator, &me)
-                .await
-                .expect("a list")
-        }
+    let seen = async || {
+        let census = peers::census(&host.clients.coordinator, "nobody").await;
+        let census = census.expect("counted");
+        let names = |list: &[String]| list.contains(&host.name);
+        (names(&census.down), names(&census.cordoned))
     };
-    assert!(others("nobody".to_owned()).await);
-    let census = peers::census(&host.clients.coordinator, "nobody").await;
-    let census = census.expect("counted");
-    assert!(!census.down.contains(&host.name), "Ready: {census:?}");
-    // No other test makes a Node Ready.
-    assert!(!others(host.name.clone()).await);
+    assert_eq!(seen().await, (false, false), "Ready, and pods may come");
     nodes
         .patch(&host.name, &params, &cordon(true))
         .await
         .expect("cordoned");
-    assert!(!others("nobody".to_owned()).await);
+    assert_eq!(seen().await, (false, true), "Ready and cordoned");
+    let own = peers::census(&host.clients.coordinator, &host.name).await;
+    let own = own.expect("counted");
+    assert!(
+        !own.cordoned.contains(&host.name),
+        "the own one is no other"
+    );
 }
 
 #[tokio::test]

@@ -111,7 +111,7 @@ async fn i8_nodes_that_are_not_ready_are_counted_from_a_table() {
         .expect("labelled");
 
     let coordinator = &host.clients.coordinator;
-    let seen = peers::list(coordinator, "kube-rebootd", &host.name, AT)
+    let seen = peers::list(coordinator, "kube-rebootd", &host.name, false, AT)
         .await
         .expect("a list");
     let census = seen.census.clone().expect("counted");

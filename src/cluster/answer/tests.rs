@@ -74,7 +74,7 @@ fn only_busy_and_silence_are_unanswered() {
     for code in [429, 500, 503, 504] {
         assert!(plain(code, "x").unanswered(), "{code}");
     }
-    for code in [400, 401, 403, 404, 409, 410, 415, 422] {
+    for code in [400, 401, 403, 409, 410, 415, 422] {
         assert!(!plain(code, "x").unanswered(), "{code}");
     }
     let busy = of(json!({"code": 429, "message": "x", "details": {"retryAfterSeconds": 7}}));
@@ -86,6 +86,25 @@ fn only_busy_and_silence_are_unanswered() {
             ..
         }
     ));
+}
+
+/// A load balancer without a backend: "not found" is not the API server's word.
+#[test]
+fn i8_a_404_that_is_no_kubernetes_status_is_trouble_and_nothing_is_absent() {
+    let gone = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404,
+        "reason": "NotFound", "message": "leases \"default\" not found"});
+    assert_eq!(found(get(404, gone.to_string())), Ok(None));
+    for page in [
+        "<html><body>404 Not Found</body></html>",
+        "404 page not found\n",
+        "",
+        "{}",
+        r#"{"error": "not found", "code": 404}"#,
+        r#"{"message": "no Route matched with those values"}"#,
+    ] {
+        let error = found(get(404, page)).expect_err(page);
+        assert!(error.unanswered(), "{page}: {error}");
+    }
 }
 
 #[test]
@@ -170,11 +189,12 @@ proptest! {
         "details": {"retryAfterSeconds": 3, "causes": [{"reason": "x", "message": "y", "field": "metadata.uid"}]}}))) {
         let Ok(status) = serde_json::from_value::<Status>(value) else { return Ok(()) };
         let code = status.code;
+        let gone = code == 404 && status.reason == "NotFound";
         let error = classify("take", Failure::Said(Box::new(status)));
-        let definite = (400..500).contains(&code) && code != 429;
+        let definite = (400..500).contains(&code) && code != 429 && code != 404 || gone;
         prop_assert_eq!(error.unanswered(), !definite, "{:?}", error);
         prop_assert_eq!(error.unauthorized(), code == 401);
-        prop_assert_eq!(matches!(error, ApiError::Gone { .. }), code == 404);
+        prop_assert_eq!(matches!(error, ApiError::Gone { .. }), gone);
         prop_assert_eq!(matches!(error, ApiError::Expired { .. }), code == 410);
         if let ApiError::Busy { retry_after, .. } = error {
             prop_assert_ne!(retry_after, Some(0));

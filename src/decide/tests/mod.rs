@@ -102,6 +102,7 @@ prop_compose! {
             node_uid: Some("node-uid".to_owned()),
             stage,
             foreign_cordon: foreign,
+            alone: false,
             marks: Some(Marks::default()),
             drain_spent: 0,
             asks,
@@ -188,6 +189,7 @@ fn peers() -> impl Strategy<Value = Option<Peers>> {
             labelled,
             leases,
             census,
+            quorum_down: Ok(Vec::new()),
         })
     })
 }

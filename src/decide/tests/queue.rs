@@ -17,6 +17,7 @@ pub(super) fn census() -> impl Strategy<Value = Result<Census, String>> {
         Ok(Census {
             nodes: 5,
             down: (0..down).map(|number| format!("n{}", number + 4)).collect(),
+            cordoned: Vec::new(),
         })
     })
 }
@@ -152,36 +153,39 @@ fn a_clearing_names_the_longest_waiting() {
     assert_eq!(give_up.next, ["n4", ME, "n5"]);
 }
 
+/// Labelled, and everything looked at: the next step cordons.
+pub(super) fn claiming() -> Facts {
+    let mut facts = about_to_take();
+    let hold = Hold {
+        take: take(),
+        step: 2,
+        boot: boot("now"),
+        node_uid: Some("node-uid".to_owned()),
+        stage: Stage::Claiming,
+        foreign_cordon: false,
+        alone: false,
+        marks: None,
+        drain_spent: 0,
+        asks: 0,
+        asked: None,
+    };
+    facts.record.hold = Some(hold.clone());
+    let text = facts.record.annotation().unwrap();
+    let label = (names::SLOT.to_owned(), "default".to_owned());
+    own(&mut facts).labels.extend([label]);
+    own(&mut facts)
+        .annotations
+        .insert(names::STATE.to_owned(), text);
+    slot(&mut facts).holder = Some(ME.to_owned());
+    slot(&mut facts).acquire_time = Some(wall());
+    let at = NOW.checked_sub(Duration::from_secs(1)).unwrap();
+    let point = Point::of(&hold);
+    facts.applied = Some(Applied { point, at });
+    facts
+}
+
 #[test]
 fn i8_the_budget_sends_back_who_has_labelled_itself_and_not_cordoned() {
-    let claiming = || {
-        let mut facts = about_to_take();
-        let hold = Hold {
-            take: take(),
-            step: 2,
-            boot: boot("now"),
-            node_uid: Some("node-uid".to_owned()),
-            stage: Stage::Claiming,
-            foreign_cordon: false,
-            marks: None,
-            drain_spent: 0,
-            asks: 0,
-            asked: None,
-        };
-        facts.record.hold = Some(hold.clone());
-        let text = facts.record.annotation().unwrap();
-        let label = (names::SLOT.to_owned(), "default".to_owned());
-        own(&mut facts).labels.extend([label]);
-        own(&mut facts)
-            .annotations
-            .insert(names::STATE.to_owned(), text);
-        slot(&mut facts).holder = Some(ME.to_owned());
-        slot(&mut facts).acquire_time = Some(wall());
-        let at = NOW.checked_sub(Duration::from_secs(1)).unwrap();
-        let point = Point::of(&hold);
-        facts.applied = Some(Applied { point, at });
-        facts
-    };
     let cordons = |facts: &Facts| match decide(facts, &policy(), now()).effect {
         Effect::Apply { set, .. } => set.unschedulable,
         _ => false,
@@ -192,6 +196,7 @@ fn i8_the_budget_sends_back_who_has_labelled_itself_and_not_cordoned() {
         Ok(Census {
             nodes: 19,
             down: vec!["n9".to_owned()],
+            cordoned: Vec::new(),
         }),
     ] {
         let mut facts = claiming();

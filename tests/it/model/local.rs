@@ -68,6 +68,7 @@ impl Local {
             min_interval: Duration::ZERO,
             // A stale holder's slot is cleared as anybody may clear it: `Move::Clear`.
             stale_after: None,
+            drain: kube_rebootd::drain::Mode::Auto,
             retry: Duration::ZERO,
             delay: Duration::ZERO,
             timeout: Duration::from_secs(10),

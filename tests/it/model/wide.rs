@@ -111,6 +111,7 @@ impl Hold {
                 Stage::Undoing => record::Stage::Undoing(Why::Ordered),
             },
             foreign_cordon: self.foreign,
+            alone: false,
             marks: None,
             drain_spent: 0,
             asks: u32::from(self.asks),
@@ -242,7 +243,9 @@ impl Local {
             census: Ok(Census {
                 nodes: HOSTS,
                 down: Vec::new(),
+                cordoned: Vec::new(),
             }),
+            quorum_down: Ok(Vec::new()),
             leases: SLOT_NAMES.map(str::to_owned).into_iter().collect(),
         })
     }

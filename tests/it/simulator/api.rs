@@ -15,7 +15,7 @@ use kube_rebootd::now::Now;
 use kube_rebootd::slot::{GiveUp, Lease, Peer, Peers, Take, TakeSaid, Waiter};
 use kube_rebootd::stale::Look;
 
-use super::host::ModelNode;
+use super::host::{Host, ModelNode};
 use super::turn::Said;
 use super::world::World;
 
@@ -292,9 +292,13 @@ impl World {
                 })
             })
             .collect();
-        let down = (self.hosts.iter())
-            .filter(|host| host.name != *me && self.nodes.contains_key(&host.name))
-            .filter(|host| !self.up(host));
+        let others = || {
+            let there = |host: &&Host| host.name != *me && self.nodes.contains_key(&host.name);
+            self.hosts.iter().filter(there)
+        };
+        let down = || others().filter(|host| !self.up(host));
+        let cordoned = |host: &&Host| self.up(host) && !self.nodes[&host.name].cordon.is_empty();
+        let quorum = |name: &str| self.nodes[name].labels.contains_key(names::QUORUM_ROLES[0]);
         Peers {
             asked,
             labelled,
@@ -304,9 +308,15 @@ impl World {
             } else {
                 Ok(Census {
                     nodes: self.nodes.len(),
-                    down: down.map(|host| host.name.clone()).collect(),
+                    down: down().map(|host| host.name.clone()).collect(),
+                    cordoned: (others().filter(cordoned))
+                        .map(|host| host.name.clone())
+                        .collect(),
                 })
             },
+            quorum_down: Ok((down().filter(|host| quorum(me) && quorum(&host.name)))
+                .map(|host| host.name.clone())
+                .collect()),
         }
     }
 

@@ -19,4 +19,6 @@ mod logind;
 mod many;
 mod outages;
 mod packages;
+mod quorum;
+mod room;
 mod world;

@@ -216,6 +216,23 @@ impl World {
         }
     }
 
+    /// As [`World::until_rebooted`], while others still want to.
+    pub(super) async fn until_rebooted_with(
+        &self,
+        hosts: &[usize],
+        boots: u64,
+        limit: Duration,
+        waiting: &[usize],
+    ) {
+        let done = |world: &Self| {
+            let back = |host: &usize| world.boots(*host) >= boots && world.phase(*host) == "Idle";
+            hosts.iter().all(back) && waiting.iter().all(|host| world.phase(*host) != "Idle")
+        };
+        self.until(&format!("{hosts:?} rebooted"), limit, done)
+            .await;
+        self.pass(MINUTE).await;
+    }
+
     /// Nothing of a hold is left on the server.
     pub(super) fn at_rest(&self) {
         for index in 0..self.hosts.len() {

@@ -73,10 +73,16 @@ async fn reads_answer_as_a_real_server() {
         let status = format!("{NODE}/{two}/status");
         side.ask("ready", Who::Node(1), How::Merge("x"), &status, &ready)
             .await;
-        let table = format!("{NODE}?labelSelector=kube-rebootd%2Fconf");
-        for who in [Who::Node(0), Who::Slots(0)] {
-            let what = format!("table as {who:?}");
-            side.ask(&what, who, How::Table, &table, &none).await;
+        for (what, label) in [
+            ("table", "kube-rebootd%2Fconf"),
+            // A role that no Node has: a table without rows.
+            ("table of a role", "kube-rebootd.test%2Fno-role"),
+        ] {
+            let table = format!("{NODE}?labelSelector={label}");
+            for who in [Who::Node(0), Who::Slots(0)] {
+                let what = format!("{what} as {who:?}");
+                side.ask(&what, who, How::Table, &table, &none).await;
+            }
         }
         let review = json!({"metadata": {}});
         side.ask(

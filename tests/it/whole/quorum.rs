@@ -1,0 +1,68 @@
+//! A control-plane node that is not Ready counts like one that is held (I13).
+
+use std::time::Duration;
+
+use super::cluster::{self, Pod};
+use super::world::{HOUR, MINUTE, Plan, World};
+
+/// Two control-plane nodes and a worker on two slots; how many nodes may be down is no matter here.
+async fn world() -> World {
+    World::with(Plan {
+        hosts: 3,
+        slots: 2,
+        quorum: 2,
+        config: "[coordination]\nmax_unavailable = \"100%\"\n",
+    })
+    .await
+}
+
+fn untouched(world: &World) {
+    let free = ["default", "default-2"].map(|slot| world.holder(slot).is_none());
+    let free = free == [true, true] && !world.cordoned(0) && world.boots(0) == 0;
+    world.check(
+        free,
+        "the other control-plane node is not Ready: n0 stays as it is",
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn i13_no_slot_is_taken_while_another_control_plane_node_is_not_ready() {
+    let world = world().await;
+    cluster::kubelet_gone(&world.server, "n1");
+    world.pass(MINUTE).await;
+    world.want(0);
+    let asked = world.server.state().trace.len();
+    for _ in 0..60 {
+        world.pass(MINUTE).await;
+        untouched(&world);
+    }
+    let asked = world.server.state().trace.len() - asked;
+    world.check(asked < 1_000, &format!("{asked} requests in an hour"));
+    // A worker may go meanwhile.
+    world.want(2);
+    world.until_rebooted_with(&[2], 1, HOUR, &[0]).await;
+    untouched(&world);
+    cluster::kubelet_back(&world.server, "n1", "n1-boot-0");
+    world.until_rebooted(&[0], 1, HOUR).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn i13_logind_is_not_asked_when_another_control_plane_node_goes_in_mid_drain() {
+    let world = world().await;
+    Pod {
+        ends: 300,
+        grace: 600,
+        ..Pod::new("web", "n0")
+    }
+    .make(&world.server);
+    world.want(0);
+    world.until_phase(0, "Draining", HOUR).await;
+    cluster::kubelet_gone(&world.server, "n1");
+    world.until_phase(0, "Undoing", 10 * MINUTE).await;
+    world.check(world.said(0, "n1 (not Ready)"), "it says which node");
+    world.pass(HOUR).await;
+    untouched(&world);
+    cluster::kubelet_back(&world.server, "n1", "n1-boot-0");
+    world.until_rebooted(&[0], 1, HOUR).await;
+    world.pass(Duration::from_secs(1)).await;
+}
