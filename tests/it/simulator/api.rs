@@ -298,7 +298,10 @@ impl World {
         };
         let down = || others().filter(|host| !self.up(host));
         let cordoned = |host: &&Host| self.up(host) && !self.nodes[&host.name].cordon.is_empty();
-        let quorum = |name: &str| self.nodes[name].labels.contains_key(names::QUORUM_ROLES[0]);
+        let quorum = |name: &str| {
+            let node = self.nodes.get(name);
+            node.is_some_and(|node| node.labels.contains_key(names::QUORUM_ROLES[0]))
+        };
         Peers {
             asked,
             labelled,
