@@ -79,8 +79,8 @@ fn shortened<T: AsRef<str>>(names: &[T]) -> String {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let named: Vec<&str> = names.iter().take(NAMED).map(AsRef::as_ref).collect();
-    format!("{}{more}", named.join(", "))
+    let first: Vec<&str> = names.iter().take(NAMED).map(AsRef::as_ref).collect();
+    format!("{}{more}", first.join(", "))
 }
 
 /// Why the budget of `max` is used up, as `peers` shows it; none: it is not.

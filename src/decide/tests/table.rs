@@ -268,7 +268,7 @@ fn i2_without_room_for_its_pods_no_node_takes_or_keeps_a_slot() {
     let step = decide(&facts, &policy(), now());
     assert!(matches!(step.effect, Effect::Mark(_)), "{:?}", step.effect);
     assert!(step.status.contains("(n2 is cordoned)"), "{}", step.status);
-    for drain in [crate::drain::Mode::Always, crate::drain::Mode::Never] {
+    for drain in [Mode::Always, Mode::Never] {
         let policy = Policy { drain, ..policy() };
         let step = decide(&facts, &policy, now());
         assert!(matches!(step.effect, Effect::Take(_)), "{}", step.status);
