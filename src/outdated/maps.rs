@@ -26,6 +26,14 @@ pub fn replaced(line: &str) -> Option<&str> {
     counts.then_some(path)
 }
 
+/// The name in /proc/PID/map_files of the mapping in a line: its addresses, there without leading zeros.
+pub fn range(line: &str) -> Option<String> {
+    let (range, _) = line.split_once(' ')?;
+    let (from, to) = range.split_once('-')?;
+    let number = |text: &str| u64::from_str_radix(text, 16).ok();
+    Some(format!("{:x}-{:x}", number(from)?, number(to)?))
+}
+
 /// `ADDRESS PERMISSIONS OFFSET DEVICE INODE   PATH`; the path may hold blanks.
 fn fields(line: &str) -> Option<(&str, &str)> {
     let (_, rest) = line.split_once(' ')?;
@@ -112,10 +120,26 @@ mod tests {
         assert_eq!(replaced(" (deleted)"), None);
     }
 
+    #[test]
+    fn a_mapping_is_named_as_map_files_names_it() {
+        for (line, name) in [
+            (
+                "7f21a4c00000-7f21a4c9b000 r-xp 0 fe:00 3 /x",
+                Some("7f21a4c00000-7f21a4c9b000"),
+            ),
+            ("00400000-00452000 r-xp 0 fe:00 3 /x", Some("400000-452000")),
+            ("../../x-0 r-xp", None),
+            ("00400000 r-xp", None),
+            ("", None),
+        ] {
+            assert_eq!(range(line).as_deref(), name, "{line}");
+        }
+    }
+
     proptest! {
         #[test]
         fn any_line_is_read(text in ".{0,80}") {
-            let _ = replaced(&text);
+            let _ = (replaced(&text), range(&text));
         }
 
         #[test]

@@ -219,6 +219,26 @@ pub(super) const CASES: &[Case] = &[
         Says::Reboot,
         "no other is installed to boot",
     ),
+    differs(
+        "a user deletes a library of his own, on a file system of his own over the host's (I14)",
+        "kernel $RUNNING arch; user_maps /opt/case/libssl.so.3",
+        Says::No,
+        Says::Reboot,
+        "no process of the host runs replaced code",
+    ),
+    differs(
+        "the same on the host's file system, in a directory of his own (I14)",
+        "kernel $RUNNING arch; user_maps /opt/other/libssl.so.3",
+        Says::No,
+        Says::Reboot,
+        "no process of the host runs replaced code",
+    ),
+    same(
+        "a library of root's was replaced under the process of a user",
+        "kernel $RUNNING arch; user_loads /opt/case/libssl.so.3; replaces /opt/case/libssl.so.3",
+        Says::Reboot,
+        "libssl.so.3 replaced under",
+    ),
 ];
 
 /// A root of its own with a library replaced in it, as a container has.

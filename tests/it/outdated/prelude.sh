@@ -65,6 +65,32 @@ maps() {
     until_true grep -q mapped "$SCRATCH/maps"
 }
 
+# user COMMAND...: as nobody, with file systems of his own: an empty one over /opt/case, his own directory
+# /opt/mine, which is on the same file system as /opt, over /opt/other. In a user namespace anybody can do that.
+user() {
+    mkdir -p /opt/case /opt/other /opt/mine
+    chown 65534 /opt/mine
+    unshare --mount sh -c 'mount -t tmpfs -o mode=0777 his /opt/case; mount --bind /opt/mine /opt/other
+        exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"' user "$@" &
+    PID=$!
+}
+
+# user_maps FILE: a mapping of a file of his own, which he has deleted.
+user_maps() {
+    user perl -e "$(cat "$KIT/map.pl")" file "$1" >"$SCRATCH/maps"
+    until_true grep -q mapped "$SCRATCH/maps"
+    until_true mapped "$1 (deleted)"
+}
+
+# user_loads LIBRARY: a file of root's, in the process of a user.
+user_loads() {
+    mkdir -p "${1%/*}"
+    cp "$(ldd "$(command -v perl)" | sed -n 's/.* => \(.*libm\.so\.6\) .*/\1/p')" "$1"
+    LD_PRELOAD=$1 setpriv --reuid=65534 --regid=65534 --clear-groups sleep 1000 &
+    PID=$!
+    until_true mapped "$1"
+}
+
 # locks FILE: a process that holds a write lock on it, as dpkg and rpm take theirs.
 locks() {
     touch "$1"
