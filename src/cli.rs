@@ -100,6 +100,9 @@ pub enum Verb {
     Unlock {
         /// The node that holds.
         node: String,
+        /// Also when the node is Ready, so that its own daemon could give the slot back.
+        #[arg(long)]
+        force: bool,
         #[command(flatten)]
         cluster: Cluster,
     },
@@ -127,9 +130,12 @@ pub enum Verb {
 /// Which cluster, and as whom.
 #[derive(Debug, Clone, Args)]
 pub struct Cluster {
-    /// Use this kubeconfig.
+    /// Use this kubeconfig alone [default: those of $KUBECONFIG merged, else ~/.kube/config].
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
+    /// Use this context of the kubeconfig [default: its current one].
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
     /// The namespace of the slots [default: the configured one].
     #[arg(long)]
     pub namespace: Option<String>,
@@ -171,9 +177,11 @@ pub fn main(cli: Cli) -> ExitCode {
         Verb::Nodes { cluster, group } => {
             access::nodes(&root, cli.host.config.as_deref(), &cluster, group)
         }
-        Verb::Unlock { node, cluster } => {
-            access::unlock(&root, cli.host.config.as_deref(), &cluster, &node)
-        }
+        Verb::Unlock {
+            node,
+            force,
+            cluster,
+        } => access::unlock(&root, cli.host.config.as_deref(), &cluster, &node, force),
         Verb::Manifests {
             group,
             slots,

@@ -41,6 +41,7 @@ use memory::Memory;
 use report::Report;
 use triggers::Triggers;
 
+pub use api::{connect, kubelets};
 pub use release::Left;
 pub use start::{StartError, access, start};
 pub(crate) use triggers::{command, sentinel};

@@ -7,7 +7,7 @@ use std::{fs, io};
 use nix::errno::Errno;
 
 /// As many symbolic links as the kernel follows (`path_resolution(7)`).
-const LINKS_MAX: usize = 40;
+pub(crate) const LINKS_MAX: usize = 40;
 
 /// The directory that stands for `/`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +22,11 @@ impl Root {
     /// A directory tree (`--root DIR`).
     pub fn at(dir: impl Into<PathBuf>) -> Self {
         Self(dir.into())
+    }
+
+    /// The running host, and no directory tree in its place.
+    pub fn is_host(&self) -> bool {
+        self.0 == Path::new("/")
     }
 
     /// Where the absolute host path `path` is.
@@ -39,7 +44,7 @@ impl Root {
     /// # Errors
     /// Links without an end.
     pub fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
-        if self.0 == Path::new("/") {
+        if self.is_host() {
             return Ok(path.to_owned());
         }
         let mut left = parts(path);
@@ -75,7 +80,7 @@ impl Root {
 }
 
 /// The parts of a path, last one first.
-fn parts(path: &Path) -> Vec<OsString> {
+pub(crate) fn parts(path: &Path) -> Vec<OsString> {
     let mut parts: Vec<OsString> = path
         .components()
         .filter_map(|component| match component {

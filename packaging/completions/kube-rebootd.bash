@@ -515,13 +515,17 @@ _kube__rebootd() {
             return 0
             ;;
         kube__subcmd__rebootd__subcmd__nodes)
-            opts="-h --kubeconfig --namespace --group --config --root --help"
+            opts="-h --kubeconfig --context --namespace --group --config --root --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --kubeconfig)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --context)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -619,13 +623,17 @@ _kube__rebootd() {
             return 0
             ;;
         kube__subcmd__rebootd__subcmd__unlock)
-            opts="-h --kubeconfig --namespace --config --root --help"
+            opts="-h --force --kubeconfig --context --namespace --config --root --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --kubeconfig)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --context)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

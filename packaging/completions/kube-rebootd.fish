@@ -59,16 +59,19 @@ complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand undrain" -l co
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand undrain" -l root -d 'Look for every host path below this directory, for tests and images' -r -F
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand undrain" -l release -d 'Finish the hold on record: uncordon, take the label off, free the slot'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand undrain" -s h -l help -d 'Print help'
-complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l kubeconfig -d 'Use this kubeconfig' -r -F
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l kubeconfig -d 'Use this kubeconfig alone [default: those of $KUBECONFIG merged, else ~/.kube/config]' -r -F
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l context -d 'Use this context of the kubeconfig [default: its current one]' -r
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l namespace -d 'The namespace of the slots [default: the configured one]' -r
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l group -d 'The group of slots [default: the configured one]' -r
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l config -d 'Use this file instead of config.toml (drop-ins still apply)' -r -F
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l root -d 'Look for every host path below this directory, for tests and images' -r -F
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -s h -l help -d 'Print help'
-complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand unlock" -l kubeconfig -d 'Use this kubeconfig' -r -F
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand unlock" -l kubeconfig -d 'Use this kubeconfig alone [default: those of $KUBECONFIG merged, else ~/.kube/config]' -r -F
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand unlock" -l context -d 'Use this context of the kubeconfig [default: its current one]' -r
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand unlock" -l namespace -d 'The namespace of the slots [default: the configured one]' -r
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand unlock" -l config -d 'Use this file instead of config.toml (drop-ins still apply)' -r -F
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand unlock" -l root -d 'Look for every host path below this directory, for tests and images' -r -F
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand unlock" -l force -d 'Also when the node is Ready, so that its own daemon could give the slot back'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand unlock" -s h -l help -d 'Print help'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand manifests" -l group -d 'The group of the slots' -r
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand manifests" -l slots -d 'How many nodes of the group may be down at once' -r

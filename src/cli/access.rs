@@ -1,7 +1,7 @@
 //! `nodes` and `unlock` from the command line: which kubeconfig, which namespace, what to say.
 //!
-//! On a laptop there is no configuration and no kubelet: `--kubeconfig`, `$KUBECONFIG`,
-//! `~/.kube/config`, and only then the host's own credential through the coordinator (I11).
+//! On a laptop there is no configuration and no kubelet: `--kubeconfig`, the files of `$KUBECONFIG` merged as
+//! kubectl merges them, `~/.kube/config`, and only then the host's own credential through the coordinator (I11).
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -10,17 +10,18 @@ use std::process::ExitCode;
 use jiff::Timestamp;
 use kube::Client;
 
-use super::unlock::UnlockError;
+use super::unlock::{Order, UnlockError};
 use super::{Cluster, block_on, complain, exit, nodes, print, unlock};
 use crate::cluster::answer::ApiError;
-use crate::cluster::client::{ConnectError, Connector, admin};
+use crate::cluster::client::{Admin, ConnectError, Connector, admin};
 use crate::config::{self, Config};
-use crate::daemon::access;
+use crate::daemon::{access, connect};
+use crate::host::Bus;
 use crate::root::Root;
 
 /// As a person, or as this host.
 enum Identity {
-    Person(Client),
+    Person(Admin),
     /// The host's coordinator, and its node client, which knows its own name only.
     Host {
         coordinator: Client,
@@ -43,7 +44,7 @@ pub fn nodes(
     let group = group.unwrap_or_else(|| config.coordination.group.to_string());
     block_on(async {
         let client = match identity(root, &config, cluster).await {
-            Ok(Identity::Person(client)) => client,
+            Ok(Identity::Person(admin)) => admin.client,
             Ok(Identity::Host { coordinator, .. }) => coordinator,
             Err(err) => return failed(&err),
         };
@@ -58,7 +59,13 @@ pub fn nodes(
 }
 
 /// `kube-rebootd unlock NODE`.
-pub fn unlock(root: &Root, file: Option<&Path>, cluster: &Cluster, node: &str) -> ExitCode {
+pub fn unlock(
+    root: &Root,
+    file: Option<&Path>,
+    cluster: &Cluster,
+    node: &str,
+    force: bool,
+) -> ExitCode {
     let config = match configured(root, file) {
         Ok(config) => config,
         Err(code) => return code,
@@ -66,7 +73,14 @@ pub fn unlock(root: &Root, file: Option<&Path>, cluster: &Cluster, node: &str) -
     let namespace = namespace(&config, cluster);
     block_on(async {
         let client = match identity(root, &config, cluster).await {
-            Ok(Identity::Person(client) | Identity::Host { node: client, .. }) => client,
+            Ok(Identity::Person(admin)) => {
+                // Said before anything is changed: the wrong cluster is a mistake that people make.
+                let server = admin.server.trim_end_matches('/');
+                let context = &admin.context;
+                print(&format!("cluster {server}, context {context}\n"));
+                admin.client
+            }
+            Ok(Identity::Host { node: client, .. }) => client,
             // No admin here: the lines work wherever one is.
             Err(ConnectError::NoKubeconfig(_)) if cluster.kubeconfig.is_none() => {
                 let lines = unlock::lines(&namespace, node, None);
@@ -77,7 +91,12 @@ pub fn unlock(root: &Root, file: Option<&Path>, cluster: &Cluster, node: &str) -
             }
             Err(err) => return failed(&err),
         };
-        match unlock::unlock(&client, &namespace, node).await {
+        let order = Order {
+            namespace: &namespace,
+            node,
+            force,
+        };
+        match unlock::unlock(&client, &order).await {
             Ok(done) => {
                 print(&told(node, &done));
                 ExitCode::SUCCESS
@@ -137,26 +156,39 @@ async fn identity(
     config: &Config,
     cluster: &Cluster,
 ) -> Result<Identity, ConnectError> {
-    if let Some(file) = cluster.kubeconfig.clone().or_else(persons) {
+    let files = match &cluster.kubeconfig {
+        Some(file) => vec![file.clone()],
+        None => persons(),
+    };
+    if !files.is_empty() {
         // A person's file is where the shell says, not below --root.
-        let file = std::path::absolute(&file).unwrap_or(file);
-        return admin(&Root::host(), &file).await.map(Identity::Person);
+        let absolute = |file: PathBuf| std::path::absolute(&file).unwrap_or(file);
+        let files = files.into_iter().map(absolute).collect();
+        let admin = admin(files, cluster.context.clone()).await;
+        return admin.map(Identity::Person);
     }
-    let clients = Connector::new(access(root, config)).connect().await?;
+    let connector = Connector::new(access(root, config));
+    let clients = connect(&connector, root, &Bus::system()).await?;
     Ok(Identity::Host {
         coordinator: clients.coordinator,
         node: clients.node,
     })
 }
 
-/// `$KUBECONFIG` (its first file that exists), else `~/.kube/config`.
-fn persons() -> Option<PathBuf> {
-    let named = std::env::var_os("KUBECONFIG").filter(|text| !text.is_empty());
-    if let Some(named) = named {
-        return std::env::split_paths(&named).find(|path| path.is_file());
-    }
-    let file = Path::new(&std::env::var_os("HOME")?).join(".kube/config");
-    file.is_file().then_some(file)
+/// The files of `$KUBECONFIG` that exist, else `~/.kube/config` if that does.
+fn persons() -> Vec<PathBuf> {
+    let named = std::env::var_os("KUBECONFIG").unwrap_or_default();
+    let named: Vec<PathBuf> = std::env::split_paths(&named)
+        .filter(|path| !path.as_os_str().is_empty())
+        .collect();
+    let files = if named.is_empty() {
+        let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
+        let file = home.map(|home| Path::new(&home).join(".kube/config"));
+        file.into_iter().collect()
+    } else {
+        named
+    };
+    files.into_iter().filter(|path| path.exists()).collect()
 }
 
 fn refused(err: &ApiError) -> ExitCode {

@@ -113,7 +113,7 @@ async fn all(root: Root, file: Option<PathBuf>) -> Vec<Check> {
     let valid = config.as_ref();
     let (host, cluster, rivals) = tokio::join!(
         host::checks(&root, &bus, valid),
-        cluster::checks(&root, valid),
+        cluster::checks(&root, &bus, valid),
         rivals::checks(&root, &bus),
     );
     [vec![configuration], host, cluster, rivals].concat()

@@ -1,7 +1,8 @@
 //! `unlock NODE`: an admin frees what a node holds that will not come back, or not by itself.
 //!
 //! First the Node's label, then the Lease, as a give-up does (I4). The history stays, and so does a
-//! cordon: the daemon, when it comes back, takes off what is its own (I3).
+//! cordon: the daemon, when it comes back, takes off what is its own (I3). A node that is Ready is left alone
+//! unless the person insists: its daemon gives back by itself, and may be about to reboot it.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -15,6 +16,15 @@ use crate::cluster::answer::{ApiError, CALL, call, found};
 use crate::cluster::client::whoami;
 use crate::cluster::lease::{GiveUpError, Leases};
 use crate::names;
+
+/// What a person wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Order<'a> {
+    pub namespace: &'a str,
+    pub node: &'a str,
+    /// Also of a node that is Ready.
+    pub force: bool,
+}
 
 /// What was done.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -30,53 +40,80 @@ pub enum UnlockError {
     /// A node may change its own Node only, and is not to free others' slots.
     #[error("{user} is a node and may not unlock; with an admin's kubeconfig run\n{lines}")]
     NodeIdentity { user: String, lines: String },
+    #[error(
+        "node {node} is Ready and holds {what}: its daemon gives that back by itself; look there (kube-rebootd status), or stop it and run kube-rebootd undrain --release there; if it cannot, use --force"
+    )]
+    Ready { node: String, what: String },
     #[error(transparent)]
     Api(#[from] ApiError),
     #[error(transparent)]
     GiveUp(#[from] GiveUpError),
 }
 
-/// Frees everything that `node` holds in any group of `namespace`.
-pub async fn unlock(client: &Client, namespace: &str, node: &str) -> Result<Unlocked, UnlockError> {
+/// Frees everything that the node holds in any group of the namespace.
+pub async fn unlock(client: &Client, order: &Order<'_>) -> Result<Unlocked, UnlockError> {
+    let Order {
+        namespace,
+        node: name,
+        force,
+    } = *order;
     let user = whoami(client).await?;
     if user.starts_with("system:node:") {
         return Err(UnlockError::NodeIdentity {
             user,
-            lines: lines(namespace, node, None),
+            lines: lines(namespace, name, None),
         });
     }
+    let leases = Leases::new(client.clone(), namespace, "kube-rebootd-unlock");
+    let nodes: Api<Node> = Api::all(client.clone());
+    let what = format!("get Node {name}");
+    let node = found(call(&what, CALL, nodes.get(name)).await)?;
+    let mut held = leases.all(Duration::ZERO).await?;
+    held.retain(|lease| lease.holder.as_deref() == Some(name));
+    let marked = node.as_ref().is_some_and(marked);
+    if !force && node.as_ref().is_some_and(ready) && (marked || !held.is_empty()) {
+        let mut what: Vec<String> = held.iter().map(|lease| lease.name.clone()).collect();
+        if what.is_empty() {
+            what.push("a label and a record".to_owned());
+        }
+        return Err(UnlockError::Ready {
+            node: name.to_owned(),
+            what: what.join(", "),
+        });
+    }
+    if let Some(node) = node.filter(|_| marked) {
+        clear(&nodes, name, &node).await?;
+    }
     let mut done = Unlocked {
-        node: clear(client, node).await?,
+        node: marked,
         leases: Vec::new(),
     };
-    let leases = Leases::new(client.clone(), namespace, "kube-rebootd-unlock");
-    for lease in leases.all(Duration::ZERO).await? {
-        if lease.holder.as_deref() != Some(node) {
-            continue;
-        }
-        if leases
-            .unlock(&lease.name, node, Duration::ZERO)
-            .await?
-            .is_some()
-        {
+    for lease in held {
+        let freed = leases.unlock(&lease.name, name, Duration::ZERO).await?;
+        if freed.is_some() {
             done.leases.push(lease.name);
         }
     }
     Ok(done)
 }
 
-/// Removes our label and record from the Node; false when there is nothing.
-async fn clear(client: &Client, name: &str) -> Result<bool, ApiError> {
-    let nodes: Api<Node> = Api::all(client.clone());
-    let what = format!("get Node {name}");
-    let Some(node) = found(call(&what, CALL, nodes.get_metadata(name)).await)? else {
-        return Ok(false);
-    };
-    let marked =
-        node.labels().contains_key(names::SLOT) || node.annotations().contains_key(names::STATE);
-    if !marked {
-        return Ok(false);
-    }
+/// It carries something of a hold.
+fn marked(node: &Node) -> bool {
+    node.labels().contains_key(names::SLOT) || node.annotations().contains_key(names::STATE)
+}
+
+/// Its kubelet says so, and was heard of lately: else the lifecycle controller says Unknown.
+fn ready(node: &Node) -> bool {
+    let conditions = node
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.as_ref());
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+/// Removes our label and record from the Node.
+async fn clear(nodes: &Api<Node>, name: &str, node: &Node) -> Result<(), ApiError> {
     let patch = Patch::Merge(json!({"metadata": {
         "resourceVersion": node.resource_version(),
         "labels": {(names::SLOT): null},
@@ -85,7 +122,7 @@ async fn clear(client: &Client, name: &str) -> Result<bool, ApiError> {
     let params = PatchParams::default();
     let what = format!("clear Node {name}");
     call(&what, CALL, nodes.patch_metadata(name, &params, &patch)).await?;
-    Ok(true)
+    Ok(())
 }
 
 /// The kubectl lines that do the same, for whoever has an admin's kubeconfig elsewhere.

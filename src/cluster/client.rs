@@ -21,13 +21,17 @@ use tokio::sync::oneshot;
 use crate::cluster::answer::{ApiError, CALL, call};
 use crate::cluster::credentials::{Fingerprint, Searched};
 use crate::cluster::identity::Identity;
-use crate::cluster::plugin::PluginError;
+use crate::cluster::plugin;
+use crate::kubelet::MainProcess;
+use crate::plugin::{Plugin, PluginError};
 use crate::root::Root;
 
 /// Longest time for reading the files of one client.
 const BUILD: Duration = Duration::from_secs(30);
 /// So long before a plugin's credential ends a new one is asked for, as kube and client-go do for tokens.
-const RENEW: SignedDuration = SignedDuration::from_secs(60);
+pub const RENEW: SignedDuration = SignedDuration::from_secs(60);
+/// But not before this share of its life is over: what is given for a minute is not asked for all the time.
+const SHARE: i32 = 5;
 /// How often credentials are looked at without any other sign (DESIGN.md 3).
 pub const REREAD: Duration = Duration::from_secs(600);
 /// On every request, so that an audit log shows who it was.
@@ -69,13 +73,20 @@ pub struct Clients {
     fingerprints: Vec<Fingerprint>,
     /// Until when a plugin said that its credential is good.
     valid_until: Option<Timestamp>,
+    /// When it was given, by this host's clock.
+    given: Timestamp,
 }
 
 impl Clients {
     /// How long no new credential of a plugin is needed, by this host's clock; none: it has no end.
     pub fn good_for(&self, now: Timestamp) -> Option<Duration> {
-        let left = self.valid_until?.duration_since(now) - RENEW;
-        Some(Duration::try_from(left).unwrap_or_default())
+        Some(good_for(self.given, self.valid_until?, now))
+    }
+
+    /// What the plugin gave was good for less than [`RENEW`], or had ended before it was given.
+    pub fn short_lived(&self) -> bool {
+        let life = |end: Timestamp| end.duration_since(self.given);
+        self.valid_until.is_some_and(|end| life(end) < RENEW)
     }
 
     /// A file they were built from has changed: build new ones. Reads local files.
@@ -87,6 +98,13 @@ impl Clients {
     pub fn files(&self) -> impl Iterator<Item = &Path> {
         self.fingerprints.iter().flat_map(Fingerprint::files)
     }
+}
+
+/// Until a minute before its end, or until four fifths of its life are over, whichever comes later.
+fn good_for(given: Timestamp, end: Timestamp, now: Timestamp) -> Duration {
+    let share = end.duration_since(given) / SHARE;
+    let left = end.duration_since(now) - RENEW.min(share);
+    Duration::try_from(left).unwrap_or_default()
 }
 
 /// Why there are no clients (yet).
@@ -141,6 +159,8 @@ pub enum Origin {
 pub struct Connector {
     access: Access,
     origin: Origin,
+    /// Which processes are the kubelet, when that was asked for.
+    kubelets: Vec<MainProcess>,
     building: Arc<AtomicBool>,
 }
 
@@ -154,8 +174,21 @@ impl Connector {
         Self {
             access,
             origin,
+            kubelets: Vec::new(),
             building: Arc::default(),
         }
+    }
+
+    /// The kubeconfig is searched for: whoever connects may name running kubelets first.
+    pub fn searches(&self) -> bool {
+        self.access.kubeconfig.is_none() && matches!(self.origin, Origin::Kubeconfig)
+    }
+
+    /// The same, with the main processes that PID 1 names as kubelets.
+    #[must_use]
+    pub fn with_kubelets(mut self, kubelets: Vec<MainProcess>) -> Self {
+        self.kubelets = kubelets;
+        self
     }
 
     /// Of the Leases.
@@ -163,10 +196,18 @@ impl Connector {
         &self.access.namespace
     }
 
-    /// Comes by both clients and asks the API server for the node's name.
+    /// Comes by both clients and asks the API server for the node's name. A credential plugin is run as a child.
     pub async fn connect(&self) -> Result<Clients, ConnectError> {
+        self.connect_by(plugin::directly).await
+    }
+
+    /// The same, where `run` runs the credential plugins.
+    pub async fn connect_by<F>(&self, run: impl Fn(Plugin) -> F) -> Result<Clients, ConnectError>
+    where
+        F: Future<Output = Result<Vec<u8>, PluginError>>,
+    {
         let Origin::Given { node, coordinator } = &self.origin else {
-            return self.read_kubeconfig().await;
+            return self.read_kubeconfig(run).await;
         };
         Ok(Clients {
             node: node.clone(),
@@ -175,22 +216,27 @@ impl Connector {
             path: PathBuf::new(),
             fingerprints: Vec::new(),
             valid_until: None,
+            given: Timestamp::now(),
         })
     }
 
     /// Reads the credentials and builds both clients.
-    async fn read_kubeconfig(&self) -> Result<Clients, ConnectError> {
+    async fn read_kubeconfig<F>(&self, run: impl Fn(Plugin) -> F) -> Result<Clients, ConnectError>
+    where
+        F: Future<Output = Result<Vec<u8>, PluginError>>,
+    {
         let access = &self.access;
         let context = access.context.clone();
         let mut own = self.read(access.kubeconfig.clone(), context).await?;
-        let mut valid_until = own.settle().await?;
+        let mut valid_until = own.settle(&run).await?;
+        let given = Timestamp::now();
         let node = self.client(&own, AGENT).await?;
         let name = self.name(&node).await?;
         let path = own.path.clone();
         let mut fingerprints = vec![own.fingerprint.clone()];
         let coordinator = if let Some(path) = access.coordinator_kubeconfig.clone() {
             let mut other = self.read(Some(path), None).await?;
-            let end = other.settle().await?;
+            let end = other.settle(&run).await?;
             valid_until = valid_until.into_iter().chain(end).min();
             fingerprints.push(other.fingerprint.clone());
             self.client(&other, AGENT).await?
@@ -207,6 +253,7 @@ impl Connector {
             path,
             fingerprints,
             valid_until,
+            given,
         })
     }
 
@@ -215,8 +262,8 @@ impl Connector {
         explicit: Option<PathBuf>,
         context: Option<String>,
     ) -> Result<Identity, ConnectError> {
-        let root = self.access.root.clone();
-        self.build(move || Identity::read(&root, explicit.as_deref(), context))
+        let (root, kubelets) = (self.access.root.clone(), self.kubelets.clone());
+        self.build(move || Identity::read(&root, explicit.as_deref(), &kubelets, context))
             .await
     }
 
@@ -286,11 +333,20 @@ fn act_as(user: &mut AuthInfo, access: &Access, name: &str) {
         .then(|| HashMap::from([("node".to_owned(), vec![name.to_owned()])]));
 }
 
-/// A client of an admin's kubeconfig, for `nodes` and `unlock`, and its namespace-independent user.
-pub async fn admin(root: &Root, kubeconfig: &Path) -> Result<Client, ConnectError> {
+/// A client of a person's kubeconfig, and which cluster it leads to.
+pub struct Admin {
+    pub client: Client,
+    /// Address of the API server.
+    pub server: String,
+    /// Name of the context in the kubeconfig.
+    pub context: String,
+}
+
+/// For `nodes` and `unlock`: the client of a person's kubeconfigs, merged, with `context` or the current one.
+pub async fn admin(files: Vec<PathBuf>, context: Option<String>) -> Result<Admin, ConnectError> {
     let connector = Connector::new(Access {
-        root: root.clone(),
-        kubeconfig: Some(kubeconfig.to_owned()),
+        root: Root::host(),
+        kubeconfig: None,
         context: None,
         node_name: None,
         namespace: String::new(),
@@ -298,9 +354,14 @@ pub async fn admin(root: &Root, kubeconfig: &Path) -> Result<Client, ConnectErro
         coordinator_kubeconfig: None,
         prove_node: false,
     });
-    let mut identity = connector.read(Some(kubeconfig.to_owned()), None).await?;
-    identity.settle().await?;
-    connector.client(&identity, PERSONS_AGENT).await
+    let read = connector.build(move || Identity::persons(&files, context));
+    let mut identity = read.await?;
+    identity.settle(plugin::directly).await?;
+    Ok(Admin {
+        client: connector.client(&identity, PERSONS_AGENT).await?,
+        server: identity.config.cluster_url.to_string(),
+        context: identity.context,
+    })
 }
 
 /// Who the API server says this client is.
@@ -336,6 +397,27 @@ mod tests {
             named("system:node:", None),
             Err(ConnectError::NotANode { .. })
         ));
+    }
+
+    #[test]
+    fn a_credential_is_renewed_a_minute_before_its_end_or_after_four_fifths_of_a_short_life() {
+        let given = Timestamp::UNIX_EPOCH;
+        let at = |seconds: i64| given + SignedDuration::from_secs(seconds);
+        for (life, passed, left) in [
+            (3600, 0, 3540),
+            (3600, 3539, 1),
+            (3600, 3540, 0),
+            (62, 2, 47),
+            (30, 0, 24),
+            (30, 24, 0),
+            (5, 0, 4),
+            (0, 0, 0),
+            (-50, 0, 0),
+            (-3600, 0, 0),
+        ] {
+            let found = good_for(given, at(life), at(passed));
+            assert_eq!(found.as_secs(), left, "{life} {passed}");
+        }
     }
 
     #[tokio::test]

@@ -1,18 +1,26 @@
-//! Where the kubelet's credential is, and whether it changed (DESIGN.md 3, kubernetes.md 2).
+//! Where the kubelet's credential is, and whether it changed.
 //!
 //! Nothing is guessed: a file counts only when it is a kubeconfig with a user. What was searched and
 //! why it did not do is part of the answer, for STATUS and `doctor`.
+//!
+//! The host's kubeconfig makes root send secrets to a server and run programs, so only root may be able to
+//! change it, what it names, and the directories on the way there (I14, `trusted`). A person's own kubeconfig,
+//! in the commands for admins, is that person's own business, as it is for kubectl.
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
-use kube::config::Kubeconfig;
+use kube::config::{ExecConfig, Kubeconfig};
 
 use crate::bounded::{self, ReadError};
+use crate::kubelet::MainProcess;
 use crate::root::Root;
+use crate::trusted;
+
+mod program;
+mod running;
 
 /// Where distributions put the kubelet's kubeconfig (kubernetes.md 2). `/etc/kubernetes/kubeconfig`
 /// is missing on purpose: it holds a bootstrap token, not a node's identity.
@@ -29,10 +37,16 @@ const KNOWN: [&str; 7] = [
 const KUBECONFIG_MAX: u64 = 4 * 1024 * 1024;
 /// Bytes of a certificate, key, CA or token: a bundle of all public CAs is about 220 KiB.
 pub(crate) const SECRET_MAX: u64 = 1024 * 1024;
-/// Bytes of a command line: a kubelet's is a few KiB. The last flag counts, so a part of one says nothing.
-const COMMAND_MAX: u64 = 1024 * 1024;
-/// Bytes of a process's name: 16, kernel threads up to 64 (`proc_pid_comm(5)`).
-const COMM_MAX: u64 = 256;
+const NO_USER: &str = "it names no user";
+
+/// Whose word a kubeconfig is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// This host's: only root may be able to change it.
+    Hosts,
+    /// A person's, who named it.
+    Persons,
+}
 
 /// A path that was looked at and did not do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,16 +116,20 @@ impl Fingerprint {
     }
 }
 
-/// Finds and reads the kubeconfig: `explicit`, else the running kubelet's, else a known place.
-/// Reads local files only.
+/// Finds and reads the host's kubeconfig: `explicit`, else that of a running kubelet, else a known place.
+/// `kubelets` are the main processes that PID 1 named. Reads local files only.
 ///
 /// # Errors
 /// Every path that was searched, with what was wrong with it.
-pub fn find(root: &Root, explicit: Option<&Path>) -> Result<Found, Vec<Searched>> {
+pub fn find(
+    root: &Root,
+    explicit: Option<&Path>,
+    kubelets: &[MainProcess],
+) -> Result<Found, Vec<Searched>> {
     let candidates = if let Some(path) = explicit {
         vec![path.to_owned()]
     } else {
-        let mut paths = running(root);
+        let mut paths = running::kubeconfigs(root, kubelets);
         for known in KNOWN {
             if !paths.iter().any(|path| path == Path::new(known)) {
                 paths.push(PathBuf::from(known));
@@ -121,7 +139,7 @@ pub fn find(root: &Root, explicit: Option<&Path>) -> Result<Found, Vec<Searched>
     };
     let mut searched = Vec::new();
     for path in candidates {
-        match read(root, &path) {
+        match read(root, &path, Whose::Hosts) {
             Ok((kubeconfig, fingerprint)) => {
                 return Ok(Found {
                     path,
@@ -136,53 +154,40 @@ pub fn find(root: &Root, explicit: Option<&Path>) -> Result<Found, Vec<Searched>
     Err(searched)
 }
 
-/// `--kubeconfig` of every running kubelet. A relative path is left out: it is relative to a
-/// directory that nobody but the kubelet knows.
-fn running(root: &Root) -> Vec<PathBuf> {
-    let Ok(processes) = fs::read_dir(root.path("/proc")) else {
-        return Vec::new();
-    };
-    let mut paths = Vec::new();
-    for process in processes.flatten() {
-        let number = process.file_name();
-        if !number.as_encoded_bytes().iter().all(u8::is_ascii_digit) {
-            continue;
-        }
-        let Ok(line) = bounded::bytes(&process.path().join("cmdline"), COMMAND_MAX) else {
-            continue;
+/// Reads a person's kubeconfigs and merges them as kubectl does: of each name the first one counts, and the
+/// first current context.
+///
+/// # Errors
+/// The file that cannot be used, or none that names a user.
+pub fn persons(files: &[PathBuf]) -> Result<Found, Vec<Searched>> {
+    let (root, mut merged) = (Root::host(), Kubeconfig::default());
+    let mut all = BTreeSet::new();
+    for path in files {
+        let searched = |wrong| {
+            let path = path.clone();
+            vec![Searched { path, wrong }]
         };
-        let comm = bounded::text(&process.path().join("comm"), COMM_MAX).unwrap_or_default();
-        if let Some(path) = flag(&line, comm.trim_end())
-            && path.is_absolute()
-            && !paths.contains(&path)
-        {
-            paths.push(path);
-        }
+        let (mut next, fingerprint) = read(&root, path, Whose::Persons).map_err(searched)?;
+        // An empty one, as kubectl writes it when there is none, is none.
+        next.current_context = next.current_context.filter(|context| !context.is_empty());
+        let together = merged.merge(next);
+        merged = together.map_err(|error| searched(Some(error.to_string())))?;
+        all.extend(fingerprint.files);
     }
-    paths
-}
-
-/// Value of `--kubeconfig` in a kubelet's command line, whose words end with NUL.
-fn flag(line: &[u8], comm: &str) -> Option<PathBuf> {
-    let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
-    let program = Path::new(std::str::from_utf8(words.first()?).ok()?).file_name()?;
-    if program != "kubelet" && comm != "kubelet" {
-        return None;
+    if merged.auth_infos.is_empty() {
+        let wrong = Some(NO_USER.to_owned());
+        let searched = |path: &PathBuf| Searched {
+            path: path.clone(),
+            wrong: wrong.clone(),
+        };
+        return Err(files.iter().map(searched).collect());
     }
-    let mut rest = words.iter().skip(1);
-    let mut found = None;
-    while let Some(word) = rest.next() {
-        // The last one counts, as in pflag; one dash is accepted there too by the kubelet's users.
-        let word = word.strip_prefix(b"-").unwrap_or(word);
-        let word = word.strip_prefix(b"-").unwrap_or(word);
-        if let Some(value) = word.strip_prefix(b"kubeconfig=") {
-            found = Some(value);
-        } else if word == b"kubeconfig" {
-            found = rest.next().copied();
-        }
-    }
-    let path = String::from_utf8(found?.to_vec()).ok()?;
-    (!path.is_empty()).then(|| PathBuf::from(path))
+    Ok(Found {
+        path: files.first().cloned().unwrap_or_default(),
+        kubeconfig: merged,
+        fingerprint: Fingerprint::of(&root, all),
+        searched: Vec::new(),
+    })
 }
 
 /// What a path in a kubeconfig names.
@@ -192,7 +197,6 @@ enum Names {
     Secret,
     /// kube reads it again every minute by itself.
     Token,
-    Program,
 }
 
 /// kube reads these by itself, whatever they are: what it must not be given is refused before. What is
@@ -207,24 +211,43 @@ fn readable(file: &Path) -> Result<(), ReadError> {
 }
 
 /// None: there is no such file.
-fn read(root: &Root, path: &Path) -> Result<(Kubeconfig, Fingerprint), Option<String>> {
+fn read(
+    root: &Root,
+    path: &Path,
+    whose: Whose,
+) -> Result<(Kubeconfig, Fingerprint), Option<String>> {
+    believed(root, path, whose).map_err(Some)?;
     let text = root.resolve(path).map_err(ReadError::from);
     match text.and_then(|file| bounded::text(&file, KUBECONFIG_MAX)) {
-        Ok(text) => usable(root, path, &text).map_err(Some),
+        Ok(text) => usable(root, path, &text, whose).map_err(Some),
         Err(error) if error.absent() => Err(None),
         Err(error) => Err(Some(error.to_string())),
     }
 }
 
-fn usable(root: &Root, path: &Path, text: &str) -> Result<(Kubeconfig, Fingerprint), String> {
+/// What the host's kubeconfig names must be root's as well.
+fn believed(root: &Root, path: &Path, whose: Whose) -> Result<(), String> {
+    match whose {
+        Whose::Hosts => trusted::check(root, path).map_err(|error| error.to_string()),
+        Whose::Persons => Ok(()),
+    }
+}
+
+fn usable(
+    root: &Root,
+    path: &Path,
+    text: &str,
+    whose: Whose,
+) -> Result<(Kubeconfig, Fingerprint), String> {
     let mut kubeconfig =
         Kubeconfig::from_yaml(text).map_err(|error| format!("not a kubeconfig: {error}"))?;
     match kubeconfig.kind.as_deref() {
         Some("Config") | None => {}
         Some(kind) => return Err(format!("its kind is {kind}, not Config")),
     }
-    if kubeconfig.auth_infos.is_empty() {
-        return Err("it names no user".to_owned());
+    // Of several files of a person's one may name only clusters.
+    if kubeconfig.auth_infos.is_empty() && whose == Whose::Hosts {
+        return Err(NO_USER.to_owned());
     }
     let mut files = BTreeSet::from([path.to_owned()]);
     let directory = path.parent().unwrap_or(Path::new("/"));
@@ -234,14 +257,15 @@ fn usable(root: &Root, path: &Path, text: &str) -> Result<(Kubeconfig, Fingerpri
         };
         let host_path = directory.join(value);
         let wrong = |error: &dyn fmt::Display| format!("{}: {error}", host_path.display());
+        believed(root, &host_path, whose)?;
         let place = root.resolve(&host_path).map_err(|error| wrong(&error))?;
-        match what {
-            Names::Secret | Names::Token => readable(&place).map_err(|error| wrong(&error))?,
-            Names::Program => {}
-        }
+        readable(&place).map_err(|error| wrong(&error))?;
         *field = Some(place.display().to_string());
-        if what == Names::Secret {
-            files.insert(host_path);
+        match what {
+            Names::Secret => {
+                files.insert(host_path);
+            }
+            Names::Token => {}
         }
         Ok(())
     };
@@ -257,13 +281,12 @@ fn usable(root: &Root, path: &Path, text: &str) -> Result<(Kubeconfig, Fingerpri
         place(&mut user.client_certificate, Names::Secret)?;
         place(&mut user.client_key, Names::Secret)?;
         place(&mut user.token_file, Names::Token)?;
-        if let Some(exec) = &mut user.exec
-            && exec
-                .command
-                .as_ref()
-                .is_some_and(|command| command.contains('/'))
+        if let Some(ExecConfig {
+            command: Some(command),
+            ..
+        }) = &mut user.exec
         {
-            place(&mut exec.command, Names::Program)?;
+            *command = program::find(root, directory, command, whose)?;
         }
     }
     Ok((kubeconfig, Fingerprint::of(root, files)))

@@ -1,11 +1,13 @@
-//! Credential plugins of a kubeconfig (`exec`, as EKS and GKE have them): run here, under a limit, once
-//! for both clients (DESIGN.md 3, I7).
+//! Credential plugins of a kubeconfig (`exec`, as EKS and GKE have them): what to run, and what the answer
+//! means; run once for both clients, under a limit (I7).
 //!
 //! kube would run one again inside a request and wait for it without a limit, never renew a
 //! certificate, and keep a token without an end for ever. Here a plugin gives one credential with
 //! its end, and the clients are rebuilt before that end and on a 401.
+//!
+//! The daemon has systemd run them outside its sandbox; [`directly`] is for a person's own machine.
 
-use std::process::{ExitStatus, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -18,32 +20,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
 
-use crate::text;
-
-/// Longest run; cloud plugins take some 10 s when their service throttles. Below `BUILD` of `client`.
-const RUN: Duration = Duration::from_secs(20);
-/// More than any credential.
-const OUTPUT_MAX: u64 = 1 << 20;
-/// So much of what a failed plugin said is kept.
-const SAID_MAX: usize = 300;
-
-/// Why a plugin gave no credential, in words that follow its name.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PluginError {
-    #[error("names no command")]
-    NoCommand,
-    /// client-go refuses this, too, where there is no terminal.
-    #[error("wants a terminal (interactiveMode: Always); a daemon has none")]
-    Interactive,
-    #[error("cannot be started: {why}{hint}")]
-    Start { why: String, hint: String },
-    #[error("did not end within {} s and was killed", .0.as_secs())]
-    Slow(Duration),
-    #[error("failed ({status}): {said}")]
-    Failed { status: ExitStatus, said: String },
-    #[error("gave no credential: {0}")]
-    Answer(String),
-}
+use crate::plugin::{OUTPUT_MAX, Plugin, PluginError, RUN, failed};
 
 /// `ExecCredential` as a plugin prints it (client.authentication.k8s.io v1 and v1beta1).
 #[derive(Deserialize)]
@@ -60,24 +37,23 @@ struct Status {
     expiration_timestamp: Option<String>,
 }
 
-/// Puts the plugin's credential into `user` in place of the plugin; until when it is good.
+/// Puts the plugin's credential into `user` in place of the plugin, which `run` runs; until when it is good.
 ///
 /// Nothing happens where there is no plugin, or where a token is written beside it (that counts).
-pub(super) async fn settle(user: &mut AuthInfo) -> Result<Option<Timestamp>, PluginError> {
-    settle_within(user, RUN).await
-}
-
-async fn settle_within(
+pub(super) async fn settle<F>(
     user: &mut AuthInfo,
-    limit: Duration,
-) -> Result<Option<Timestamp>, PluginError> {
+    run: impl Fn(Plugin) -> F,
+) -> Result<Option<Timestamp>, PluginError>
+where
+    F: Future<Output = Result<Vec<u8>, PluginError>>,
+{
     let Some(exec) = user.exec.take() else {
         return Ok(None);
     };
     if user.token.is_some() || user.token_file.is_some() {
         return Ok(None);
     }
-    let printed = run(&exec, limit).await?;
+    let printed = run(plugin(&exec)?).await?;
     put(&printed, user)
 }
 
@@ -127,17 +103,58 @@ fn base64(pem: String) -> Result<String, PluginError> {
     }
 }
 
-/// What the plugin printed. It and its children end with the limit.
-async fn run(exec: &ExecConfig, limit: Duration) -> Result<Vec<u8>, PluginError> {
-    let mut command = command(exec)?;
-    let mut child = command.spawn().map_err(|error| PluginError::Start {
-        why: error.to_string(),
-        hint: exec
-            .install_hint
-            .as_deref()
-            .map(|hint| format!("; {}", hint.trim()))
-            .unwrap_or_default(),
-    })?;
+fn plugin(exec: &ExecConfig) -> Result<Plugin, PluginError> {
+    let program = exec
+        .command
+        .as_deref()
+        .filter(|program| !program.is_empty());
+    let program = program.ok_or(PluginError::NoCommand)?.to_owned();
+    if exec.interactive_mode == Some(ExecInteractiveMode::Always) {
+        return Err(PluginError::Interactive);
+    }
+    let mut spec = json!({"interactive": false});
+    if exec.provide_cluster_info {
+        spec["cluster"] = json!(exec.cluster);
+    }
+    let info = json!({"apiVersion": exec.api_version, "kind": "ExecCredential", "spec": spec});
+    let mut environment = Vec::new();
+    for variable in exec.env.iter().flatten() {
+        if let (Some(name), Some(value)) = (variable.get("name"), variable.get("value")) {
+            environment.push((name.clone(), value.clone()));
+        }
+    }
+    environment.push(("KUBERNETES_EXEC_INFO".to_owned(), info.to_string()));
+    Ok(Plugin {
+        program,
+        args: exec.args.clone().unwrap_or_default(),
+        environment,
+        hint: exec.install_hint.clone(),
+    })
+}
+
+/// Runs it as a child of this process: what it printed.
+pub async fn directly(plugin: Plugin) -> Result<Vec<u8>, PluginError> {
+    run_within(&plugin, RUN).await
+}
+
+/// It and its children end with the limit.
+async fn run_within(plugin: &Plugin, limit: Duration) -> Result<Vec<u8>, PluginError> {
+    if plugin.missing() {
+        return Err(plugin.not_started(&"No such file in any directory of PATH"));
+    }
+    let mut command = Command::new(&plugin.program);
+    let variables = plugin.environment.iter();
+    command
+        .args(&plugin.args)
+        .envs(variables.map(|(name, value)| (name, value)))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .kill_on_drop(true);
+    let mut child = command
+        .spawn()
+        .map_err(|error| plugin.not_started(&error))?;
     let group = child.id().and_then(|id| i32::try_from(id).ok());
     let (out, err) = (child.stdout.take(), child.stderr.take());
     let ended = async { tokio::join!(read(out), read(err), child.wait()) };
@@ -148,53 +165,14 @@ async fn run(exec: &ExecConfig, limit: Duration) -> Result<Vec<u8>, PluginError>
         }
         return Err(PluginError::Slow(limit));
     };
-    let status = status.map_err(|error| PluginError::Start {
-        why: error.to_string(),
-        hint: String::new(),
-    })?;
-    if status.success() && printed.len() as u64 > OUTPUT_MAX {
+    let status = status.map_err(|error| plugin.not_started(&error))?;
+    if !status.success() {
+        return Err(failed(status.to_string(), &said));
+    }
+    if printed.len() as u64 > OUTPUT_MAX {
         return Err(PluginError::Answer("it printed more than 1 MiB".to_owned()));
     }
-    if status.success() {
-        return Ok(printed);
-    }
-    let said = String::from_utf8_lossy(&said);
-    let said = text::clean(&said, usize::MAX);
-    let skipped = said.chars().count().saturating_sub(SAID_MAX);
-    Err(PluginError::Failed {
-        status,
-        said: said.chars().skip(skipped).collect(),
-    })
-}
-
-fn command(exec: &ExecConfig) -> Result<Command, PluginError> {
-    let program = exec
-        .command
-        .as_deref()
-        .filter(|program| !program.is_empty());
-    let mut command = Command::new(program.ok_or(PluginError::NoCommand)?);
-    if exec.interactive_mode == Some(ExecInteractiveMode::Always) {
-        return Err(PluginError::Interactive);
-    }
-    let mut spec = json!({"interactive": false});
-    if exec.provide_cluster_info {
-        spec["cluster"] = json!(exec.cluster);
-    }
-    let info = json!({"apiVersion": exec.api_version, "kind": "ExecCredential", "spec": spec});
-    for variable in exec.env.iter().flatten() {
-        if let (Some(name), Some(value)) = (variable.get("name"), variable.get("value")) {
-            command.env(name, value);
-        }
-    }
-    command
-        .args(exec.args.iter().flatten())
-        .env("KUBERNETES_EXEC_INFO", info.to_string())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        .kill_on_drop(true);
-    Ok(command)
+    Ok(printed)
 }
 
 async fn read(from: Option<impl AsyncRead + Unpin>) -> Vec<u8> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use crate::cluster::client::{Access, Clients, ConnectError, Connector, Origin, REREAD};
 use crate::cluster::lease::{self, Leases};
@@ -15,7 +15,8 @@ use crate::cluster::node::{self, OwnNode};
 use crate::cluster::pods::{self, OwnPods};
 use crate::cluster::waiting::Heartbeat;
 use crate::cluster::watch::{Select, Signs, Watch};
-use crate::host::sentinel;
+use crate::host::{Bus, check, sentinel, systemd};
+use crate::kubelet::MainProcess;
 use crate::node::Node;
 use crate::pod::Pod;
 use crate::root::Root;
@@ -26,6 +27,11 @@ use crate::text::{self, MESSAGE};
 const AGAIN: Duration = Duration::from_secs(10);
 /// The same when one of its files was written since then.
 const SOON: Duration = Duration::from_secs(1);
+
+/// Between two credentials, however soon the plugin says that one ends.
+const FLOOR: Duration = Duration::from_secs(5);
+/// The same when none of them lives even that long: it doubles up to this.
+const FLOOR_MAX: Duration = Duration::from_secs(300);
 
 /// So long after the last wish the own Node is watched as if there were one: a trigger that flaps must not
 /// open a watch each time.
@@ -39,6 +45,7 @@ const GLANCE: Duration = Duration::from_millis(50);
 /// What the loop asks the cluster through.
 pub(super) struct Api {
     root: Root,
+    bus: Bus,
     origin: Origin,
     connector: Connector,
     connected: Option<Connected>,
@@ -50,6 +57,10 @@ pub(super) struct Api {
     touched: bool,
     /// A 401 came: whatever the files say, these clients are of no use.
     stale: bool,
+    /// So many credentials in a row lived shorter than the time until the next one.
+    short: u32,
+    /// Somebody was told that they are short-lived.
+    warned: bool,
     /// Kept over a reconnect, so that the node's name never becomes unknown again.
     name: String,
     trouble: String,
@@ -72,12 +83,15 @@ pub(super) struct Connected {
     looked: Instant,
     /// A renewal failed: not before this.
     again: Option<Instant>,
+    /// No renewal before this, whatever end the credential has.
+    floor: Instant,
 }
 
 impl Api {
-    pub(super) fn new(access: Access, origin: Origin) -> Self {
+    pub(super) fn new(access: Access, origin: Origin, bus: Bus) -> Self {
         Self {
             root: access.root.clone(),
+            bus,
             connector: Connector::from(access, origin.clone()),
             origin,
             connected: None,
@@ -85,6 +99,8 @@ impl Api {
             files: None,
             touched: false,
             stale: false,
+            short: 0,
+            warned: false,
             name: String::new(),
             trouble: String::new(),
         }
@@ -178,8 +194,9 @@ impl Api {
             building
         } else {
             self.touched = false;
-            let connector = self.connector.clone();
-            let connect = async move { Box::pin(connector.connect()).await };
+            let (connector, bus) = (self.connector.clone(), self.bus.clone());
+            let root = self.root.clone();
+            let connect = async move { Box::pin(connect(&connector, &root, &bus)).await };
             self.building.insert(tokio::spawn(connect))
         };
         let Ok(built) = tokio::time::timeout(PATIENCE, building).await else {
@@ -207,7 +224,27 @@ impl Api {
         self.watch_files(clients.files());
         // What changed between reading and watching.
         self.touched = clients.outdated();
-        Ok(Connected::new(clients, self.connector.namespace()))
+        let floor = Instant::now() + self.spacing(&clients);
+        Ok(Connected::new(clients, self.connector.namespace(), floor))
+    }
+
+    /// How long these clients serve at least. Longer each time when the plugin gives what has ended, or ends at
+    /// once: neither this host nor the plugin's service is to be busy with that.
+    fn spacing(&mut self, clients: &Clients) -> Duration {
+        if !clients.short_lived() {
+            (self.short, self.warned) = (0, false);
+            return FLOOR;
+        }
+        if !self.warned {
+            self.warned = true;
+            let path = clients.path.display();
+            warn!(
+                "the credential plugin of {path} gives credentials that end within a minute, or have ended: is this host's clock right (timedatectl), and what does the plugin say when root runs it?"
+            );
+        }
+        let (spacing, short) = spaced(self.short, clients.good_for(Timestamp::now()));
+        self.short = short;
+        spacing
     }
 
     fn watch_files<'a>(&mut self, files: impl Iterator<Item = &'a Path>) {
@@ -236,11 +273,10 @@ impl Api {
             return;
         };
         // Apart from what the watches below borrow.
-        let renewal = renewal(
-            connected.clients.good_for(Timestamp::now()),
-            self.touched,
-            connected.again,
-        );
+        let left = connected.clients.good_for(Timestamp::now());
+        let floor = connected.floor.saturating_duration_since(Instant::now());
+        let left = left.map(|left| left.max(floor));
+        let renewal = renewal(left, self.touched, connected.again);
         tokio::select! {
             () = touched(self.files.as_mut()) => {
                 self.touched = true;
@@ -254,6 +290,41 @@ impl Api {
             () = news(connected.pod_watch.as_mut()) => {}
         }
     }
+}
+
+/// Connects as this host. Credential plugins are run by systemd outside the daemon's sandbox. Which process is the kubelet is PID 1's word (I14); without it, and below another root,
+/// whose /proc and PID 1 are none of ours, only the known places are searched.
+pub async fn connect(
+    connector: &Connector,
+    root: &Root,
+    bus: &Bus,
+) -> Result<Clients, ConnectError> {
+    let kubelets = if connector.searches() {
+        kubelets(root, bus).await
+    } else {
+        Vec::new()
+    };
+    let connector = connector.clone().with_kubelets(kubelets);
+    if bus.connection().await.is_err() {
+        // A command on a machine without systemd: it has no sandbox to leave.
+        return connector.connect().await;
+    }
+    let run = |plugin| {
+        let bus = bus.clone();
+        async move { check::plugin(&bus, &plugin).await }
+    };
+    connector.connect_by(run).await
+}
+
+/// The processes that are to be believed to be the kubelet.
+pub async fn kubelets(root: &Root, bus: &Bus) -> Vec<MainProcess> {
+    if !root.is_host() {
+        return Vec::new();
+    }
+    systemd::kubelets(bus).await.unwrap_or_else(|error| {
+        debug!(%error, "No running kubelet is looked for");
+        Vec::new()
+    })
 }
 
 async fn touched(files: Option<&mut sentinel::Watch>) {
@@ -270,6 +341,16 @@ async fn built<T>(building: Option<&JoinHandle<T>>) {
     };
     while !building.is_finished() {
         tokio::time::sleep(GLANCE).await;
+    }
+}
+
+/// How long to wait after a credential that is good for `left`, the one after `short` others that did not last;
+/// and how many those are now.
+fn spaced(short: u32, left: Option<Duration>) -> (Duration, u32) {
+    let spacing = FLOOR.saturating_mul(1 << short.min(10)).min(FLOOR_MAX);
+    match left {
+        Some(left) if left < FLOOR => (spacing, short.saturating_add(1)),
+        Some(_) | None => (FLOOR, 0),
     }
 }
 
@@ -298,7 +379,7 @@ where
 }
 
 impl Connected {
-    fn new(clients: Clients, namespace: &str) -> Self {
+    fn new(clients: Clients, namespace: &str, floor: Instant) -> Self {
         Self {
             leases: Leases::new(clients.coordinator.clone(), namespace, &clients.name),
             node: OwnNode::new(clients.node.clone(), &clients.name),
@@ -312,6 +393,7 @@ impl Connected {
             namespace: namespace.to_owned(),
             looked: Instant::now(),
             again: None,
+            floor,
         }
     }
 
@@ -321,7 +403,9 @@ impl Connected {
     }
 
     fn ending(&self) -> bool {
-        self.patient() && self.clients.good_for(Timestamp::now()) == Some(Duration::ZERO)
+        self.patient()
+            && Instant::now() >= self.floor
+            && self.clients.good_for(Timestamp::now()) == Some(Duration::ZERO)
     }
 
     /// The last sign of life on any watch.
@@ -390,5 +474,26 @@ impl Connected {
             let watch = Watch::start("watch own pods", api, select, signs, pods::read);
             self.pod_watch = Some(watch);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_that_do_not_last_are_asked_for_less_and_less() {
+        let mut short = 0;
+        let mut waits = Vec::new();
+        for _ in 0..8 {
+            let spacing;
+            (spacing, short) = spaced(short, Some(Duration::ZERO));
+            waits.push(spacing.as_secs());
+        }
+        assert_eq!(waits, [5, 10, 20, 40, 80, 160, 300, 300]);
+        // One of 50 s would serve for 40 s: it is asked for again then, as often as it comes.
+        let fifty = Some(Duration::from_secs(40));
+        assert_eq!(spaced(0, fifty), (FLOOR, 0));
+        assert_eq!(spaced(7, fifty), (FLOOR, 0));
     }
 }

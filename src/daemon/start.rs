@@ -53,7 +53,7 @@ pub async fn start(
         );
     });
     let (evictions, evicted) = mpsc::unbounded_channel();
-    let api = Api::new(held_access(&root, &config, &record), clients);
+    let api = Api::new(held_access(&root, &config, &record), clients, bus.clone());
     let facts = Facts {
         writable: writable.is_ok(),
         ..Facts::of_a_start(boot, record)

@@ -1,4 +1,4 @@
-//! Check commands: run outside the daemon's sandbox as transient units, and judged (I8).
+//! Check commands, and credential plugins: run outside the daemon's sandbox as transient units, and judged (I8).
 //!
 //! PID 1 runs them: in our mount namespace lsof, rpm and others answer wrongly without an error
 //! (proved). Each property below answers a trap proved on systemd 252 and 257; DESIGN.md 4.
@@ -23,13 +23,17 @@ use super::{
 use crate::text;
 
 mod builtin;
+mod plugin;
 mod unit;
 
 pub use builtin::{ask, program};
+pub use plugin::run as plugin;
 use unit::{Progress, Unit};
 
 /// Begins the name of every unit made here.
 pub(super) const PREFIX: &str = "kube-rebootd-check-";
+/// Begins the name of every unit of a credential plugin: a reload stops checks, and no plugins.
+const PLUGIN_PREFIX: &str = "kube-rebootd-plugin-";
 /// From SIGTERM to SIGKILL, for a command past its time.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 /// What our own deadline adds to `timeout`: PID 1 must be the one that ends the command, and needs
@@ -169,60 +173,77 @@ enum RunError {
     Output(#[from] io::Error),
 }
 
+/// What PID 1 is to run.
+struct Job<'a> {
+    /// Name of its unit.
+    unit: String,
+    description: String,
+    /// Program and arguments.
+    command: &'a [String],
+    timeout: Duration,
+    output: &'a File,
+    more: Vec<Property<'a>>,
+}
+
+/// A file in memory, for what a command prints.
+fn memory() -> io::Result<File> {
+    let made = memfd_create(c"kube-rebootd-check", MFdFlags::MFD_CLOEXEC);
+    Ok(File::from(made.map_err(io::Error::from)?))
+}
+
 /// Runs it to its end; with at most `most` bytes of what it printed.
 async fn attempt(bus: &Bus, check: &Check<'_>, most: usize) -> Result<(Exit, String), RunError> {
-    let output = File::from(
-        memfd_create(c"kube-rebootd-check", MFdFlags::MFD_CLOEXEC).map_err(io::Error::from)?,
-    );
-    let name = unit_name(check.name);
+    let output = memory()?;
+    let job = Job {
+        unit: unit_name(PREFIX, check.name),
+        description: format!("kube-rebootd check {}", check.name),
+        command: check.command,
+        timeout: check.timeout,
+        output: &output,
+        more: vec![("StandardError", "journal".into())],
+    };
+    let exit = end_of(bus, &job).await?;
+    Ok((exit, shown(&output, most)?))
+}
+
+/// Runs it to its end.
+async fn end_of(bus: &Bus, job: &Job<'_>) -> Result<Exit, RunError> {
     // One connection throughout: AddRef keeps the unit only as long as it lives.
     let connection = bus.connection().await?;
-    let started = bounded(
-        "starting a check",
-        start(&connection, &name, check, &output),
-    )
-    .await;
-    let limit = check.timeout + GRACE;
+    let started = bounded("starting a command", start(&connection, job)).await;
+    let limit = job.timeout + GRACE;
     let ended = match started {
-        Ok(()) => tokio::time::timeout(limit, ended(&connection, &name)).await,
+        Ok(()) => tokio::time::timeout(limit, ended(&connection, &job.unit)).await,
         Err(error) => Ok(Err(error)),
     };
     let exit = match ended {
         Ok(Ok(exit)) => exit,
         Ok(Err(error)) => {
             // Without an answer it may be running all the same.
-            stop(&connection, &name).await;
+            stop(&connection, &job.unit).await;
             return Err(error.into());
         }
         Err(_) => {
-            stop(&connection, &name).await;
-            let seconds = limit.as_secs();
-            Exit::Lost(format!("its unit {name} did not end within {seconds} s"))
+            stop(&connection, &job.unit).await;
+            let (unit, seconds) = (&job.unit, limit.as_secs());
+            Exit::Lost(format!("its unit {unit} did not end within {seconds} s"))
         }
     };
-    let exit = if output.metadata()?.len() >= MAX_FILE_BYTES {
+    if job.output.metadata()?.len() >= MAX_FILE_BYTES {
         // Python ignores SIGXFSZ: the failed write becomes exit code 1, which may mean "reboot".
-        Exit::Lost(format!("it printed more than {MAX_FILE_BYTES} bytes"))
-    } else {
-        exit
-    };
-    Ok((exit, shown(&output, most)?))
+        return Ok(Exit::Lost(format!(
+            "it printed more than {MAX_FILE_BYTES} bytes"
+        )));
+    }
+    Ok(exit)
 }
 
-async fn start(
-    connection: &Connection,
-    name: &str,
-    check: &Check<'_>,
-    output: &File,
-) -> zbus::Result<()> {
-    let program = check.command.first().map_or("", String::as_str);
-    let exec = vec![(program, check.command, vec!["no-env-expand"])];
+async fn start(connection: &Connection, job: &Job<'_>) -> zbus::Result<()> {
+    let program = job.command.first().map_or("", String::as_str);
+    let exec = vec![(program, job.command, vec!["no-env-expand"])];
     let any_code: Vec<i32> = (1..=255).collect();
-    let properties: Vec<Property<'_>> = vec![
-        (
-            "Description",
-            format!("kube-rebootd check {}", check.name).into(),
-        ),
+    let mut properties: Vec<Property<'_>> = vec![
+        ("Description", job.description.as_str().into()),
         // RuntimeMaxSec is ignored for oneshot, and simple hides a command that is not there.
         ("Type", "exec".into()),
         // Plain ExecStart expands `$NAME` and turns `$$` into `$` in the admin's arguments.
@@ -230,7 +251,7 @@ async fn start(
         // A collected unit reads as success.
         ("AddRef", true.into()),
         ("CollectMode", "inactive-or-failed".into()),
-        ("RuntimeMaxUSec", micros(check.timeout).into()),
+        ("RuntimeMaxUSec", micros(job.timeout).into()),
         ("TimeoutStopUSec", micros(STOP_TIMEOUT).into()),
         // Any other code would leave the unit failed and the host `degraded`.
         (
@@ -240,14 +261,16 @@ async fn start(
         ("LogLevelMax", LOG_NOTICE.into()),
         (
             "StandardOutputFileDescriptor",
-            Fd::from(output.as_fd()).into(),
+            Fd::from(job.output.as_fd()).into(),
         ),
-        ("StandardError", "journal".into()),
         ("LimitFSIZE", MAX_FILE_BYTES.into()),
     ];
+    for (name, value) in &job.more {
+        properties.push((name, value.try_clone()?));
+    }
     let manager = systemd::manager(connection).await?;
     manager
-        .start_transient_unit(name, "fail", &properties, &[])
+        .start_transient_unit(&job.unit, "fail", &properties, &[])
         .await?;
     Ok(())
 }
@@ -279,16 +302,16 @@ async fn stop(connection: &Connection, name: &str) {
     }
 }
 
-/// `kube-rebootd-check-NAME-RANDOM.service`: a name used again would meet the unit of the last run.
-fn unit_name(check: &str) -> String {
-    let name: String = check
+/// `PREFIXNAME-RANDOM.service`: a name used again would meet the unit of the last run.
+fn unit_name(prefix: &str, name: &str) -> String {
+    let name: String = name
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
         .take(NAME_BYTES)
         .collect();
     // The standard library's only source of randomness; it need not be secret.
     let random = RandomState::new().build_hasher().finish();
-    format!("{PREFIX}{name}-{random:016x}.service")
+    format!("{prefix}{name}-{random:016x}.service")
 }
 
 fn micros(duration: Duration) -> u64 {
@@ -359,13 +382,13 @@ mod tests {
 
     #[test]
     fn unit_names_are_valid_and_never_the_same() {
-        let first = unit_name("näh/../x y");
+        let first = unit_name(PREFIX, "näh/../x y");
         assert!(
             first.starts_with("kube-rebootd-check-n_h____x_y-"),
             "{first}"
         );
-        assert_ne!(first, unit_name("näh/../x y"));
-        assert!(unit_name(&"x".repeat(1000)).len() < 255);
+        assert_ne!(first, unit_name(PREFIX, "näh/../x y"));
+        assert!(unit_name(PREFIX, &"x".repeat(1000)).len() < 255);
     }
 
     #[test]

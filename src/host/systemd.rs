@@ -6,6 +6,7 @@
 use zbus::{Connection, OwnedObjectPath, Proxy, Variant, proxy, proxy::CacheProperties};
 
 use super::bus::{Bus, BusError};
+use crate::kubelet::{MainProcess, SERVICES};
 use crate::text::{self, NAME};
 
 /// One property of a transient unit: name and value.
@@ -123,4 +124,33 @@ pub async fn active_state(bus: &Bus, unit: &str) -> Result<String, BusError> {
 /// Whether the boot was found good: `boot-complete.target` is active (`health.boot_complete`).
 pub async fn boot_complete(bus: &Bus) -> Result<bool, BusError> {
     Ok(active_state(bus, "boot-complete.target").await? == "active")
+}
+
+/// The main processes of the services that may be the kubelet (I14). A service without a process, or one that
+/// ends between two questions, is left out.
+pub async fn kubelets(bus: &Bus) -> Result<Vec<MainProcess>, BusError> {
+    bus.call(
+        "asking systemd for the kubelet's service",
+        |connection| async move {
+            let manager = manager(&connection).await?;
+            let units = manager.list_units_by_patterns(&[], &SERVICES).await?;
+            let mut found = Vec::new();
+            for (unit, _, _, _, _, _, path, ..) in units {
+                let service: Proxy<'_> = proxy::Builder::new(&connection)
+                    .destination("org.freedesktop.systemd1")
+                    .path(path)
+                    .interface("org.freedesktop.systemd1.Service")
+                    .cache_properties(CacheProperties::No)
+                    .build()
+                    .await?;
+                let pid: zbus::Result<u32> = service.get_property("MainPID").await;
+                let cgroup: zbus::Result<String> = service.get_property("ControlGroup").await;
+                if let (Ok(pid @ 1..), Ok(cgroup)) = (pid, cgroup) {
+                    found.push(MainProcess { unit, pid, cgroup });
+                }
+            }
+            Ok(found)
+        },
+    )
+    .await
 }

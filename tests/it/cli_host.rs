@@ -1,7 +1,8 @@
 //! A host for the command line: a directory as its root, a fake system bus, and the built binary.
 
 use std::fs;
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
@@ -49,10 +50,19 @@ impl CliHost {
     }
 
     pub(crate) fn write(&self, path: &str, text: &str) -> PathBuf {
-        let path = self.root().path(path);
-        fs::create_dir_all(path.parent().expect("a parent")).expect("made");
-        fs::write(&path, text).expect("written");
-        path
+        let file = self.root().path(path);
+        fs::create_dir_all(file.parent().expect("a parent")).expect("made");
+        fs::write(&file, text).expect("written");
+        // Whatever the umask of whoever runs the tests is: nobody else may write (I14).
+        let set = |path: &Path, mode| {
+            let mode = fs::Permissions::from_mode(mode);
+            fs::set_permissions(self.root().path(path), mode).expect("a mode");
+        };
+        for directory in Path::new(path).ancestors().skip(1) {
+            set(directory, 0o755);
+        }
+        set(Path::new(path), 0o644);
+        file
     }
 
     /// The node's own kubeconfig where kubeadm puts it.

@@ -60,7 +60,7 @@ async fn a_dead_credential_is_401_and_a_new_file_is_noticed() {
         .await
         .expect("clients");
     assert!(!clients.outdated());
-    let file = clients.path.clone();
+    let file = access.root.path(&clients.path);
     let text = std::fs::read_to_string(&file).expect("a kubeconfig");
     std::fs::write(&file, format!("{text}# renewed\n")).expect("written");
     assert!(clients.outdated());

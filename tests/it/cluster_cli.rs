@@ -7,12 +7,13 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use kube_rebootd::cli::nodes::{What, read};
-use kube_rebootd::cli::unlock::{UnlockError, unlock};
+use kube_rebootd::cli::unlock::{Order, UnlockError, unlock};
 use kube_rebootd::cluster::lease::{Leases, Took, stored};
 use kube_rebootd::slot::Take;
 use serde_json::json;
 
-use crate::plane::{enter, make_slot};
+use crate::cli_host::{binary, said};
+use crate::plane::{Host, PORT, enter, make_slot};
 
 #[tokio::test]
 async fn unlock_clears_label_record_and_lease_and_a_node_may_not() {
@@ -47,14 +48,29 @@ async fn unlock_clears_label_record_and_lease_and_a_node_may_not() {
     assert_eq!(group.rows[0].what, What::Holds("cli".to_owned()));
     assert_eq!(group.rows[0].stage.as_deref(), Some("unreadable"));
 
-    let refused = unlock(&host.clients.node, "kube-rebootd", &host.name).await;
+    let order = |force: bool| Order {
+        namespace: "kube-rebootd",
+        node: &host.name,
+        force,
+    };
+    let refused = unlock(&host.clients.node, &order(true)).await;
     assert!(
         matches!(refused, Err(UnlockError::NodeIdentity { .. })),
         "{refused:?}"
     );
-    let done = unlock(&host.admin, "kube-rebootd", &host.name)
-        .await
-        .expect("unlocked");
+    // Its daemon works, as far as anybody can tell: only a person who insists takes the slot from it.
+    report(&host, "True").await;
+    let refused = unlock(&host.admin, &order(false)).await;
+    let words = refused.map(drop).expect_err("refused").to_string();
+    assert!(
+        words.contains("is Ready and holds cli") && words.contains("--force"),
+        "{words}"
+    );
+    let lease = leases.get("cli", Duration::ZERO).await.expect("read");
+    assert_eq!(lease.expect("there").holder.as_ref(), Some(&host.name));
+    // As the lifecycle controller leaves a node that is silent.
+    report(&host, "Unknown").await;
+    let done = unlock(&host.admin, &order(false)).await.expect("unlocked");
     assert!(done.node);
     assert_eq!(done.leases, ["cli"]);
     let node = nodes.get(&host.name).await.expect("the Node");
@@ -67,8 +83,88 @@ async fn unlock_clears_label_record_and_lease_and_a_node_may_not() {
         .expect("read")
         .expect("there");
     assert_eq!((lease.holder, lease.acquire_time), (None, None));
-    let again = unlock(&host.admin, "kube-rebootd", &host.name)
+    report(&host, "True").await;
+    let again = unlock(&host.admin, &order(false))
         .await
         .expect("nothing to do");
     assert!(!again.node && again.leases.is_empty());
+}
+
+/// The Node's condition Ready.
+async fn report(host: &Host, ready: &str) {
+    let nodes: Api<Node> = Api::all(host.admin.clone());
+    let status = json!({"status": {"conditions": [{"type": "Ready", "status": ready}]}});
+    let params = PatchParams::default();
+    nodes
+        .patch_status(&host.name, &params, &Patch::Merge(status))
+        .await
+        .expect("reported");
+}
+
+#[tokio::test]
+async fn a_persons_verbs_find_the_cluster_as_kubectl_does_and_say_which_it_is() {
+    let plane = enter();
+    let host = plane.host().await;
+    make_slot(&host.admin, "cli-force", "cli-force").await;
+    let leases = Leases::new(host.clients.coordinator.clone(), "kube-rebootd", &host.name);
+    let free = leases.get("cli-force", Duration::ZERO).await.expect("read");
+    let since = stored(Timestamp::now());
+    let take = Take::of(&free.expect("there"), "kube-rebootd", since, false);
+    let taken = leases.take(&take, Duration::ZERO).await;
+    assert!(matches!(taken, Took::Ours(_)), "{taken:?}");
+    report(&host, "True").await;
+
+    // Users and clusters in files of their own; the first current context counts, unless one is named.
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| dir.path().join(name);
+    let cluster = format!("{{server: 'https://127.0.0.1:{PORT}', insecure-skip-tls-verify: true}}");
+    let one = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: nowhere\nclusters:\n- name: c\n  cluster: {cluster}\n- name: n\n  cluster: {{server: 'https://127.0.0.1:1', insecure-skip-tls-verify: true}}\ncontexts:\n- name: nowhere\n  context: {{cluster: n, user: u}}\n"
+    );
+    let two = "apiVersion: v1\nkind: Config\ncurrent-context: here\ncontexts:\n- name: here\n  context: {cluster: c, user: u}\nusers:\n- name: u\n  user: {token: admin}\n";
+    std::fs::write(path("one"), one).expect("written");
+    std::fs::write(path("two"), two).expect("written");
+    let both = [path("missing"), path("one"), path("two")];
+    let both = std::env::join_paths(both).expect("no colon");
+    let run = async |words: &[&str]| {
+        let mut command = binary();
+        command
+            .arg("--root")
+            .arg(dir.path())
+            .args(words)
+            .env("KUBECONFIG", &both);
+        said(command.output().await.expect("it runs"))
+    };
+    let wrong = run(&["unlock", &host.name]).await;
+    assert_eq!(wrong.code, Some(1), "{}", wrong.err);
+    assert_eq!(wrong.out, "cluster https://127.0.0.1:1, context nowhere\n");
+    let refused = run(&["unlock", &host.name, "--context", "here"]).await;
+    assert_eq!(refused.code, Some(1), "{}", refused.err);
+    let begins = format!("cluster https://127.0.0.1:{PORT}, context here\n");
+    assert_eq!(refused.out, begins);
+    assert!(
+        refused.err.contains("is Ready and holds cli-force"),
+        "{}",
+        refused.err
+    );
+    let none = run(&["unlock", &host.name, "--context", "none"]).await;
+    assert!(none.err.contains("none"), "{}", none.err);
+    let words = ["unlock", &host.name, "--context", "here", "--force"];
+    let freed = run(&words).await;
+    assert_eq!(freed.code, Some(0), "{}", freed.err);
+    assert!(freed.out.starts_with(&begins), "{}", freed.out);
+    assert!(freed.out.contains("slot cli-force: free"), "{}", freed.out);
+
+    // Without $KUBECONFIG it is the file of the home directory.
+    std::fs::create_dir(path(".kube")).expect("made");
+    std::fs::copy(plane.write_kubeconfig("admin"), path(".kube/config")).expect("copied");
+    let mut command = binary();
+    command
+        .arg("--root")
+        .arg(dir.path())
+        .args(["nodes", "--group", "cli-force"])
+        .env("HOME", dir.path());
+    let nodes = said(command.output().await.expect("it runs"));
+    assert_eq!(nodes.code, Some(0), "{}", nodes.err);
+    assert!(nodes.out.contains("cli-force"), "{}", nodes.out);
 }

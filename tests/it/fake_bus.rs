@@ -96,6 +96,8 @@ pub(crate) struct Knobs {
     pub(crate) stopped: Vec<String>,
     /// Units that `ListUnitsByPatterns` knows.
     pub(crate) leftovers: Vec<String>,
+    /// Running services that it knows as well: name, main process and control group.
+    pub(crate) services: Vec<(String, u32, String)>,
 }
 
 impl Default for Knobs {
@@ -120,6 +122,7 @@ impl Default for Knobs {
             started: Vec::new(),
             stopped: Vec::new(),
             leftovers: Vec::new(),
+            services: Vec::new(),
         }
     }
 }

@@ -222,32 +222,88 @@ impl FakeSystemd {
     }
 
     #[allow(clippy::type_complexity)]
-    fn list_units_by_patterns(&self, _states: Vec<String>, patterns: Vec<String>) -> Vec<UnitRow> {
-        let none = || OwnedObjectPath::try_from("/").unwrap();
-        let prefix = patterns[0].trim_end_matches('*').to_owned();
-        let state = self.state.lock().unwrap();
-        state
-            .leftovers
-            .iter()
-            .filter(|name| name.starts_with(&prefix))
-            .map(|name| {
-                let text = String::new;
-                let path = unit_path(name);
-                (
-                    name.clone(),
-                    text(),
-                    text(),
-                    text(),
-                    text(),
-                    text(),
-                    path,
-                    0,
-                    text(),
-                    none(),
-                )
-            })
-            .collect()
+    async fn list_units_by_patterns(
+        &self,
+        _states: Vec<String>,
+        patterns: Vec<String>,
+        #[zbus(connection)] connection: &Connection,
+    ) -> Vec<UnitRow> {
+        let (leftovers, services) = {
+            let state = self.state.lock().unwrap();
+            (state.leftovers.clone(), state.services.clone())
+        };
+        for (name, pid, cgroup) in &services {
+            let process = MainProcess(*pid, cgroup.clone());
+            let server = connection.object_server();
+            server.at(&unit_path(name), process).await.unwrap();
+        }
+        let services = services.into_iter().map(|(name, ..)| name);
+        let names = leftovers.into_iter().chain(services);
+        let wanted = |name: &String| patterns.iter().any(|pattern| matches(pattern, name));
+        names.filter(wanted).map(|name| row(&name)).collect()
     }
+}
+
+/// As `fnmatch(3)`, with `*` alone.
+fn matches(pattern: &str, name: &str) -> bool {
+    let Some((before, after)) = pattern.split_once('*') else {
+        return pattern == name;
+    };
+    let Some(rest) = name.strip_prefix(before) else {
+        return false;
+    };
+    (0..=rest.len()).any(|at| rest.is_char_boundary(at) && matches(after, &rest[at..]))
+}
+
+fn row(name: &str) -> UnitRow {
+    let (text, none) = (String::new, OwnedObjectPath::try_from("/").unwrap());
+    let path = unit_path(name);
+    (
+        name.to_owned(),
+        text(),
+        text(),
+        text(),
+        text(),
+        text(),
+        path,
+        0,
+        text(),
+        none,
+    )
+}
+
+/// A running service: the number of its main process, and its control group.
+struct MainProcess(u32, String);
+
+#[interface(name = "org.freedesktop.systemd1.Service")]
+impl MainProcess {
+    #[zbus(property, name = "MainPID")]
+    fn main_pid(&self) -> u32 {
+        self.0
+    }
+
+    #[zbus(property)]
+    fn control_group(&self) -> String {
+        self.1.clone()
+    }
+}
+
+/// The variables of an `EnvironmentFile=` whose values are all in double quotes.
+fn variables(text: &str) -> Vec<(String, String)> {
+    let (mut all, mut rest) = (Vec::new(), text);
+    while let Some((name, after)) = rest.split_once("=\"") {
+        let (mut value, mut chars) = (String::new(), after.chars());
+        while let Some(c) = chars.next() {
+            match c {
+                '"' => break,
+                '\\' => value.extend(chars.next()),
+                c => value.push(c),
+            }
+        }
+        all.push((name.to_owned(), value));
+        rest = chars.as_str().strip_prefix('\n').unwrap();
+    }
+    all
 }
 
 /// Runs `ExecStartEx` as systemd would, as far as a check can tell.
@@ -260,11 +316,22 @@ async fn command(properties: Vec<(String, OwnedVariant)>, script: Script, stop: 
     assert_eq!(exec[0].2, ["no-env-expand"]);
     let limit: u64 = property("RuntimeMaxUSec").try_into().unwrap();
     let output: zbus::Fd<'static> = property("StandardOutputFileDescriptor").try_into().unwrap();
-    let spawned = tokio::process::Command::new(&exec[0].0)
+    let mut process = tokio::process::Command::new(&exec[0].0);
+    process
         .args(&exec[0].1[1..])
         .stdout(fd::OwnedFd::try_from(output).unwrap())
-        .kill_on_drop(true)
-        .spawn();
+        .kill_on_drop(true);
+    let given = |name: &str| properties.iter().any(|(key, _)| key == name);
+    if given("StandardErrorFileDescriptor") {
+        let errors: zbus::Fd<'static> = property("StandardErrorFileDescriptor").try_into().unwrap();
+        process.stderr(fd::OwnedFd::try_from(errors).unwrap());
+    }
+    if given("EnvironmentFiles") {
+        let files: Vec<(String, bool)> = property("EnvironmentFiles").try_into().unwrap();
+        let text = std::fs::read_to_string(&files[0].0).unwrap();
+        process.env_clear().envs(variables(&text));
+    }
+    let spawned = process.spawn();
     let end = match spawned {
         // EXIT_EXEC of systemd.exec(5).
         Err(_) => Unit::exited(203),

@@ -159,15 +159,18 @@ impl Plane {
     }
 
     pub(crate) async fn admin(&self) -> Client {
-        admin(&Root::host(), &self.dir.join("admin"))
+        admin(vec![self.dir.join("admin")], None)
             .await
             .expect("the admin's client")
+            .client
     }
 
     pub(crate) fn access(&self, token: &str) -> Access {
+        self.write_kubeconfig(token);
+        // The directory stands for a host: on the real one nothing below /tmp is believed.
         Access {
-            root: Root::host(),
-            kubeconfig: Some(self.write_kubeconfig(token)),
+            root: Root::at(&self.dir),
+            kubeconfig: Some(Path::new("/").join(token)),
             context: None,
             node_name: None,
             namespace: "kube-rebootd".to_owned(),

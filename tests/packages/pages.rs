@@ -74,7 +74,7 @@ fn the_page_names_every_command_path_and_exit_code() {
         );
     }
     let empty = tempfile::tempdir().unwrap();
-    let searched = credentials::find(&Root::at(empty.path()), None).unwrap_err();
+    let searched = credentials::find(&Root::at(empty.path()), None, &[]).unwrap_err();
     assert!(!searched.is_empty());
     for path in searched {
         let path = path.path.display().to_string();

@@ -143,7 +143,7 @@ mod tests {
             "apiVersion: v1\nkind: Config\nusers:\n- name: u\n  user: {client-certificate: cert}\n";
         std::fs::write(root.path("/k"), text).expect("written");
         // It turns into that after the kubeconfig was found.
-        let found = find(&root, Some(Path::new("/k"))).expect("a kubeconfig");
+        let found = find(&root, Some(Path::new("/k")), &[]).expect("a kubeconfig");
         odd::each(&root.path("/cert"), SECRET_MAX, move || {
             format!("{:?}", credential(&root, &found, Timestamp::UNIX_EPOCH))
         });

@@ -14,8 +14,8 @@ use crate::cluster::client::{Clients, ConnectError, Connector, whoami};
 use crate::cluster::credentials;
 use crate::cluster::node::OwnNode;
 use crate::config::Config;
-use crate::daemon::access;
-use crate::host::Clock;
+use crate::daemon::{access, connect, kubelets};
+use crate::host::{Bus, Clock};
 use crate::node::Node;
 use crate::root::Root;
 
@@ -27,18 +27,19 @@ const CLOCK: &str = "clock";
 /// Seconds between the clocks that are worth a word: certificates, logs and windows get wrong.
 const APART: i64 = 30;
 
-pub(super) async fn checks(root: &Root, config: Option<&Config>) -> Vec<Check> {
+pub(super) async fn checks(root: &Root, bus: &Bus, config: Option<&Config>) -> Vec<Check> {
     let Some(config) = config else {
         let mut skipped = all_skipped("a valid configuration");
         skipped.insert(0, Check::skipped(KUBECONFIG, "a valid configuration"));
         return skipped;
     };
-    let (found, credential) = kubeconfig(root, config).await;
+    let (found, credential) = kubeconfig(root, bus, config).await;
     if found.failed() {
         return [vec![found], all_skipped("a kubeconfig")].concat();
     }
     let found = vec![found, credential];
-    let more = match Connector::new(access(root, config)).connect().await {
+    let connector = Connector::new(access(root, config));
+    let more = match connect(&connector, root, bus).await {
         Ok(clients) => Box::pin(connected(&clients, config)).await,
         Err(err) => return not_connected(found, &err),
     };
@@ -52,11 +53,12 @@ fn all_skipped(needs: &'static str) -> Vec<Check> {
     names.map(|name| Check::skipped(name, needs)).collect()
 }
 
-async fn kubeconfig(root: &Root, config: &Config) -> (Check, Check) {
+async fn kubeconfig(root: &Root, bus: &Bus, config: &Config) -> (Check, Check) {
+    let kubelets = kubelets(root, bus).await;
     let (root, explicit) = (root.clone(), config.node.kubeconfig.clone());
     let configured = explicit.is_some();
     let look = move || {
-        credentials::find(&root, explicit.as_deref()).map(|found| {
+        credentials::find(&root, explicit.as_deref(), &kubelets).map(|found| {
             let credential = credential(&root, &found, Timestamp::now());
             (found.path, credential)
         })

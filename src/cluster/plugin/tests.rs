@@ -15,6 +15,13 @@ fn user(line: &str) -> AuthInfo {
     }
 }
 
+async fn settle_within(
+    user: &mut AuthInfo,
+    limit: Duration,
+) -> Result<Option<Timestamp>, PluginError> {
+    settle(user, async |plugin| run_within(&plugin, limit).await).await
+}
+
 async fn settled(line: &str) -> Result<(AuthInfo, Option<Timestamp>), PluginError> {
     let mut user = user(line);
     let end = settle_within(&mut user, Duration::from_secs(10)).await?;
@@ -67,7 +74,10 @@ async fn what_fails_says_why() {
     if let Some(exec) = &mut missing.exec {
         exec.command = Some("/nonexistent/plugin".to_owned());
     }
-    let said = settle(&mut missing).await.expect_err("missing").to_string();
+    let said = settle(&mut missing, directly)
+        .await
+        .expect_err("missing")
+        .to_string();
     assert!(
         said.contains("No such file") && said.ends_with("; install it"),
         "{said}"
@@ -76,7 +86,10 @@ async fn what_fails_says_why() {
     if let Some(exec) = &mut terminal.exec {
         exec.interactive_mode = Some(ExecInteractiveMode::Always);
     }
-    assert_eq!(settle(&mut terminal).await, Err(PluginError::Interactive));
+    assert_eq!(
+        settle(&mut terminal, directly).await,
+        Err(PluginError::Interactive)
+    );
 }
 
 #[tokio::test]

@@ -31,6 +31,7 @@ mod sorts;
 mod stop_points;
 mod three_hosts;
 mod troubles;
+mod trust;
 mod unit;
 mod workload;
 
