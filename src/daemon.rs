@@ -13,7 +13,9 @@ use tracing::{error, info, warn};
 use crate::config::Config;
 use crate::decide::{Policy, Step, decide};
 use crate::facts::{Effect, Facts};
+use crate::host::journal::Naming;
 use crate::host::notify::{Notify, watchdog_interval};
+use crate::host::view;
 use crate::host::{Bus, Clock, Store};
 use crate::now::Now;
 use crate::record::Stage;
@@ -92,6 +94,13 @@ struct Signals {
 }
 
 impl Daemon {
+    /// Names the node in the journal's records.
+    #[must_use]
+    pub fn naming(mut self, naming: Naming) -> Self {
+        self.report.names(naming);
+        self
+    }
+
     /// Runs until a stop signal.
     pub async fn run(mut self) -> std::io::Result<()> {
         let mut signals = Signals {
@@ -135,9 +144,15 @@ impl Daemon {
         self.report.step(
             &step,
             &self.facts,
+            &policy,
             &mut self.notify,
             self.patience.trouble(),
         );
+        if let Some(view) = self.report.view(&step, &self.facts, &policy)
+            && let Err(err) = view::write(&self.root, view)
+        {
+            tracing::debug!("cannot write what `kube-rebootd status` shows: {err}");
+        }
         let Some(wrote) = self.write_ahead(&step) else {
             // Not durable: the facts say so now, and another step follows, not at full speed.
             return Some(now.boot + UNWRITABLE);
@@ -307,13 +322,16 @@ impl Daemon {
     fn stopping(&mut self) {
         self.notify.stopping();
         match &self.facts.record.hold {
-            Some(hold) if !self.facts.shutting_down => warn!(
+            Some(hold) if !report::going_down(&self.facts) => warn!(
                 LEASE = hold.take.lease,
                 "stopping while holding slot {}: cordon and slot stay; start kube-rebootd again, or \
                  give them back with `kube-rebootd undrain --release`",
                 hold.take.lease
             ),
-            Some(_) | None => info!("stopping"),
+            Some(_) => {
+                info!("stopping: the host goes down, and what is held goes on after the boot")
+            }
+            None => info!("stopping"),
         }
     }
 }

@@ -16,6 +16,7 @@ pub mod outdated;
 pub mod sentinel;
 pub mod store;
 pub mod systemd;
+pub mod view;
 
 pub use bus::{Bus, BusError};
 pub use check::Verdict;

@@ -426,8 +426,13 @@ impl Record {
         if self.history.is_empty() {
             return None;
         }
-        let shown = self.history.len().min(HISTORY_SHOWN);
-        serde_json::to_string(&self.history[..shown]).ok()
+        let shown = self.history.iter().take(HISTORY_SHOWN);
+        // All annotations of a Node share 256 KiB.
+        let shown = shown.cloned().map(|past| Past {
+            packages: Vec::new(),
+            ..past
+        });
+        serde_json::to_string(&shown.collect::<Vec<_>>()).ok()
     }
 }
 

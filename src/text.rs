@@ -39,7 +39,7 @@ pub fn name(text: &str, max: usize) -> String {
         return text.to_owned();
     }
     let mut escaped = String::new();
-    for c in text.chars().take(max) {
+    for c in text.chars().take(max + 1) {
         if hostile(c) {
             escaped.extend(c.escape_unicode());
         } else {

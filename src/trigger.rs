@@ -19,6 +19,8 @@ mod tests;
 /// A reason that is there again this soon after the proof was not cleared by the reboot (I10): jobs
 /// that write the sentinel at boot run within minutes.
 const AGAIN: Duration = Duration::from_secs(15 * 60);
+/// Packages kept of each reboot: a distribution upgrade replaces thousands.
+const PACKAGES_KEPT: usize = 20;
 /// What `reboot.max_per_day` counts in, on the host's wall clock.
 const DAY: SignedDuration = SignedDuration::from_hours(24);
 
@@ -154,6 +156,13 @@ impl Settled {
         }
     }
 
+    /// How long what comes again is still taken for what the reboot did not clear, although it had gone; none: no
+    /// longer.
+    pub fn left(&self, boot: &Boot, now: Now) -> Option<Duration> {
+        let left = AGAIN.checked_sub(now.since(self.proved_boot))?;
+        (self.boot == *boot && !left.is_zero()).then_some(left)
+    }
+
     /// The 15 minutes are over; in another boot they count as over.
     fn over(&self, boot: &Boot, now: Now) -> bool {
         self.boot != *boot || now.since(self.proved_boot) >= AGAIN
@@ -169,14 +178,17 @@ pub struct Past {
     pub automatic: bool,
     /// Triggers, and who asked.
     pub reasons: Vec<String>,
+    /// Packages that asked for it: the first [`PACKAGES_KEPT`], and how many more there were.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub packages: Vec<String>,
 }
 
 impl Past {
     /// With everything in words cleaned (I14).
     #[must_use]
     pub fn cleaned(mut self) -> Self {
-        for reason in &mut self.reasons {
-            *reason = text::clean(reason, WORDS);
+        for words in self.reasons.iter_mut().chain(&mut self.packages) {
+            *words = text::clean(words, WORDS);
         }
         self
     }
@@ -191,8 +203,23 @@ impl Past {
             reasons: (triggers.iter().map(|reason| reason.trigger.clone()))
                 .chain(latched.iter().map(|wish| wish.by.clone()))
                 .collect(),
+            packages: packages(triggers),
         }
     }
+}
+
+/// The packages of all reasons, as the history keeps them.
+fn packages(reasons: &[Reason]) -> Vec<String> {
+    let all: BTreeSet<&String> = reasons.iter().flat_map(|reason| &reason.pkgs).collect();
+    let mut kept: Vec<String> = all
+        .iter()
+        .take(PACKAGES_KEPT)
+        .map(|one| (*one).clone())
+        .collect();
+    if all.len() > kept.len() {
+        kept.push(format!("{} more", all.len() - kept.len()));
+    }
+    kept
 }
 
 /// What the triggers come to.

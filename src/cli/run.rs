@@ -32,12 +32,12 @@ pub fn run(root: Root, config: Option<PathBuf>) -> ExitCode {
             return ExitCode::from(exit::FAILED);
         }
     };
-    let code = locked(root, config);
+    let code = locked(root, config, &journal);
     journal.flush(FLUSH);
     code
 }
 
-fn locked(root: Root, config: Option<PathBuf>) -> ExitCode {
+fn locked(root: Root, config: Option<PathBuf>, journal: &Journal) -> ExitCode {
     let lock = match Lock::take(&root) {
         Ok(lock) => lock,
         Err(err) => {
@@ -58,7 +58,7 @@ fn locked(root: Root, config: Option<PathBuf>) -> ExitCode {
     };
     let code = runtime.block_on(async {
         match daemon::start(root, config, Bus::system(), Clock::Real, Origin::Kubeconfig).await {
-            Ok(daemon) => match Box::pin(daemon.run()).await {
+            Ok(daemon) => match Box::pin(daemon.naming(journal.naming()).run()).await {
                 Ok(()) => ExitCode::SUCCESS,
                 Err(err) => {
                     error!("cannot listen for signals: {err}");

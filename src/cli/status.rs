@@ -17,6 +17,7 @@ use super::{block_on, exit, print};
 use crate::boot::Boot;
 use crate::bounded::{self, ReadError};
 use crate::host::bus::BusError;
+use crate::host::view::{self, Blocked, Holder, View};
 use crate::host::{Bus, Clock, Store, boot, store, systemd};
 use crate::now::Now;
 use crate::phase::Phase;
@@ -32,19 +33,31 @@ pub const UNIT: &str = "kube-rebootd.service";
 /// times are RFC 3339 in UTC, durations whole seconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Status {
-    /// The unit is active.
-    pub running: bool,
+    /// The unit is active; null: systemd did not answer.
+    pub running: Option<bool>,
     /// The unit's `ActiveState` (systemd); null: systemd did not answer.
     pub unit: Option<String>,
     /// The unit's `StatusText`: the daemon's own sentence on what it does or waits for.
     pub status: Option<String>,
+    /// Of the running daemon; null: none runs, or it says nothing.
+    pub version: Option<String>,
+    /// The Node of this host, as the running daemon knows it.
+    pub node: Option<String>,
+    /// The group of slots that it waits in or holds one of.
+    pub group: Option<String>,
     /// `idle`, `pending`, `queued`, `claiming`, `draining`, `rebooting`, `verifying`, `releasing` or
-    /// `undoing`, by the record; null: the record cannot be read.
+    /// `undoing`, by the daemon or else by the record; null: there is no record, or it cannot be read.
     pub phase: Option<Phase>,
     /// Why a reboot is wanted; empty: it is not.
     pub reasons: Vec<Reason>,
     /// Since when a reboot is wanted.
     pub since: Option<Timestamp>,
+    /// Every closed gate, or what is missing after a boot, by the running daemon.
+    pub waits: Vec<String>,
+    /// The group's slots that somebody holds, by the running daemon.
+    pub holders: Vec<Holder>,
+    /// Pods that hold the drain up, by the running daemon.
+    pub blockers: Vec<Blocked>,
     pub hold: Option<Held>,
     pub backoff: Option<Later>,
     /// Why a person's pause keeps the cordon of an earlier hold.
@@ -61,6 +74,8 @@ pub struct Reason {
     /// The trigger, or who asked.
     pub trigger: String,
     pub words: String,
+    /// What was replaced, where the trigger says it.
+    pub packages: Vec<String>,
     pub since: Timestamp,
 }
 
@@ -89,15 +104,27 @@ pub struct Later {
 pub struct Done {
     pub at: Timestamp,
     pub reasons: Vec<String>,
+    pub packages: Vec<String>,
 }
 
 /// What systemd says about the unit.
+#[derive(Default)]
 struct Unit {
     active: String,
     text: String,
+    /// 0: no process.
+    pid: u32,
+    /// How the last process ended.
+    exit: i32,
 }
 
-/// Prints it; 3 when the daemon does not run (or systemd does not say that it does).
+impl Unit {
+    fn runs(&self) -> bool {
+        matches!(self.active.as_str(), "active" | "reloading" | "refreshing")
+    }
+}
+
+/// Prints it; 3 when the daemon does not run, 1 when systemd does not say whether it does.
 pub fn main(root: &Root, json: bool) -> ExitCode {
     block_on(async {
         let bus = Bus::system();
@@ -105,7 +132,9 @@ pub fn main(root: &Root, json: bool) -> ExitCode {
         let record = read(Store::state(root).path());
         let boot = boot::read(root, &bus).await;
         let unit = unit(&bus).await;
-        let status = tell(record, boot.ok().as_ref(), unit, now);
+        let pid = unit.as_ref().map_or(0, |unit| unit.pid);
+        let view = view::read(root, pid);
+        let status = tell(record, boot.ok().as_ref(), unit, view, now);
         if json {
             // Strings, numbers and timestamps only: nothing in it can fail to encode.
             let text = serde_json::to_string_pretty(&status).unwrap_or_default();
@@ -113,16 +142,16 @@ pub fn main(root: &Root, json: bool) -> ExitCode {
         } else {
             print(&table(&status));
         }
-        if status.running {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::from(exit::NOT_RUNNING)
+        match status.running {
+            Some(true) => ExitCode::SUCCESS,
+            Some(false) => ExitCode::from(exit::NOT_RUNNING),
+            None => ExitCode::from(exit::FAILED),
         }
     })
 }
 
-/// The record; a host that never wrote one has an empty one.
-fn read(path: &Path) -> Result<Record, String> {
+/// The record; none on a host that never wrote one.
+fn read(path: &Path) -> Result<Option<Record>, String> {
     let damaged = |why: &dyn std::fmt::Display| {
         format!(
             "{}: {why}; the daemon keeps it aside at its next start",
@@ -130,8 +159,8 @@ fn read(path: &Path) -> Result<Record, String> {
         )
     };
     match bounded::text(path, store::MAX_BYTES) {
-        Ok(text) => Record::decode(&text).map_err(|why| damaged(&why)),
-        Err(err) if err.absent() => Ok(Record::default()),
+        Ok(text) => Record::decode(&text).map(Some).map_err(|why| damaged(&why)),
+        Err(err) if err.absent() => Ok(None),
         Err(ReadError::Io(err)) if err.kind() == std::io::ErrorKind::PermissionDenied => {
             Err(format!("{}: {err}; ask as root", path.display()))
         }
@@ -161,25 +190,45 @@ async fn unit(bus: &Bus) -> Result<Unit, BusError> {
         Ok(Unit {
             active: text::clean(&active, NAME),
             text: text::clean(&said, MESSAGE),
+            pid: service.get_property("MainPID").await.unwrap_or_default(),
+            exit: service
+                .get_property("ExecMainStatus")
+                .await
+                .unwrap_or_default(),
         })
     })
     .await
 }
 
 fn tell(
-    record: Result<Record, String>,
+    record: Result<Option<Record>, String>,
     boot: Option<&Boot>,
     unit: Result<Unit, BusError>,
+    view: Option<View>,
     now: Now,
 ) -> Status {
     let mut problems = Vec::new();
     let unit = unit.map_err(|err| problems.push(err.to_string())).ok();
-    let record = record.map_err(|err| problems.push(err)).ok();
-    let phase = record.as_ref().map(|record| phase(record, boot));
+    let record = record.map_err(|err| problems.push(err)).ok().flatten();
+    let running = unit.as_ref().map(Unit::runs);
+    if let Some(unit) = unit.as_ref().filter(|unit| !unit.runs()) {
+        problems.push(stopped(unit));
+    }
+    // What a daemon that ended saw says nothing about now.
+    let view = view.filter(|_| running == Some(true)).unwrap_or_default();
+    let phase = view
+        .phase
+        .or(record.as_ref().map(|record| phase(record, boot)));
     let record = record.unwrap_or_default();
-    let active = unit.as_ref().map(|unit| unit.active.as_str());
+    let known = |text: String| Some(text).filter(|text| !text.is_empty());
     Status {
-        running: matches!(active, Some("active" | "reloading" | "refreshing")),
+        running,
+        version: known(view.version),
+        node: known(view.node),
+        group: known(view.group),
+        waits: view.waits,
+        holders: view.holders,
+        blockers: view.blockers,
         status: unit
             .as_ref()
             .map(|unit| unit.text.clone())
@@ -203,6 +252,23 @@ fn tell(
         kept_cordon: record.kept.map(|kept| kept.why),
         history: record.history.into_iter().map(done).collect(),
         problems,
+    }
+}
+
+/// Why the daemon does not run, as far as its unit tells, with the cure.
+fn stopped(unit: &Unit) -> String {
+    let wrong = i32::from(exit::CONFIGURATION);
+    match unit.active.as_str() {
+        "failed" if unit.exit == wrong => {
+            "the daemon does not run: its configuration is wrong; `kube-rebootd config check` says where, then: systemctl start kube-rebootd"
+                .to_owned()
+        }
+        "failed" => format!(
+            "the daemon does not run: it failed (status {}); journalctl -u kube-rebootd says why, then: systemctl start kube-rebootd",
+            unit.exit
+        ),
+        "activating" => "the daemon starts; if it stays so: journalctl -u kube-rebootd".to_owned(),
+        _ => "the daemon does not run; systemctl start kube-rebootd".to_owned(),
     }
 }
 
@@ -235,11 +301,13 @@ fn reasons(record: &Record) -> Vec<Reason> {
     let found = request.reasons.iter().map(|reason| Reason {
         trigger: reason.trigger.clone(),
         words: reason.words.clone(),
+        packages: reason.pkgs.iter().cloned().collect(),
         since: reason.since,
     });
     let asked = request.latched.iter().map(|wish| Reason {
         trigger: wish.by.clone(),
         words: wish.reason.clone(),
+        packages: Vec::new(),
         since: wish.at,
     });
     found.chain(asked).collect()
@@ -261,6 +329,7 @@ fn done(past: Past) -> Done {
     Done {
         at: past.at,
         reasons: past.reasons,
+        packages: past.packages,
     }
 }
 
@@ -270,25 +339,42 @@ fn table(status: &Status) -> String {
     let mut line = |key: &str, value: &str| {
         let _ = writeln!(text, "{key:<9} {value}");
     };
-    let unit = status.unit.as_deref().unwrap_or("unknown");
-    if status.running {
-        line("unit", unit);
-    } else {
-        line(
-            "unit",
-            &format!("{unit}: the daemon does not run; systemctl start kube-rebootd"),
-        );
+    match &status.unit {
+        Some(unit) => line("unit", unit),
+        None => line("unit", "not known: systemd did not answer"),
+    }
+    if let Some(version) = &status.version {
+        line("version", version);
+    }
+    if let Some(node) = &status.node {
+        line("node", node);
+    }
+    if let Some(group) = &status.group {
+        line("group", group);
     }
     if let Some(sentence) = &status.status {
         line("status", sentence);
     }
-    line("phase", status.phase.map_or("unknown", Phase::name));
+    let none = if status.problems.iter().any(|one| one.contains("state.json")) {
+        "unknown"
+    } else {
+        "none: nothing is on record on this host"
+    };
+    line("phase", status.phase.map_or(none, Phase::name));
+    waiting(status, &mut line);
     for reason in &status.reasons {
-        let words = format!(
-            "{}: {} (since {:.0})",
-            reason.trigger, reason.words, reason.since
+        let words = match reason.words.as_str() {
+            "" => String::new(),
+            words => format!(": {words}"),
+        };
+        let since = reason.since;
+        line(
+            "reason",
+            &format!("{}{words} (since {since:.0})", reason.trigger),
         );
-        line("reason", &words);
+        if !reason.packages.is_empty() {
+            line("packages", &reason.packages.join(", "));
+        }
     }
     if let Some(hold) = &status.hold {
         line("slot", &format!("{} since {:.0}", hold.lease, hold.since));
@@ -313,13 +399,44 @@ fn table(status: &Status) -> String {
     for past in &status.history {
         line(
             "rebooted",
-            &format!("{:.0} for {}", past.at, past.reasons.join(", ")),
+            &format!(
+                "{:.0} for {}{}",
+                past.at,
+                past.reasons.join(", "),
+                of(&past.packages)
+            ),
         );
     }
     for problem in &status.problems {
         line("problem", problem);
     }
     text
+}
+
+/// What keeps the phase from ending, each on a line of its own.
+fn waiting(status: &Status, line: &mut impl FnMut(&str, &str)) {
+    for wait in &status.waits {
+        line("waits for", wait);
+    }
+    for blocked in &status.blockers {
+        let budget = blocked.budget.as_ref();
+        let budget = budget.map_or_else(String::new, |budget| format!(" (budget {budget})"));
+        line(
+            "blocked",
+            &format!("pod {} {}{budget}", blocked.pod, blocked.why),
+        );
+    }
+    for holder in &status.holders {
+        line("holder", &format!("{} holds {}", holder.node, holder.slot));
+    }
+}
+
+/// Packages in brackets.
+fn of(packages: &[String]) -> String {
+    if packages.is_empty() {
+        return String::new();
+    }
+    format!(" ({})", packages.join(", "))
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ const IDLE_POLL: Duration = Duration::from_secs(300);
 /// While the kubelet is awaited, how often its heartbeat Lease is read: that Lease cannot be watched
 /// by a node (proved), and the kubelet renews it every 10 s.
 const PULSE_POLL: Duration = Duration::from_secs(2);
-/// How often pods that close the gate before the cordon are looked at again: no watch runs then.
+/// How often pods that close the gate before the cordon are listed again where their watch shows nothing.
 const BLOCKING_AGAIN: Duration = Duration::from_secs(60);
 
 /// Something is wanted or held: the host's own state matters.
@@ -143,14 +143,14 @@ impl Daemon {
     /// What the watches show, where it is newer than what is known.
     fn watched(&mut self, now: Now) {
         let group = self.group();
-        let holding = self.facts.record.hold.is_some();
+        let pods = self.facts.record.hold.is_some() || self.blocked_before();
         let Some(connected) = self.api.connected() else {
             return;
         };
         if !self.facts.started {
             return;
         }
-        connected.watch(&group, busy(&self.facts), holding);
+        connected.watch(&group, busy(&self.facts), pods);
         let mut refused = views::leases(&mut self.facts, connected, &group, now.boot);
         refused |= views::own_node(&mut self.facts, connected);
         self.memory.pods = None;
@@ -194,11 +194,27 @@ impl Daemon {
         }
     }
 
-    /// Pods that would stop a drain, looked at before the queue; not by a watch, as waiting is long.
+    /// Something asks for a reboot, no slot is held, and pods would stop the drain.
+    fn blocked_before(&self) -> bool {
+        let known = self.memory.blocking.as_ref();
+        self.facts.record.hold.is_none()
+            && self.facts.observed.request.is_some()
+            && known.is_some_and(|(_, blockers)| !blockers.is_empty())
+    }
+
+    /// Pods that would stop a drain, looked at before the queue: by one list, as waiting is long; while there are
+    /// some, by a watch, which tells at once when the last of them has gone.
     async fn blocking(&mut self, now: Now) {
         let wanted = self.facts.started
             && self.facts.record.hold.is_none()
             && self.facts.observed.request.is_some();
+        if self.blocked_before()
+            && let Some(pods) = &self.memory.pods
+        {
+            let blockers = drain::seen_before_cordon(pods, &self.memory.drain_policy);
+            self.memory.blocking = Some((now.boot, blockers));
+            return;
+        }
         let known = self.memory.blocking.as_ref();
         let due = known.is_none_or(|(read, blockers)| {
             !blockers.is_empty() && now.since(*read) >= BLOCKING_AGAIN

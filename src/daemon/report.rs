@@ -1,26 +1,46 @@
-//! What people see of a step: STATUS and one journal record per transition.
+//! What people see of a step: STATUS, the journal's records, and the view that `kube-rebootd status` reads.
 
-use crate::decide::Step;
+use crate::decide::{Policy, Step};
 use crate::drain::Blocker;
 use crate::facts::{Drained, Facts};
-use crate::host::journal::{Fields, transition};
+use crate::gates::Gate;
+use crate::host::journal::{Fields, LATE, Naming, id, record, transition};
 use crate::host::notify::Notify;
+use crate::host::view::{Blocked, Holder, View};
 use crate::phase::Phase;
+use crate::record::Stage;
+
+#[cfg(test)]
+mod tests;
 
 /// What was said last, so that nothing is said twice.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     phase: Option<Phase>,
+    /// What the phase waited for when it was last said, but for package managers.
+    said: Vec<String>,
+    /// A package manager worked then.
+    busy: bool,
+    /// Verifying was said to take longer than `health.timeout`.
+    late: bool,
     uncleared: Vec<String>,
     blocked: Vec<Blocker>,
     would: Option<String>,
+    naming: Option<Naming>,
+    view: View,
 }
 
 impl Report {
+    /// From now on the journal's records carry the node's name.
+    pub(super) fn names(&mut self, naming: Naming) {
+        self.naming = Some(naming);
+    }
+
     pub(super) fn step(
         &mut self,
         step: &Step,
         facts: &Facts,
+        policy: &Policy,
         notify: &mut Notify,
         trouble: Option<&str>,
     ) {
@@ -30,29 +50,89 @@ impl Report {
             }
             Some(_) | None => notify.status(&step.status),
         }
+        if let Some(naming) = &self.naming
+            && !policy.me.is_empty()
+        {
+            naming.set(&policy.me);
+        }
         self.uncleared(facts);
         self.blocked(facts);
         self.would(step);
-        if self.phase == Some(step.phase) {
+        self.phase(step, facts, policy);
+        self.late(step, facts, policy);
+    }
+
+    /// One record for each phase, and one for each change of what it waits for.
+    fn phase(&mut self, step: &Step, facts: &Facts, policy: &Policy) {
+        // Until the API server has answered, a phase on record stands still: what is said of it then would be
+        // about the API server, which has a record of its own.
+        if !facts.started {
+            return;
+        }
+        let waits = waits(step, facts, policy);
+        // Scripts call a package manager again and again, each time as another process.
+        let busy = facts
+            .closed
+            .iter()
+            .filter(|one| one.gate == Gate::PackageManager);
+        let busy: Vec<&String> = busy.map(|one| &one.why).collect();
+        let said: Vec<String> = waits
+            .iter()
+            .filter(|one| !busy.contains(one))
+            .cloned()
+            .collect();
+        if self.phase == Some(step.phase) && self.said == said && self.busy != busy.is_empty() {
             return;
         }
         self.phase = Some(step.phase);
-        let reason = reasons(step);
-        let lease = step
-            .record
-            .hold
-            .as_ref()
-            .map(|hold| hold.take.lease.as_str());
+        self.said = said;
+        self.busy = !busy.is_empty();
+        let hold = step.record.hold.as_ref();
+        let reason = match step.phase {
+            Phase::Verifying => Some(waits.join("; ")).filter(|missing| !missing.is_empty()),
+            Phase::Undoing => hold.and_then(|hold| match &hold.stage {
+                Stage::Undoing(why) => Some(why.words()),
+                _ => None,
+            }),
+            _ => reasons(step),
+        };
         let holder = holder(facts);
         transition(
             step.phase,
             &Fields {
-                lease,
+                lease: hold.map(|hold| hold.take.lease.as_str()),
                 holder: holder.as_deref(),
                 reason: reason.as_deref(),
-                pod: None,
+                pod: self.blocked.first().map(|one| one.pod.path()).as_deref(),
             },
             &step.status,
+        );
+    }
+
+    /// Past `health.timeout` somebody has to look: said once, and where this can be searched for.
+    fn late(&mut self, step: &Step, facts: &Facts, policy: &Policy) {
+        if step.phase != Phase::Verifying {
+            self.late = false;
+            return;
+        }
+        if self.late || facts.verifying <= policy.health_timeout {
+            return;
+        }
+        self.late = true;
+        let lease = step.record.hold.as_ref().map(|hold| &hold.take.lease);
+        let missing = missing(facts).join("; ");
+        record(
+            LATE,
+            Phase::Verifying,
+            &Fields {
+                lease: lease.map(String::as_str),
+                reason: Some(&missing),
+                ..Fields::default()
+            },
+            &format!(
+                "not healthy within health.timeout after the reboot, and the slot is kept: no other node of the group \
+                 reboots until this is mended: {missing}"
+            ),
         );
     }
 
@@ -68,19 +148,14 @@ impl Report {
 
     /// A pod that holds the drain up is said once, with its budget.
     fn blocked(&mut self, facts: &Facts) {
-        let now = match &facts.drain {
-            Drained::Going { blocked, .. } => blocked.as_slice(),
-            Drained::Starting
-            | Drained::Unmounting { .. }
-            | Drained::Done { .. }
-            | Drained::Failed { .. } => &[],
-        };
+        let now = blockers(facts);
         for blocker in now.iter().filter(|blocker| !self.blocked.contains(blocker)) {
             let pod = blocker.pod.path();
-            let budget = blocker.budget.as_deref().unwrap_or_default();
+            let reason = blocker.budget.as_deref().unwrap_or(&blocker.why);
             tracing::warn!(
+                MESSAGE_ID = id(Phase::Draining),
                 POD = pod,
-                REASON = budget,
+                REASON = reason,
                 "pod {pod} holds up the drain: {}",
                 blocker.why
             );
@@ -107,6 +182,70 @@ impl Report {
         }
         self.uncleared = now;
     }
+
+    /// What `kube-rebootd status` shows, if it is not what it showed.
+    pub(super) fn view(&mut self, step: &Step, facts: &Facts, policy: &Policy) -> Option<&View> {
+        let view = View {
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            node: policy.me.clone(),
+            group: policy.group.clone(),
+            phase: Some(step.phase),
+            waits: waits(step, facts, policy),
+            holders: holders(facts, policy).collect(),
+            blockers: (blockers(facts).iter())
+                .map(|one| Blocked {
+                    pod: one.pod.path(),
+                    why: one.why.clone(),
+                    budget: one.budget.clone(),
+                })
+                .collect(),
+        };
+        if view == self.view {
+            return None;
+        }
+        self.view = view;
+        Some(&self.view)
+    }
+}
+
+/// What the phase waits for, in words that change only when it waits for something else: no countdowns.
+fn waits(step: &Step, facts: &Facts, policy: &Policy) -> Vec<String> {
+    match step.phase {
+        Phase::Pending | Phase::Claiming | Phase::Draining | Phase::Rebooting => {
+            facts.closed.iter().map(|gate| gate.why.clone()).collect()
+        }
+        Phase::Queued => holders(facts, policy)
+            .map(|one| format!("{} is held by {}", one.slot, one.node))
+            .collect(),
+        Phase::Verifying => missing(facts),
+        Phase::Idle | Phase::Releasing | Phase::Undoing => Vec::new(),
+    }
+}
+
+/// What is missing after the boot: the host first, then its pods.
+fn missing(facts: &Facts) -> Vec<String> {
+    let host = facts.host_health.as_ref().err();
+    let missing = host.or(facts.pod_health.as_ref().err());
+    missing.cloned().unwrap_or_default()
+}
+
+fn blockers(facts: &Facts) -> &[Blocker] {
+    match &facts.drain {
+        Drained::Going { blocked, .. } => blocked,
+        Drained::Starting
+        | Drained::Unmounting { .. }
+        | Drained::Done { .. }
+        | Drained::Failed { .. } => &[],
+    }
+}
+
+/// The host goes down, or was asked to by this daemon and did not refuse: being stopped now is what was wanted.
+pub(super) fn going_down(facts: &Facts) -> bool {
+    let asked = facts.record.hold.as_ref().is_some_and(|hold| {
+        hold.stage == Stage::Rebooting && hold.asked() && hold.boot == facts.boot
+    });
+    facts.shutting_down || (asked && facts.ask.is_none())
 }
 
 fn reasons(step: &Step) -> Option<String> {
@@ -123,6 +262,18 @@ fn reasons(step: &Step) -> Option<String> {
         .iter()
         .map(|wish| format!("{} ({})", wish.by, wish.reason));
     Some(triggers.chain(wishes).collect::<Vec<_>>().join(", "))
+}
+
+/// The slots of the group that somebody holds.
+fn holders<'a>(facts: &'a Facts, policy: &'a Policy) -> impl Iterator<Item = Holder> + 'a {
+    let group = facts.leases.values();
+    let group = group.filter(|lease| lease.group == policy.group);
+    group.filter_map(|lease| {
+        Some(Holder {
+            slot: lease.name.clone(),
+            node: lease.holder.clone()?,
+        })
+    })
 }
 
 /// Who holds a slot of the group, for a record that says what is waited for.

@@ -122,10 +122,18 @@ fn idle(at: &At, mut record: Record) -> Step {
     record.waiting = None;
     let status = match at.facts.observed.uncleared.as_slice() {
         [] => "idle: no reboot needed".to_owned(),
-        uncleared => format!(
-            "idle: the last reboot did not clear {}; ignored until it has gone once or its reasons change",
-            names_of(uncleared)
-        ),
+        uncleared => {
+            let left = record.settled.as_ref();
+            let left = left.and_then(|settled| settled.left(&at.facts.boot, at.now));
+            let until = left.and_then(|left| at.now.wall.checked_add(left).ok());
+            let until = until.map_or_else(String::new, |until| {
+                format!(" (and stays away until {})", until.strftime("%H:%M UTC"))
+            });
+            format!(
+                "idle: the last reboot did not clear {}; ignored until it has gone once{until} or its reasons change",
+                names_of(uncleared)
+            )
+        }
     };
     without_record(at, record, Phase::Idle, status, None)
 }

@@ -33,7 +33,7 @@ use tracing_subscriber::{
 mod message;
 mod sink;
 
-pub use message::{Fields, id, transition};
+pub use message::{Fields, LATE, id, record, transition};
 pub use sink::Sink;
 
 use crate::root::Root;
@@ -79,6 +79,26 @@ struct Queue {
     shared: Arc<Shared>,
 }
 
+/// Names the node of the records, once it is known.
+#[derive(Debug, Clone, Default)]
+pub struct Naming(Arc<Shared>);
+
+impl Naming {
+    /// From now on every record carries `KUBE_NODE`.
+    pub fn set(&self, name: &str) {
+        if let Ok(mut node) = self.0.node.lock()
+            && node.as_deref() != Some(name)
+        {
+            *node = Some(name.to_owned());
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn name(&self) -> Option<String> {
+        self.0.node.lock().ok().and_then(|node| node.clone())
+    }
+}
+
 /// The running log. Dropping it changes nothing; [`Journal::flush`] before the process ends.
 pub struct Journal {
     queue: Queue,
@@ -117,11 +137,9 @@ impl Journal {
         Self { queue, level: None }
     }
 
-    /// From now on every record carries `KUBE_NODE`.
-    pub fn set_node(&self, name: &str) {
-        if let Ok(mut node) = self.queue.shared.node.lock() {
-            *node = Some(name.to_owned());
-        }
+    /// By which every later record comes to carry `KUBE_NODE`.
+    pub fn naming(&self) -> Naming {
+        Naming(Arc::clone(&self.queue.shared))
     }
 
     /// Changes how much is logged (org.freedesktop.LogControl1).

@@ -48,6 +48,7 @@ fn record(stage: Stage) -> Record {
             at: time("2026-11-01T03:00:00Z"),
             automatic: true,
             reasons: vec!["sentinel /run/reboot-required".to_owned()],
+            packages: vec!["linux-image".to_owned()],
         }],
         ..Record::default()
     }
@@ -64,16 +65,71 @@ fn active() -> Unit {
     Unit {
         active: "active".to_owned(),
         text: "undoing: the drain failed".to_owned(),
+        pid: 7,
+        exit: 0,
     }
+}
+
+fn seen() -> View {
+    View {
+        pid: 7,
+        version: "1.2.3".to_owned(),
+        node: "n1".to_owned(),
+        group: "default".to_owned(),
+        phase: Some(Phase::Undoing),
+        waits: vec![
+            "node paused: disk".to_owned(),
+            "shutdown inhibited by backup (runs)".to_owned(),
+        ],
+        holders: vec![Holder {
+            slot: "default".to_owned(),
+            node: "n1".to_owned(),
+        }],
+        blockers: vec![Blocked {
+            pod: "shop/web-0".to_owned(),
+            why: "would violate its budget".to_owned(),
+            budget: Some("shop/web".to_owned()),
+        }],
+    }
+}
+
+#[test]
+fn a_host_without_a_record_has_no_phase() {
+    let status = tell(Ok(None), Some(&boot("a")), Ok(active()), None, now());
+    assert_eq!(status.phase, None);
+    assert!(
+        table(&status).contains("phase     none"),
+        "{}",
+        table(&status)
+    );
+}
+
+#[test]
+fn a_unit_that_failed_with_78_is_sent_to_config_check() {
+    let ended = |active: &str, exit| {
+        let unit = Unit {
+            active: active.to_owned(),
+            exit,
+            ..Unit::default()
+        };
+        let status = tell(Ok(None), None, Ok(unit), Some(seen()), now());
+        assert_eq!(status.running, Some(false));
+        assert_eq!(status.node, None, "a daemon that ended sees nothing");
+        table(&status)
+    };
+    assert!(ended("failed", 78).contains("kube-rebootd config check"));
+    assert!(!ended("failed", 1).contains("config check"));
+    assert!(ended("inactive", 0).contains("systemctl start kube-rebootd"));
 }
 
 #[test]
 fn the_json_is_stable() {
     let why = Why::Drain("web-0 is blocked".to_owned());
     let status = tell(
-        Ok(record(Stage::Undoing(why))),
+        Ok(Some(record(Stage::Undoing(why)))),
         Some(&boot("a")),
         Ok(active()),
+        Some(seen()),
         now(),
     );
     insta::assert_snapshot!(serde_json::to_string_pretty(&status).expect("JSON"));
@@ -83,17 +139,19 @@ fn the_json_is_stable() {
 #[test]
 fn after_a_new_boot_a_hold_is_being_verified_and_a_back_off_is_over() {
     let status = tell(
-        Ok(record(Stage::Rebooting)),
+        Ok(Some(record(Stage::Rebooting))),
         Some(&boot("b")),
         Ok(active()),
+        None,
         now(),
     );
     assert_eq!(status.phase, Some(Phase::Verifying));
     assert_eq!(status.backoff.map(|later| later.seconds_left), Some(0));
     let same = tell(
-        Ok(record(Stage::Rebooting)),
+        Ok(Some(record(Stage::Rebooting))),
         Some(&boot("a")),
         Ok(active()),
+        None,
         now(),
     );
     assert_eq!(same.phase, Some(Phase::Rebooting));
@@ -109,18 +167,27 @@ fn i8_what_cannot_be_read_is_unknown_and_said() {
         Err("state.json: damaged".to_owned()),
         None,
         Err(late),
+        None,
         now(),
     );
-    assert!(!status.running);
-    assert_eq!((status.phase, status.unit), (None, None));
+    assert_eq!(
+        status.running, None,
+        "no answer is no word about the daemon"
+    );
+    assert_eq!((status.phase, &status.unit), (None, &None));
     assert_eq!(status.problems.len(), 2);
+    let text = table(&status);
+    assert!(
+        text.contains("systemd did not answer") && !text.contains("does not run"),
+        "{text}"
+    );
 }
 
 #[test]
 fn i7_a_state_that_is_no_file_of_ours_is_told() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("state.json");
-    assert_eq!(read(&path), Ok(Record::default()));
+    assert_eq!(read(&path), Ok(None));
     bounded::odd::each(&path.clone(), store::MAX_BYTES, move || {
         read(&path).expect_err("no state")
     });

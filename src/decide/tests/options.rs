@@ -116,3 +116,41 @@ fn i7_a_clock_that_may_have_run_out_asks_the_api_server() {
         assert_eq!(decide(&facts, &policy(), now()).effect, effect);
     }
 }
+
+#[test]
+fn i10_what_a_reboot_did_not_clear_is_said_with_when_that_ends() {
+    let said = |boot: &str| {
+        let mut facts = about_to_take();
+        let settled = crate::trigger::Settled {
+            boot: Boot {
+                id: boot.to_owned(),
+                ..facts.boot.clone()
+            },
+            proved_boot: NOW,
+            reasons: std::collections::BTreeMap::new(),
+        };
+        facts.record.request = None;
+        facts.record.settled = Some(settled.clone());
+        facts.observed = Observed {
+            request: None,
+            settled: Some(settled),
+            uncleared: vec![crate::trigger::Reason {
+                trigger: "sentinel /run/reboot-required".to_owned(),
+                pkgs: std::collections::BTreeSet::new(),
+                words: String::new(),
+                since: now().wall,
+                since_boot: NOW,
+            }],
+        };
+        decide(&facts, &policy(), now()).status
+    };
+    let here = about_to_take().boot.id;
+    let until = now().wall + Duration::from_secs(15 * 60);
+    let until = until.strftime("until %H:%M UTC").to_string();
+    assert!(said(&here).contains(&until), "{}", said(&here));
+    assert!(
+        said("another").contains("gone once or its reasons"),
+        "{}",
+        said("another")
+    );
+}

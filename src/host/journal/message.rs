@@ -21,6 +21,9 @@ pub const fn id(phase: Phase) -> &'static str {
     }
 }
 
+/// `MESSAGE_ID` of the warning that the host is not healthy within `health.timeout` after its reboot.
+pub const LATE: &str = "2ff973402732f3e0664356699ec06eca";
+
 /// The subjects of a transition, each a journal field when present.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Fields<'a> {
@@ -34,7 +37,21 @@ pub struct Fields<'a> {
     pub pod: Option<&'a str>,
 }
 
-/// Writes the one record of a transition to `phase`.
+/// A warning about `phase` with an id of its own.
+pub fn record(id: &str, phase: Phase, fields: &Fields<'_>, text: &str) {
+    tracing::warn!(
+        target: TARGET,
+        message_id = id,
+        phase = phase.name(),
+        lease = fields.lease,
+        holder = fields.holder,
+        reason = fields.reason,
+        pod = fields.pod,
+        "{text}"
+    );
+}
+
+/// Writes the record of a transition to `phase`, or of a change of what it waits for.
 pub fn transition(phase: Phase, fields: &Fields<'_>, text: &str) {
     tracing::info!(
         target: TARGET,
@@ -59,7 +76,8 @@ mod tests {
             .lines()
             .filter_map(|line| line.strip_prefix("-- "))
             .collect();
-        assert_eq!(explained, Phase::ALL.map(id));
+        let ids: Vec<&str> = Phase::ALL.map(id).into_iter().chain([LATE]).collect();
+        assert_eq!(explained, ids);
         for entry in catalog.split("\n-- ").skip(1) {
             let (head, body) = entry.split_once("\n\n").unwrap();
             assert!(head.contains("\nSubject: "), "{head}");
@@ -76,6 +94,7 @@ mod tests {
                 "{own}"
             );
             assert!(Phase::ALL[..index].iter().all(|other| id(*other) != own));
+            assert!(own != LATE && u128::from_str_radix(LATE, 16).is_ok());
         }
     }
 }

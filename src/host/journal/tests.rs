@@ -33,7 +33,7 @@ fn logging(journal: &Journal, log: impl FnOnce()) {
 fn transition_carries_its_fields() {
     let (_dir, root, socket) = journald();
     let journal = Journal::writing_to(Sink::journald(&root));
-    journal.set_node("n1");
+    journal.naming().set("n1");
     let fields = Fields {
         lease: Some("default"),
         reason: Some("linux\nlibc6"),

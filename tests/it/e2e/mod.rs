@@ -224,7 +224,10 @@ impl Site {
     pub(crate) fn phases(host: &Host) -> anyhow::Result<Vec<String>> {
         let journal = host.journal_json("kube-rebootd")?;
         let phases = journal.iter().filter_map(|line| line["PHASE"].as_str());
-        Ok(phases.map(str::to_owned).collect())
+        let mut phases: Vec<String> = phases.map(str::to_owned).collect();
+        // A phase has a record for each change of what it waits for.
+        phases.dedup();
+        Ok(phases)
     }
 
     /// Waits until a host has rebooted `times` and is idle again.

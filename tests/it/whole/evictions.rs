@@ -44,6 +44,38 @@ async fn meets(fate: Fate, times: u32) {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_end_of_a_pod_that_closes_the_gate_is_seen_at_once_and_without_polling() {
+    let world = World::new(2, 1).await;
+    let bare = json!({"metadata": {}, "spec": {"nodeName": "n0", "restartPolicy": "Never",
+        "containers": [{"name": "c"}]}, "status": {"phase": "Running"}});
+    world
+        .server
+        .set(|state| state.make(("pods", "shop", "once"), "kubelet", bare));
+    world.want(0);
+    let closed = |world: &World| world.said(0, "would block the drain: pod shop/once");
+    world.until("the gate is closed", HOUR, closed).await;
+    let lists = || {
+        let state = world.server.state();
+        let lists = state
+            .trace
+            .iter()
+            .filter(|line| line.contains("n0") && line.contains("list pods"));
+        lists.count()
+    };
+    world.pass(10 * Duration::from_secs(1)).await;
+    let before = lists();
+    world.pass(10 * MINUTE + 10 * Duration::from_secs(1)).await;
+    world.check(lists() == before, "it is watched and not polled");
+    world
+        .server
+        .set(|state| state.remove(("pods", "shop", "once")));
+    world
+        .until_phase(0, "Claiming", Duration::from_secs(5))
+        .await;
+    world.until_rebooted(&[0], 1, HOUR).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn i9_a_pod_is_evicted_and_waited_for() {
     let world = World::new(2, 1).await;
     Pod {

@@ -100,11 +100,11 @@ impl World {
 
     pub(super) fn phases(&self, host: usize) -> Vec<String> {
         let records = self.log.of(&self.hosts[host].name);
-        records
-            .into_iter()
-            .map(|record| record.phase)
-            .filter(|phase| !phase.is_empty())
-            .collect()
+        let phases = records.into_iter().map(|record| record.phase);
+        let mut phases: Vec<String> = phases.filter(|phase| !phase.is_empty()).collect();
+        // A phase has a record for each change of what it waits for.
+        phases.dedup();
+        phases
     }
 
     /// Something that the host's daemon said.

@@ -1,0 +1,323 @@
+//! What is said, and that it is said once per change.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tracing::field::{Field, Visit};
+use tracing::{Event, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::{Context, SubscriberExt};
+
+use super::*;
+use crate::boot::Boot;
+use crate::config::Config;
+use crate::drain::PodRef;
+use crate::facts::{Effect, Refusal};
+use crate::gates::{Closed, Gate};
+use crate::record::{Hold, Record};
+use crate::slot::{Lease, Take};
+
+type Said = BTreeMap<String, String>;
+
+/// Collects the records of this thread.
+#[derive(Clone, Default)]
+struct Records(Arc<Mutex<Vec<Said>>>);
+
+impl<S: Subscriber> Layer<S> for Records {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut fields = Fields(Said::new());
+        event.record(&mut fields);
+        let level = event.metadata().level().to_string();
+        fields.0.insert("LEVEL".to_owned(), level);
+        self.0.lock().expect("a lock").push(fields.0);
+    }
+}
+
+struct Fields(Said);
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.0
+            .insert(field.name().to_ascii_uppercase(), format!("{value:?}"));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.0
+            .insert(field.name().to_ascii_uppercase(), value.to_owned());
+    }
+}
+
+/// A world and what was said of it.
+struct World {
+    report: Report,
+    facts: Facts,
+    policy: Policy,
+    records: Records,
+}
+
+fn hold(stage: Stage) -> Hold {
+    let lease = Lease::free("default", "default");
+    let take = Take::of(&lease, "kube-rebootd", Timestamp::UNIX_EPOCH, false);
+    Hold {
+        stage,
+        asks: 1,
+        ..Hold::begin(take, Boot::unknown())
+    }
+}
+
+impl World {
+    fn new(record: Record) -> Self {
+        let mut facts = Facts::of_a_start(Boot::unknown(), record);
+        facts.started = true;
+        Self {
+            report: Report::default(),
+            facts,
+            policy: crate::daemon::policy(&Config::default(), "n1", "kube-rebootd", "default"),
+            records: Records::default(),
+        }
+    }
+
+    /// The records of one more step in `phase`.
+    fn step(&mut self, phase: Phase, status: &str) -> Vec<Said> {
+        let step = Step {
+            phase,
+            record: self.facts.record.clone(),
+            effect: Effect::Wait,
+            wake: None,
+            status: status.to_owned(),
+            would: None,
+        };
+        let registry = tracing_subscriber::registry().with(self.records.clone());
+        tracing::subscriber::with_default(registry, || {
+            let mut notify = Notify::new();
+            self.report
+                .step(&step, &self.facts, &self.policy, &mut notify, None);
+        });
+        std::mem::take(&mut self.records.0.lock().expect("a lock"))
+    }
+}
+
+fn closed(gate: Gate, why: &str) -> Closed {
+    Closed {
+        gate,
+        why: why.to_owned(),
+        opens: None,
+    }
+}
+
+#[test]
+fn each_change_of_what_is_missing_after_the_boot_is_one_record() {
+    let mut world = World::new(Record {
+        hold: Some(hold(Stage::Rebooting)),
+        ..Record::default()
+    });
+    // Nothing is known yet: that is the API server's matter, under no MESSAGE_ID of Verifying.
+    world.facts.started = false;
+    assert_eq!(
+        world.step(Phase::Verifying, "starting: asking the API server"),
+        []
+    );
+    world.facts.started = true;
+    world.facts.host_health = Err(vec!["systemd is starting".to_owned()]);
+    let said = world.step(Phase::Verifying, "verifying: systemd is starting");
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert_eq!(said[0]["MESSAGE_ID"], id(Phase::Verifying));
+    assert_eq!(said[0]["MESSAGE"], "verifying: systemd is starting");
+    assert_eq!(said[0]["REASON"], "systemd is starting");
+    assert_eq!(
+        world.step(Phase::Verifying, "verifying: systemd is starting"),
+        []
+    );
+    world.facts.host_health = Ok(());
+    world.facts.pod_health = Err(vec![
+        "DaemonSet pod kube-system/net is not ready".to_owned(),
+    ]);
+    let said = world.step(
+        Phase::Verifying,
+        "verifying: DaemonSet pod kube-system/net is not ready",
+    );
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert_eq!(
+        said[0]["REASON"],
+        "DaemonSet pod kube-system/net is not ready"
+    );
+}
+
+#[test]
+fn past_health_timeout_one_warning_has_an_id_of_its_own() {
+    let mut world = World::new(Record {
+        hold: Some(hold(Stage::Rebooting)),
+        ..Record::default()
+    });
+    world.facts.host_health = Err(vec!["the Node is not Ready".to_owned()]);
+    world.facts.verifying = world.policy.health_timeout;
+    let first = world.step(Phase::Verifying, "verifying: the Node is not Ready");
+    assert!(
+        first.iter().all(|said| said["MESSAGE_ID"] != LATE),
+        "{first:?}"
+    );
+    world.facts.verifying += Duration::from_secs(1);
+    let late = world.step(Phase::Verifying, "not healthy within health.timeout");
+    assert_eq!(late.len(), 1, "{late:?}");
+    assert_eq!(late[0]["MESSAGE_ID"], LATE);
+    assert_eq!(late[0]["LEVEL"], "WARN");
+    assert_eq!(late[0]["LEASE"], "default");
+    assert_eq!(late[0]["REASON"], "the Node is not Ready");
+    world.facts.verifying += Duration::from_secs(3600);
+    assert_eq!(
+        world.step(Phase::Verifying, "not healthy within health.timeout"),
+        []
+    );
+}
+
+#[test]
+fn a_changed_gate_or_holder_inside_a_phase_is_said_once() {
+    let mut world = World::new(Record::default());
+    world.facts.closed = vec![closed(Gate::NodePaused, "node paused: disk")];
+    assert_eq!(
+        world
+            .step(Phase::Pending, "reboot pending: node paused: disk")
+            .len(),
+        1
+    );
+    assert_eq!(
+        world.step(Phase::Pending, "reboot pending: node paused: disk"),
+        []
+    );
+    world.facts.closed = vec![closed(Gate::Inhibitors, "shutdown inhibited by backup")];
+    let said = world.step(
+        Phase::Pending,
+        "reboot pending: shutdown inhibited by backup",
+    );
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(said[0]["MESSAGE"].contains("backup"));
+    world.facts.closed.clear();
+    let held = |by: &str| Lease {
+        holder: Some(by.to_owned()),
+        ..Lease::free("default", "default")
+    };
+    for (holder, records) in [("n2", 1), ("n2", 0), ("n3", 1), ("n3", 0)] {
+        world.facts.leases = BTreeMap::from([("default".to_owned(), held(holder))]);
+        let said = world.step(
+            Phase::Queued,
+            &format!("queued: default is held by {holder}"),
+        );
+        assert_eq!(said.len(), records, "{holder}: {said:?}");
+        assert!(said.iter().all(|one| one["HOLDER"] == holder), "{said:?}");
+    }
+}
+
+#[test]
+fn a_pod_that_holds_up_the_drain_is_a_field() {
+    let mut world = World::new(Record {
+        hold: Some(hold(Stage::Draining)),
+        ..Record::default()
+    });
+    world.facts.drain = Drained::Going {
+        evict: Vec::new(),
+        words: String::new(),
+        spent: Duration::ZERO,
+        confirm: false,
+        wake: None,
+        blocked: vec![Blocker {
+            pod: PodRef {
+                namespace: "shop".to_owned(),
+                name: "web-1".to_owned(),
+                uid: "u".to_owned(),
+            },
+            why: "would violate its budget".to_owned(),
+            budget: Some("shop/web".to_owned()),
+        }],
+    };
+    let said = world.step(Phase::Draining, "draining: 1 pod left");
+    let warning = said
+        .iter()
+        .find(|one| one["LEVEL"] == "WARN")
+        .expect("a warning");
+    assert_eq!(warning["POD"], "shop/web-1");
+    assert_eq!(warning["MESSAGE_ID"], id(Phase::Draining));
+    assert_eq!(warning["REASON"], "shop/web");
+    let step = said
+        .iter()
+        .find(|one| one["LEVEL"] == "INFO")
+        .expect("a transition");
+    assert_eq!(step["POD"], "shop/web-1");
+    assert_eq!(world.step(Phase::Draining, "draining: 1 pod left"), []);
+}
+
+#[test]
+fn the_node_is_named_in_the_journal_once_it_is_known() {
+    let mut world = World::new(Record::default());
+    let naming = Naming::default();
+    world.report.names(naming.clone());
+    world.policy.me.clear();
+    world.step(Phase::Idle, "idle");
+    assert_eq!(naming.name(), None);
+    world.policy.me = "n1".to_owned();
+    world.step(Phase::Idle, "idle");
+    assert_eq!(naming.name().as_deref(), Some("n1"));
+}
+
+#[test]
+fn an_ordinary_reboot_is_no_warning_at_the_stop() {
+    let asked = || {
+        let mut facts = Facts::of_a_start(
+            Boot::unknown(),
+            Record {
+                hold: Some(hold(Stage::Rebooting)),
+                ..Record::default()
+            },
+        );
+        // logind was asked a moment ago, and PreparingForShutdown has not been read since.
+        facts.shutting_down = false;
+        facts
+    };
+    assert!(going_down(&asked()));
+    let mut refused = asked();
+    refused.ask = Some(Refusal {
+        at: Duration::ZERO,
+        why: "inhibited".to_owned(),
+    });
+    assert!(!going_down(&refused), "it will not reboot by itself");
+    let mut draining = asked();
+    draining.record.hold = Some(hold(Stage::Draining));
+    assert!(!going_down(&draining), "systemctl stop");
+    draining.shutting_down = true;
+    assert!(going_down(&draining), "somebody else's reboot");
+    let mut later = asked();
+    later.boot.id = "another".to_owned();
+    assert!(
+        !going_down(&later),
+        "this boot is the one that was asked for"
+    );
+}
+
+#[test]
+fn status_is_shown_what_the_daemon_sees() {
+    let mut world = World::new(Record::default());
+    world.facts.closed = vec![
+        closed(Gate::NodePaused, "node paused: disk"),
+        closed(Gate::MinUptime, "up for less than gates.min_uptime"),
+    ];
+    let step = Step {
+        phase: Phase::Pending,
+        record: Record::default(),
+        effect: Effect::Wait,
+        wake: None,
+        status: String::new(),
+        would: None,
+    };
+    let view = world
+        .report
+        .view(&step, &world.facts, &world.policy)
+        .cloned();
+    let view = view.expect("it is new");
+    assert_eq!(view.node, "n1");
+    assert_eq!(view.group, "default");
+    assert_eq!(view.version, env!("CARGO_PKG_VERSION"));
+    assert_eq!(view.waits.len(), 2, "every gate: {view:?}");
+    assert_eq!(world.report.view(&step, &world.facts, &world.policy), None);
+}

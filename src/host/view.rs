@@ -1,0 +1,103 @@
+//! `/run/kube-rebootd.view.json`: what the running daemon sees, for `kube-rebootd status`.
+//!
+//! It is for display alone: nobody decides upon it, so it is not flushed, and a failed write is nobody's
+//! trouble. It names the process that wrote it, so that one of a daemon that ended is not believed.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::bounded;
+use crate::phase::Phase;
+use crate::root::Root;
+
+/// In memory: it ends with the boot.
+pub const PATH: &str = "/run/kube-rebootd.view.json";
+/// A gate or a pod is a line; a node has at most some hundred pods.
+const MAX_BYTES: u64 = 1024 * 1024;
+/// As the state file: it names pods and reasons.
+const MODE: u32 = 0o600;
+
+/// What one process saw last.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct View {
+    /// Who wrote it.
+    pub pid: u32,
+    /// Of that daemon.
+    pub version: String,
+    /// Name of the own Node; empty until the API server has told it.
+    pub node: String,
+    pub group: String,
+    pub phase: Option<Phase>,
+    /// What keeps the phase from ending: each closed gate, or what is missing after the boot.
+    pub waits: Vec<String>,
+    /// The group's slots that somebody holds.
+    pub holders: Vec<Holder>,
+    /// Pods that cannot leave now.
+    pub blockers: Vec<Blocked>,
+}
+
+/// A slot and who holds it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    pub slot: String,
+    pub node: String,
+}
+
+/// A pod that cannot leave now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Blocked {
+    /// namespace/name
+    pub pod: String,
+    pub why: String,
+    pub budget: Option<String>,
+}
+
+/// Replaces it as a whole.
+pub fn write(root: &Root, view: &View) -> io::Result<()> {
+    let path = root.path(PATH);
+    let temporary = path.with_extension("tmp");
+    let text = serde_json::to_string(view)?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(MODE)
+        .open(&temporary)?;
+    file.write_all(text.as_bytes())?;
+    fs::rename(&temporary, &path)
+}
+
+/// What process `pid` wrote; none: nothing that can be read, or another process did.
+pub fn read(root: &Root, pid: u32) -> Option<View> {
+    let text = bounded::text(&root.path(PATH), MAX_BYTES).ok()?;
+    let view: View = serde_json::from_str(&text).ok()?;
+    (view.pid == pid).then_some(view)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_the_running_daemon_wrote_is_believed() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let root = Root::at(dir.path());
+        let view = View {
+            pid: 7,
+            node: "n1".to_owned(),
+            ..View::default()
+        };
+        // Nowhere to write it.
+        assert!(write(&root, &view).is_err());
+        assert_eq!(read(&root, 7), None);
+        fs::create_dir(dir.path().join("run")).expect("made");
+        write(&root, &view).expect("written");
+        assert_eq!(read(&root, 7), Some(view));
+        assert_eq!(read(&root, 8), None, "a daemon that ended");
+        fs::write(root.path(PATH), "{").expect("written");
+        assert_eq!(read(&root, 7), None);
+    }
+}
