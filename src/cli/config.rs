@@ -8,6 +8,7 @@ use crate::config::{self, ConfigError};
 use crate::root::Root;
 
 use super::exit::{CONFIGURATION, FAILED};
+use super::{complain, print};
 
 /// Prints the effective values, each with the file it came from; `explicit` is `--config FILE`.
 pub fn show(root: &Root, explicit: Option<&Path>) -> ExitCode {
@@ -22,7 +23,7 @@ pub fn show(root: &Root, explicit: Option<&Path>) -> ExitCode {
 }
 
 /// Checks each file alone, or what the daemon would read when none is named (`explicit` is `--config FILE`).
-/// Silent when all is well.
+/// Says what was read.
 pub fn check(root: &Root, explicit: Option<&Path>, files: &[PathBuf]) -> ExitCode {
     let errors: Vec<ConfigError> = if files.is_empty() {
         config::load(root, explicit).err().into_iter().collect()
@@ -30,11 +31,26 @@ pub fn check(root: &Root, explicit: Option<&Path>, files: &[PathBuf]) -> ExitCod
         let checked = files.iter().map(|file| config::check_file(file));
         checked.filter_map(Result::err).collect()
     };
-    if errors.is_empty() {
-        ExitCode::SUCCESS
+    let read = if files.is_empty() {
+        config::sources(root, explicit)
     } else {
-        refuse(&errors)
+        files.to_vec()
+    };
+    if errors.is_empty() {
+        print(&format!("valid: {}\n", named(&read)));
+        return ExitCode::SUCCESS;
     }
+    let code = refuse(&errors);
+    complain(&format!("read {}", named(&read)));
+    code
+}
+
+fn named(files: &[PathBuf]) -> String {
+    if files.is_empty() {
+        return "no file, which means the defaults".to_owned();
+    }
+    let files = files.iter().map(|file| file.display().to_string());
+    files.collect::<Vec<_>>().join(", ")
 }
 
 fn refuse(errors: &[ConfigError]) -> ExitCode {

@@ -29,16 +29,23 @@ const LARGEST: u64 = 1024 * 1024;
 pub fn load(root: &Root, explicit: Option<&Path>) -> Result<Effective, ConfigError> {
     let mut problems = Vec::new();
     let mut merged = Tables::default();
-    let files = main_file(root, explicit)
-        .into_iter()
-        .chain(drop_ins(root, &mut problems));
-    for path in files {
+    for path in files(root, explicit, &mut problems) {
         match contents(&path) {
             Ok(text) => merged.lay(file::read(&path, &text, &mut problems)),
             Err(error) => problems.push(unreadable(&path, &error)),
         }
     }
     check::check(&merged, problems)
+}
+
+/// The files that [`load`] reads, in the order in which they are laid over each other.
+pub fn sources(root: &Root, explicit: Option<&Path>) -> Vec<PathBuf> {
+    files(root, explicit, &mut Vec::new())
+}
+
+fn files(root: &Root, explicit: Option<&Path>, problems: &mut Vec<Problem>) -> Vec<PathBuf> {
+    let main = main_file(root, explicit).into_iter();
+    main.chain(drop_ins(root, problems)).collect()
 }
 
 /// Checks one file alone, over the defaults (`config check FILE`).

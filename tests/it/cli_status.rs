@@ -63,7 +63,13 @@ async fn i12_a_bad_configuration_is_named_and_exits_with_78() {
         "/etc/kube-rebootd/config.toml",
         "[drain]\nparallelism = 3\n",
     );
-    assert_eq!(host.run(&["config", "check"]).await.code, Some(0));
+    let checked = host.run(&["config", "check"]).await;
+    assert_eq!(checked.code, Some(0));
+    assert!(
+        checked.out.contains("/etc/kube-rebootd/config.toml"),
+        "{}",
+        checked.out
+    );
     let show = host.run(&["config", "show"]).await;
     assert_eq!(show.code, Some(0));
     assert!(show.out.contains("parallelism = 3"), "{}", show.out);

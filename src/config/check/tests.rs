@@ -140,6 +140,33 @@ fn i12_an_unknown_key_names_the_nearest() {
         );
         assert_eq!(problems(&text), [expected]);
     }
+    // Nothing that is known is like it: a guess would mislead.
+    assert_eq!(
+        problems("[drain]\nspeed = 3"),
+        [format!("{FILE}:2: drain.speed: is unknown; remove it")]
+    );
+    for (text, key) in [
+        ("[[windows]]", "windows"),
+        ("[metrics]", "metrics"),
+        ("[notify]\nwebhook = \"x\"", "notify"),
+    ] {
+        let wanted = format!("{FILE}:1: {key}: is not in this release; remove it");
+        assert_eq!(problems(text), [wanted]);
+    }
+    for key in [
+        "users",
+        "prometheus",
+        "command",
+        "blocking_pods",
+        "exclude_dates",
+    ] {
+        let wanted = format!("{FILE}:2: gates.{key}: is not in this release; remove it");
+        assert_eq!(problems(&format!("[gates]\n{key} = 1")), [wanted]);
+    }
+    for key in ["escalate", "load_balancer_wait"] {
+        let wanted = format!("{FILE}:2: drain.{key}: is not in this release; remove it");
+        assert_eq!(problems(&format!("[drain]\n{key} = 1")), [wanted]);
+    }
     assert_eq!(
         problems("\n[drian]\nmode = 1"),
         [format!(
@@ -178,7 +205,7 @@ fn i12_keys_of_later_releases_are_refused() {
     ] {
         let found = problems(text);
         assert!(
-            found.len() == 1 && found[0].contains("is unknown"),
+            found.len() == 1 && found[0].contains("is not in this release"),
             "{text} {found:?}"
         );
     }
