@@ -62,7 +62,7 @@ pub struct Host {
 pub enum Verb {
     /// Run the daemon; systemd starts it.
     Run,
-    /// What this node does and why; exits 3 when the daemon does not run.
+    /// What this node does and why; exits 3 when the daemon does not run, 1 when systemd does not answer.
     Status {
         /// For programs: one stable JSON object.
         #[arg(long)]
@@ -77,8 +77,12 @@ pub enum Verb {
         #[arg(long)]
         json: bool,
     },
-    /// Look for everything that would keep this node from rebooting well, and name the cures.
-    Doctor,
+    /// Look for everything that would keep this node from rebooting well, and name the cures; exits 1 on a failure.
+    Doctor {
+        /// For programs: one stable JSON object.
+        #[arg(long)]
+        json: bool,
+    },
     /// Give back what a stopped daemon holds.
     Undrain {
         /// Finish the hold on record: uncordon, take the label off, free the slot.
@@ -170,7 +174,7 @@ pub fn main(cli: Cli) -> ExitCode {
         Verb::Check { builtin, json } => {
             check::main(&root, cli.host.config.as_ref(), &builtin, json)
         }
-        Verb::Doctor => doctor::main(root, cli.host.config),
+        Verb::Doctor { json } => doctor::main(root, cli.host.config, json),
         Verb::Undrain { timeout, .. } => {
             undrain::main(root, cli.host.config, Duration::from_secs(timeout))
         }

@@ -9,9 +9,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use serde::Serialize;
 use tokio::sync::oneshot;
 
-use super::{block_on, exit, print_coloured};
+use super::{block_on, exit, print, print_coloured};
 use crate::config::{self, Config};
 use crate::host::Bus;
 use crate::root::Root;
@@ -23,18 +24,25 @@ mod grant;
 mod host;
 mod rights;
 mod rivals;
+mod triggers;
+mod updaters;
 
 /// A local file system that takes longer hangs: files are read on a thread of their own.
 const FILES: Duration = Duration::from_secs(10);
 
 /// What a check found.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "verdict", rename_all = "lowercase")]
 enum Verdict {
-    Ok(String),
+    Ok {
+        what: String,
+    },
     /// Works, but somebody should know.
     Warn {
         what: String,
         cure: String,
+        /// This host does not reboot until then; null: it does all the same.
+        until: Option<String>,
     },
     /// Nothing reboots, or not well, until it is cured.
     Fail {
@@ -48,17 +56,26 @@ enum Verdict {
 }
 
 /// One line of the table.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Check {
     name: &'static str,
+    #[serde(flatten)]
     verdict: Verdict,
+}
+
+/// `doctor --json`, stable: keys are added, never renamed or removed.
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    failures: usize,
+    warnings: usize,
+    checks: &'a [Check],
 }
 
 impl Check {
     fn ok(name: &'static str, what: impl Into<String>) -> Self {
         Self {
             name,
-            verdict: Verdict::Ok(what.into()),
+            verdict: Verdict::Ok { what: what.into() },
         }
     }
 
@@ -68,8 +85,17 @@ impl Check {
             verdict: Verdict::Warn {
                 what: what.into(),
                 cure: cure.into(),
+                until: None,
             },
         }
+    }
+
+    /// A warning because of which this host does not reboot until `end`.
+    fn until(mut self, end: impl Into<String>) -> Self {
+        if let Verdict::Warn { until, .. } = &mut self.verdict {
+            *until = Some(end.into());
+        }
+        self
     }
 
     fn fail(name: &'static str, what: impl Into<String>, cure: impl Into<String>) -> Self {
@@ -92,13 +118,23 @@ impl Check {
     fn failed(&self) -> bool {
         matches!(self.verdict, Verdict::Fail { .. })
     }
+
+    fn warns(&self) -> bool {
+        matches!(self.verdict, Verdict::Warn { .. })
+    }
 }
 
-/// Prints the table; 1 when a check failed.
-pub fn main(root: Root, file: Option<PathBuf>) -> ExitCode {
+/// Prints the table, or `json`; 1 when a check failed.
+pub fn main(root: Root, file: Option<PathBuf>, json: bool) -> ExitCode {
     block_on(async {
         let checks = Box::pin(all(root, file)).await;
-        print_coloured(&table(&checks, std::io::stdout().is_terminal()));
+        if json {
+            // Strings and numbers only: nothing in it can fail to encode.
+            let text = serde_json::to_string_pretty(&report(&checks)).unwrap_or_default();
+            print(&format!("{text}\n"));
+        } else {
+            print_coloured(&table(&checks, std::io::stdout().is_terminal()));
+        }
         if checks.iter().any(Check::failed) {
             ExitCode::from(exit::FAILED)
         } else {
@@ -111,12 +147,65 @@ async fn all(root: Root, file: Option<PathBuf>) -> Vec<Check> {
     let bus = Bus::system();
     let (configuration, config) = configured(root.clone(), file).await;
     let valid = config.as_ref();
-    let (host, cluster, rivals) = tokio::join!(
+    let (host, cluster, rivals, asks) = tokio::join!(
         host::checks(&root, &bus, valid),
         cluster::checks(&root, &bus, valid),
         rivals::checks(&root, &bus),
+        asks(&root, config.clone()),
     );
-    [vec![configuration], host, cluster, rivals].concat()
+    [vec![configuration], host, cluster, asks, rivals].concat()
+}
+
+/// What the configuration makes of this host.
+async fn asks(root: &Root, config: Option<Config>) -> Vec<Check> {
+    let Some(config) = config else {
+        return vec![Check::skipped("triggers", "a valid configuration")];
+    };
+    let root = root.clone();
+    let looked = aside(move || triggers::checks(&root, &config)).await;
+    looked.unwrap_or_else(|| vec![slow("triggers")])
+}
+
+fn report(checks: &[Check]) -> Report<'_> {
+    Report {
+        failures: checks.iter().filter(|check| check.failed()).count(),
+        warnings: checks.iter().filter(|check| check.warns()).count(),
+        checks,
+    }
+}
+
+/// What it comes to, in one line.
+fn summary(checks: &[Check]) -> String {
+    let Report {
+        failures, warnings, ..
+    } = report(checks);
+    let count = |number: usize, what: &str| match number {
+        1 => format!("1 {what}"),
+        _ => format!("{number} {what}s"),
+    };
+    let counted = format!(
+        "{}, {}",
+        count(failures, "failure"),
+        count(warnings, "warning")
+    );
+    let untils: Vec<&str> = checks
+        .iter()
+        .filter_map(|check| match &check.verdict {
+            Verdict::Warn { until, .. } => until.as_deref(),
+            Verdict::Ok { .. } | Verdict::Fail { .. } | Verdict::Skipped { .. } => None,
+        })
+        .collect();
+    match (failures, warnings) {
+        (0, 0) => format!("{counted}: nothing keeps this node from rebooting"),
+        (0, _) if untils.is_empty() => {
+            format!("{counted}: it reboots when it has to; see the warnings above")
+        }
+        (0, _) => format!(
+            "{counted}: will not reboot until {}",
+            printable(&untils.join(", and "))
+        ),
+        _ => format!("{counted}: will not reboot, or not well, until the failures above are cured"),
+    }
 }
 
 async fn configured(root: Root, file: Option<PathBuf>) -> (Check, Option<Config>) {
@@ -156,8 +245,8 @@ fn table(checks: &[Check], colour: bool) -> String {
     let mut text = String::new();
     for check in checks {
         let (word, code, what, cure) = match &check.verdict {
-            Verdict::Ok(what) => ("ok", "32", what.clone(), None),
-            Verdict::Warn { what, cure } => ("warn", "33", what.clone(), Some(cure)),
+            Verdict::Ok { what } => ("ok", "32", what.clone(), None),
+            Verdict::Warn { what, cure, .. } => ("warn", "33", what.clone(), Some(cure)),
             Verdict::Fail { what, cure } => ("FAIL", "31", what.clone(), Some(cure)),
             Verdict::Skipped { needs } => ("-", "2", format!("skipped: needs {needs}"), None),
         };
@@ -172,18 +261,43 @@ fn table(checks: &[Check], colour: bool) -> String {
             let _ = writeln!(text, "        {:width$}  cure: {}", "", printable(cure));
         }
     }
-    let failed = checks.iter().filter(|check| check.failed()).count();
-    let _ = match failed {
-        0 => writeln!(text, "nothing keeps this node from rebooting"),
-        1 => writeln!(text, "1 check failed"),
-        _ => writeln!(text, "{failed} checks failed"),
-    };
+    let _ = writeln!(text, "{}", summary(checks));
     text
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn it_never_says_that_nothing_is_in_the_way_beside_warnings() {
+        let paused = || Check::warn("slots", "paused", "open it").until("a slot is open");
+        let clock = || Check::warn("clock", "behind", "timedatectl");
+        let rows = [
+            (
+                vec![Check::ok("a", "b")],
+                "0 failures, 0 warnings: nothing keeps this node from rebooting",
+            ),
+            (
+                vec![paused(), clock()],
+                "0 failures, 2 warnings: will not reboot until a slot is open",
+            ),
+            (
+                vec![clock()],
+                "0 failures, 1 warning: it reboots when it has to; see the warnings above",
+            ),
+        ];
+        for (checks, wanted) in rows {
+            assert_eq!(summary(&checks), wanted);
+        }
+        let value =
+            serde_json::to_value(report(&[paused(), Check::skipped("b", "a")])).expect("JSON");
+        assert_eq!(value["warnings"], 1);
+        assert_eq!(value["checks"][0]["name"], "slots");
+        assert_eq!(value["checks"][0]["verdict"], "warn");
+        assert_eq!(value["checks"][0]["until"], "a slot is open");
+        assert_eq!(value["checks"][1]["needs"], "a");
+    }
 
     #[test]
     fn each_verdict_has_its_word_and_colour_is_only_for_terminals() {
@@ -200,7 +314,7 @@ mod tests {
              warn  clock   90 s behind\n                cure: timedatectl\n\
              FAIL  state   read-only\n                cure: remount it\n\
              -     slots   skipped: needs kubeconfig\n\
-             1 check failed\n"
+             1 failure, 1 warning: will not reboot, or not well, until the failures above are cured\n"
         );
         assert!(table(&checks, true).contains("\u{1b}[31mFAIL\u{1b}[0m"));
         let hostile = [Check::warn("slots", "paused: \u{1b}[2J", "\u{202e}")];

@@ -167,7 +167,7 @@ async fn a_host_without_logind_or_with_an_old_systemd_is_told() {
 }
 
 #[tokio::test]
-async fn rivals_and_inhibitors_are_warnings() {
+async fn updaters_that_reboot_fail_and_what_passes_is_waited_for() {
     let host = healthy("doc-rivals").await;
     host.write(
         "/etc/apt/apt.conf.d/50unattended-upgrades",
@@ -178,19 +178,28 @@ async fn rivals_and_inhibitors_are_warnings() {
         "[commands]\nreboot = when-needed\n",
     );
     host.write("/var/lib/pacman/db.lck", "");
-    host.bus.knobs().leftovers = vec!["locksmithd.service".to_owned()];
+    host.bus.knobs().leftovers = vec![
+        "locksmithd.service".to_owned(),
+        "bootc-fetch-apply-updates.timer".to_owned(),
+        "rebootmgr.service".to_owned(),
+    ];
     host.bus
         .inhibit(&[("shutdown", "backup", "tapes are turning", "block")])
         .await;
     let said = host.run(&["doctor"]).await;
-    assert_eq!(said.code, Some(0), "{}", said.out);
     for (name, cure) in [
         ("unattended-upgrades", "Automatic-Reboot \"false\""),
         ("dnf-automatic", "reboot = never"),
+        ("locksmithd", "REBOOT_STRATEGY=off"),
         (
-            "other daemons",
-            "systemctl disable --now locksmithd.service",
+            "bootc",
+            "systemctl mask --now bootc-fetch-apply-updates.timer",
         ),
+    ] {
+        fails(&said, name, "reboots", cure);
+    }
+    for (name, cure) in [
+        ("other daemons", "systemctl disable --now rebootmgr.service"),
         ("inhibitors", "systemd-inhibit --list"),
         ("packages", "a reboot waits until that has finished"),
     ] {
@@ -198,4 +207,10 @@ async fn rivals_and_inhibitors_are_warnings() {
         assert!(verdict.starts_with("warn"), "{}", said.out);
         assert!(next.contains(cure), "{}", said.out);
     }
+    let last = said.out.lines().last().unwrap_or_default();
+    assert!(last.starts_with("4 failures, "), "{last}");
+    let json = host.run(&["doctor", "--json"]).await;
+    assert_eq!(json.code, Some(1));
+    let value: serde_json::Value = serde_json::from_str(&json.out).expect("JSON");
+    assert_eq!(value["failures"], 4, "{value}");
 }

@@ -16,6 +16,7 @@ use crate::cluster::node::OwnNode;
 use crate::config::Config;
 use crate::daemon::{access, connect, kubelets};
 use crate::host::{Bus, Clock};
+use crate::names;
 use crate::node::Node;
 use crate::root::Root;
 
@@ -171,7 +172,17 @@ async fn own_node(clients: &Clients) -> (Check, Option<Node>) {
     let own = OwnNode::new(clients.node.clone(), name);
     match own.get(Clock::Real.now().boot).await {
         Ok(Some(node)) => {
-            let check = if node.ready {
+            let check = if let Some(why) = node.annotations.get(names::PAUSED) {
+                Check::warn(
+                    NODE,
+                    format!("{name} is paused: {why}"),
+                    format!(
+                        "when it may reboot: kubectl annotate node {name} {}-",
+                        names::PAUSED
+                    ),
+                )
+                .until("the node is no longer paused")
+            } else if node.ready {
                 Check::ok(NODE, format!("{name} is Ready"))
             } else {
                 Check::warn(

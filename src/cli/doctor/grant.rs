@@ -210,8 +210,8 @@ mod tests {
 
     fn said(verb: Verb, names: Names, server: (u32, u32), prove: bool) -> (&'static str, String) {
         match judge(verb, names, server, prove, "n1").verdict {
-            Verdict::Ok(what) => ("ok", what),
-            Verdict::Warn { what, cure } => ("warn", format!("{what}: {cure}")),
+            Verdict::Ok { what } => ("ok", what),
+            Verdict::Warn { what, cure, .. } => ("warn", format!("{what}: {cure}")),
             Verdict::Fail { what, cure } => ("fail", format!("{what}: {cure}")),
             Verdict::Skipped { needs } => ("-", needs.to_owned()),
         }

@@ -23,7 +23,7 @@ pub(super) async fn checks(root: &Root, bus: &Bus, config: Option<&Config>) -> V
         unit(bus).await
     };
     let logind = login(bus, config).await;
-    let inhibitors = if matches!(logind.verdict, Verdict::Ok(_)) {
+    let inhibitors = if matches!(logind.verdict, Verdict::Ok { .. }) {
         inhibitors(bus).await
     } else {
         Check::skipped(INHIBITORS, LOGIND)
@@ -75,7 +75,8 @@ async fn unit(bus: &Bus) -> Check {
             UNIT_CHECK,
             format!("{UNIT} is {state}"),
             "systemctl enable --now kube-rebootd",
-        ),
+        )
+        .until("kube-rebootd.service runs"),
         Err(err) => Check::warn(UNIT_CHECK, err.to_string(), "systemctl status kube-rebootd"),
     }
 }
@@ -114,6 +115,7 @@ async fn inhibitors(bus: &Bus) -> Check {
                 format!("a reboot is blocked now by {}", who.join("; ")),
                 "it waits until they are gone: systemd-inhibit --list",
             )
+            .until("nobody inhibits a shutdown")
         }
         Err(err) => Check::fail(
             INHIBITORS,
@@ -131,7 +133,8 @@ async fn packages(root: &Root) -> Check {
             PACKAGES,
             working.to_string(),
             "a reboot waits until that has finished",
-        ),
+        )
+        .until("that package manager has finished"),
         Some(Err(err)) => Check::fail(
             PACKAGES,
             format!("not known whether a package manager works: {err}"),

@@ -11,8 +11,9 @@ use super::grant::{ESCAPE, GRANT, NOBODY, escape, grant};
 use crate::cluster::answer::{ApiError, CALL, call};
 use crate::cluster::client::Clients;
 use crate::cluster::lease::Leases;
-use crate::cluster::waiting;
-use crate::config::Config;
+use crate::cluster::{pods as read, waiting};
+use crate::config::{Config, DrainMode};
+use crate::drain::{Blocker, seen_before_cordon};
 use crate::host::Clock;
 use crate::names;
 use crate::node::Node;
@@ -33,6 +34,8 @@ pub(super) const NAMES: [&str; 9] = [
 const MANAGER: &str = "kube-rebootd-doctor";
 /// Pods on a node are at most some hundred.
 const PODS_MAX: u32 = 500;
+/// Of pods that would block the drain; the others are counted.
+const BLOCKERS_NAMED: usize = 3;
 
 pub(super) async fn checks(clients: &Clients, config: &Config, node: Option<&Node>) -> Vec<Check> {
     let namespace = config.coordination.namespace.as_str();
@@ -40,7 +43,7 @@ pub(super) async fn checks(clients: &Clients, config: &Config, node: Option<&Nod
     let (own, beat, pods, grant, nodes, waiters, slots, escape) = tokio::join!(
         own_node(clients, node),
         heartbeat(clients),
-        pods(clients),
+        pods(clients, config),
         grant(clients, &config.coordination),
         other_nodes(&clients.coordinator),
         waiters(&clients.coordinator, &group),
@@ -131,15 +134,16 @@ async fn heartbeat(clients: &Clients) -> Check {
     }
 }
 
-/// Pods of this node may be listed; a kured among them is a rival.
-async fn pods(clients: &Clients) -> Check {
+/// Pods of this node may be listed; a kured among them is a rival, and one that the drain may not move closes the
+/// gate.
+async fn pods(clients: &Clients, config: &Config) -> Check {
     let api: Api<Pod> = Api::all(clients.node.clone());
     let params = ListParams::default()
         .fields(&format!("spec.nodeName={}", clients.name))
         .limit(PODS_MAX);
     match call("list own pods", CALL, api.list(&params)).await {
         Ok(list) => match list.items.iter().find(|pod| kured(pod)) {
-            None => Check::ok(PODS, format!("{} on this node", list.items.len())),
+            None => movable(&list.items, config),
             Some(pod) => {
                 let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
                 Check::warn(
@@ -155,6 +159,30 @@ async fn pods(clients: &Clients) -> Check {
             "a kubelet's credential may do this; another identity needs a ClusterRole with get, list, watch on pods and create on pods/eviction",
         ),
     }
+}
+
+/// As the daemon judges them before a cordon.
+fn movable(pods: &[Pod], config: &Config) -> Check {
+    let read: Vec<_> = pods.iter().map(read::read).collect();
+    let blockers = match config.drain.mode {
+        DrainMode::Never => Vec::new(),
+        DrainMode::Auto | DrainMode::Always => seen_before_cordon(&read, &config.drain.policy),
+    };
+    let named = |one: &Blocker| format!("{} {}", one.pod.path(), one.why);
+    let all: Vec<String> = blockers.iter().take(BLOCKERS_NAMED).map(named).collect();
+    if all.is_empty() {
+        return Check::ok(PODS, format!("{} on this node", pods.len()));
+    }
+    let more = match blockers.len() - all.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Check::warn(
+        PODS,
+        format!("{} would block the drain: {}{more}", blockers.len(), all.join("; ")),
+        "delete them, wait for their end, or allow it: drain.unmanaged, drain.empty_dir or drain.skip in the configuration",
+    )
+    .until(format!("pod {} has gone", blockers.first().map_or_else(String::new, |one| one.pod.path())))
 }
 
 fn kured(pod: &Pod) -> bool {
@@ -231,7 +259,8 @@ fn judge(leases: &[Lease], namespace: &str, group: &str) -> Check {
                 lease.name,
                 names::PAUSED
             ),
-        );
+        )
+        .until(format!("Lease {} is no longer paused", lease.name));
     }
     let held: Vec<String> = leases
         .iter()

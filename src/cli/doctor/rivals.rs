@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::{Check, aside, slow};
+use super::{Check, aside, slow, updaters};
 use crate::bounded::{self, ReadError};
 use crate::host::systemd::manager;
 use crate::host::{Bus, BusError};
@@ -15,18 +15,28 @@ const UNATTENDED: &str = "unattended-upgrades";
 const DNF: &str = "dnf-automatic";
 const DAEMONS: &str = "other daemons";
 /// Units that reboot hosts. kured is a pod: see `rights`.
-const UNITS: [&str; 4] = [
-    "locksmithd.service",
-    "rebootmgr.service",
-    "rebootmgrd.service",
-    "zincati.service",
-];
+const UNITS: [&str; 3] = ["rebootmgr.service", "rebootmgrd.service", ZINCATI];
+/// Updates and reboots by itself; the other two reboot only when an updater tells them to.
+const ZINCATI: &str = "zincati.service";
 
 pub(super) async fn checks(root: &Root, bus: &Bus) -> Vec<Check> {
-    let root = root.clone();
-    let files = aside(move || [unattended(&root), dnf(&root)]).await;
-    let [unattended, dnf] = files.unwrap_or_else(|| [slow(UNATTENDED), slow(DNF)]);
-    vec![unattended, dnf, daemons(bus).await]
+    let active = active(bus).await;
+    let (root, units) = (root.clone(), active.clone());
+    let files = aside(move || {
+        let mut checks = vec![unattended(&root), dnf(&root)];
+        checks.extend(match &units {
+            Ok(units) => updaters::checks(&root, units),
+            Err(_) => updaters::NAMES
+                .map(|name| Check::skipped(name, "systemd"))
+                .to_vec(),
+        });
+        checks
+    });
+    let mut checks = files
+        .await
+        .unwrap_or_else(|| vec![slow(UNATTENDED), slow(DNF)]);
+    checks.push(daemons(active));
+    checks
 }
 
 fn unattended(root: &Root) -> Check {
@@ -48,7 +58,7 @@ fn unattended(root: &Root) -> Check {
         }
     }
     if reboots(&texts.join("\n")) {
-        return Check::warn(
+        return Check::fail(
             UNATTENDED,
             "it reboots by itself, without a slot or a drain",
             "set Unattended-Upgrade::Automatic-Reboot \"false\"; in /etc/apt/apt.conf.d",
@@ -95,7 +105,7 @@ fn dnf(root: &Root) -> Check {
             "says when a reboot is required, and leaves it to others",
         );
     }
-    Check::warn(
+    Check::fail(
         DNF,
         format!("it reboots by itself (reboot = {reboot}), without a slot or a drain"),
         "set reboot = never in /etc/dnf/automatic.conf, or reboot_command = \"touch /run/reboot-required\"",
@@ -103,7 +113,7 @@ fn dnf(root: &Root) -> Check {
 }
 
 /// The last value of a key, without the quotes that dnf takes off as well.
-fn value<'t>(text: &'t str, key: &str) -> Option<&'t str> {
+pub(super) fn value<'t>(text: &'t str, key: &str) -> Option<&'t str> {
     let mut pairs = text.lines().filter_map(|line| line.split_once('='));
     let said = pairs.rfind(|(name, _)| name.trim() == key);
     said.map(|(_, value)| value.trim().trim_matches(['"', '\'']))
@@ -115,13 +125,13 @@ fn tells(command: &str) -> bool {
 }
 
 /// A comment may be in any encoding.
-fn text(file: &Path) -> Result<String, ReadError> {
+pub(super) fn text(file: &Path) -> Result<String, ReadError> {
     let bytes = bounded::bytes(file, CONFIG_MAX)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// What could not be read is not known to be harmless (I8).
-fn unread(name: &'static str, file: &Path, error: &ReadError) -> Check {
+pub(super) fn unread(name: &'static str, file: &Path, error: &ReadError) -> Check {
     Check::warn(
         name,
         format!(
@@ -132,28 +142,38 @@ fn unread(name: &'static str, file: &Path, error: &ReadError) -> Check {
     )
 }
 
-async fn daemons(bus: &Bus) -> Check {
-    let listed: Result<Vec<String>, BusError> = bus
-        .call("listing units", |connection| async move {
-            let rows = manager(&connection)
-                .await?
-                .list_units_by_patterns(&["active"], &UNITS)
-                .await?;
-            Ok(rows.into_iter().map(|row| row.0).collect())
-        })
-        .await;
-    match listed {
-        Err(_) => Check::skipped(DAEMONS, "systemd"),
-        Ok(units) if units.is_empty() => Check::ok(DAEMONS, "none that reboot this host"),
-        Ok(units) => Check::warn(
-            DAEMONS,
-            format!("{} may reboot this host, too", units.join(", ")),
-            format!(
-                "one of both: systemctl disable --now {}, or its strategy off",
-                units.join(" ")
-            ),
-        ),
+/// Of all units that matter here, those that are active.
+async fn active(bus: &Bus) -> Result<Vec<String>, BusError> {
+    let all = [UNITS.as_slice(), updaters::UNITS.as_slice()].concat();
+    bus.call("listing units", |connection| async move {
+        let rows = manager(&connection)
+            .await?
+            .list_units_by_patterns(&["active"], &all)
+            .await?;
+        Ok(rows.into_iter().map(|row| row.0).collect())
+    })
+    .await
+}
+
+fn daemons(listed: Result<Vec<String>, BusError>) -> Check {
+    let Ok(mut units) = listed else {
+        return Check::skipped(DAEMONS, "systemd");
+    };
+    units.retain(|unit| UNITS.contains(&unit.as_str()));
+    if units.is_empty() {
+        return Check::ok(DAEMONS, "none that reboot this host");
     }
+    let names = units.join(" ");
+    let cure = format!("one of both: systemctl disable --now {names}, or its strategy off");
+    let what = units.join(", ");
+    if units.iter().any(|unit| unit == ZINCATI) {
+        return Check::fail(
+            DAEMONS,
+            format!("{what}: it reboots this host by itself"),
+            cure,
+        );
+    }
+    Check::warn(DAEMONS, format!("{what} may reboot this host, too"), cure)
 }
 
 #[cfg(test)]
@@ -227,14 +247,14 @@ mod tests {
             "reboot_command = \"touch /run/reboot-required; reboot\"",
         ] {
             let check = judged(&format!("[commands]\nreboot = when-needed\n{command}\n"));
-            assert!(matches!(check.verdict, Verdict::Warn { .. }), "{command}");
+            assert!(matches!(check.verdict, Verdict::Fail { .. }), "{command}");
         }
         for example in [
             include_str!("../../../packaging/examples/dnf4-automatic.conf"),
             include_str!("../../../packaging/examples/dnf5-automatic.conf"),
         ] {
             let check = judged(example);
-            assert!(matches!(check.verdict, Verdict::Ok(_)), "{example}");
+            assert!(matches!(check.verdict, Verdict::Ok { .. }), "{example}");
         }
     }
 }

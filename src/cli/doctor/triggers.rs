@@ -1,0 +1,131 @@
+//! Whether anything on this host will ever say that a reboot is required.
+
+use std::path::Path;
+
+use super::Check;
+use crate::config::{Adoption, Config, Mode};
+use crate::root::Root;
+
+const TRIGGERS: &str = "triggers";
+const MODE: &str = "mode";
+/// Who is known to write a sentinel: its program, and the sentinel.
+const WRITERS: [(&str, &str); 6] = [
+    (
+        "/usr/share/update-notifier/notify-reboot-required",
+        "/run/reboot-required",
+    ),
+    (
+        "/etc/kernel/postinst.d/unattended-upgrades",
+        "/run/reboot-required",
+    ),
+    (
+        "/usr/share/libalpm/hooks/kube-rebootd.hook",
+        "/run/reboot-required",
+    ),
+    ("/usr/bin/zypper", "/run/reboot-needed"),
+    ("/usr/sbin/transactional-update", "/run/reboot-required"),
+    ("/usr/bin/bootc", "/run/reboot-required"),
+];
+/// What takes a file with `touch` there, as our examples for dnf-automatic do.
+const SETTINGS: [&str; 1] = ["/etc/dnf/automatic.conf"];
+
+/// Reads local files.
+pub(super) fn checks(root: &Root, config: &Config) -> Vec<Check> {
+    let mode = match config.mode {
+        Mode::Active => Check::ok(MODE, "active"),
+        Mode::Observe => Check::warn(
+            MODE,
+            "observe: it takes no slot, and only says what it would do",
+            "when it is to reboot this host: mode = \"active\" in the configuration",
+        )
+        .until("mode is \"active\""),
+    };
+    vec![mode, triggers(root, config)]
+}
+
+fn triggers(root: &Root, config: &Config) -> Check {
+    let triggers = &config.triggers;
+    let mut by = Vec::new();
+    by.extend(triggers.builtin.iter().map(|builtin| builtin.trigger()));
+    let there = |program: &String| {
+        let program = Path::new(program);
+        // What has no path is looked for in systemd's own, which the shell's may differ from.
+        program.is_relative() || root.path(program).exists()
+    };
+    let runs = triggers
+        .checks
+        .iter()
+        .filter(|check| check.command.first().is_some_and(there));
+    by.extend(runs.map(|check| format!("check {}", check.name)));
+    for sentinel in &triggers.sentinels {
+        let path = sentinel.display().to_string();
+        let writes = |(program, file): &&(&str, &str)| *file == path && root.path(program).exists();
+        let said = WRITERS.iter().find(writes);
+        if root.path(sentinel).exists() || said.is_some() || touched(root, &path) {
+            by.push(format!("sentinel {path}"));
+        }
+    }
+    if triggers.scheduled_shutdown == Adoption::Adopt {
+        by.push("scheduled shutdowns".to_owned());
+    }
+    if !by.is_empty() {
+        return Check::ok(TRIGGERS, by.join(", "));
+    }
+    let annotation = if triggers.node_annotation {
+        ": only somebody who annotates the Node does"
+    } else {
+        ""
+    };
+    Check::warn(
+        TRIGGERS,
+        format!(
+            "nothing on this host is known to say that a reboot is required{annotation}. No program that writes a sentinel \
+             was found, and no check can run"
+        ),
+        "set triggers.builtin = [\"kernel\", \"libraries\"], or see \"Updaters\" in README.md for what yours can do",
+    )
+    .until("something says that a reboot is required")
+}
+
+fn touched(root: &Root, sentinel: &str) -> bool {
+    SETTINGS.iter().any(|file| {
+        let text = super::rivals::text(&root.path(file)).unwrap_or_default();
+        super::rivals::value(&text, "reboot_command")
+            .is_some_and(|command| command.contains(sentinel))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Verdict;
+    use super::*;
+
+    fn said(config: &str, files: &[(&str, &str)]) -> Verdict {
+        let place = tempfile::tempdir().expect("a directory");
+        let root = Root::at(place.path());
+        for (path, text) in files {
+            let path = root.path(path);
+            std::fs::create_dir_all(path.parent().expect("a parent")).expect("made");
+            std::fs::write(path, text).expect("written");
+        }
+        let config = crate::config::parse(Path::new("config.toml"), config).expect("valid");
+        triggers(&root, &config.config).verdict
+    }
+
+    #[test]
+    fn a_host_on_which_no_trigger_can_ever_fire_is_told() {
+        let never = |config: &str, files: &[(&str, &str)]| {
+            matches!(said(config, files), Verdict::Warn { .. })
+        };
+        assert!(never("", &[]));
+        assert!(never(
+            "[[triggers.check]]\nname = \"a\"\ncommand = [\"/usr/bin/gone\"]\nreboot_exit_codes = [1]\n",
+            &[]
+        ));
+        assert!(!never("[triggers]\nbuiltin = [\"kernel\"]\n", &[]));
+        assert!(!never("", &[("/run/reboot-required", "")]));
+        assert!(!never("", &[("/usr/bin/zypper", "")]));
+        let dnf = include_str!("../../../packaging/examples/dnf5-automatic.conf");
+        assert!(!never("", &[("/etc/dnf/automatic.conf", dnf)]));
+    }
+}
