@@ -277,7 +277,7 @@ _kube__rebootd() {
             return 0
             ;;
         kube__subcmd__rebootd__subcmd__doctor)
-            opts="-h --config --root --help"
+            opts="-h --json --config --root --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

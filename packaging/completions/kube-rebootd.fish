@@ -29,9 +29,9 @@ complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -l root -d 'Look
 complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -s h -l help -d 'Print help'
 complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -s V -l version -d 'Print version'
 complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "run" -d 'Run the daemon; systemd starts it'
-complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "status" -d 'What this node does and why; exits 3 when the daemon does not run'
+complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "status" -d 'What this node does and why; exits 3 when the daemon does not run, 1 when systemd does not answer'
 complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "check" -d 'What the triggers say now; exits 75 while a package manager works, 1 when one does not answer'
-complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "doctor" -d 'Look for everything that would keep this node from rebooting well, and name the cures'
+complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "doctor" -d 'Look for everything that would keep this node from rebooting well, and name the cures; exits 1 on a failure'
 complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "undrain" -d 'Give back what a stopped daemon holds'
 complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "nodes" -d 'The group, from anywhere: who holds a slot, who waits, since when'
 complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "unlock" -d 'Free the slot of a node that will not give it back by itself (as an admin)'
@@ -53,6 +53,7 @@ complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand check" -l json
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand check" -s h -l help -d 'Print help'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand doctor" -l config -d 'Use this file instead of config.toml (drop-ins still apply)' -r -F
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand doctor" -l root -d 'Look for every host path below this directory, for tests and images' -r -F
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand doctor" -l json -d 'For programs: one stable JSON object'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand doctor" -s h -l help -d 'Print help'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand undrain" -l timeout -d 'Give up trying after this many seconds' -r
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand undrain" -l config -d 'Use this file instead of config.toml (drop-ins still apply)' -r -F
@@ -96,9 +97,9 @@ complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand config; and __
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand config; and __fish_seen_subcommand_from help" -f -a "check" -d 'Check files alone, or this host\'s own configuration'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand config; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes unlock manifests config help" -f -a "run" -d 'Run the daemon; systemd starts it'
-complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes unlock manifests config help" -f -a "status" -d 'What this node does and why; exits 3 when the daemon does not run'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes unlock manifests config help" -f -a "status" -d 'What this node does and why; exits 3 when the daemon does not run, 1 when systemd does not answer'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes unlock manifests config help" -f -a "check" -d 'What the triggers say now; exits 75 while a package manager works, 1 when one does not answer'
-complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes unlock manifests config help" -f -a "doctor" -d 'Look for everything that would keep this node from rebooting well, and name the cures'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes unlock manifests config help" -f -a "doctor" -d 'Look for everything that would keep this node from rebooting well, and name the cures; exits 1 on a failure'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes unlock manifests config help" -f -a "undrain" -d 'Give back what a stopped daemon holds'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes unlock manifests config help" -f -a "nodes" -d 'The group, from anywhere: who holds a slot, who waits, since when'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes unlock manifests config help" -f -a "unlock" -d 'Free the slot of a node that will not give it back by itself (as an admin)'
