@@ -137,11 +137,43 @@ impl Point {
     }
 }
 
-/// The waiters of the group, from one list.
+/// The waiters of the group, from the last list of them that was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiters {
     pub asked: Duration,
+    /// Empty where the list could not be had.
     pub list: Vec<Waiter>,
+    /// So many tries in a row had no list; a definite refusal counts as the last try that is worth it.
+    pub failed: u32,
+}
+
+impl Waiters {
+    /// After so many tries a slot is given up without naming anybody: whom a list would name is only a hint.
+    const TRIES: u32 = 2;
+
+    pub fn listed(asked: Duration, list: Vec<Waiter>) -> Self {
+        Self {
+            asked,
+            list,
+            failed: 0,
+        }
+    }
+
+    /// The list that was asked for at `asked` could not be had, as some `before` it; `refused`: the API
+    /// server said no, and would say it again.
+    pub fn unlisted(before: Option<&Self>, asked: Duration, refused: bool) -> Self {
+        let failed = before.map_or(0, |before| before.failed) + 1;
+        Self {
+            asked,
+            list: Vec::new(),
+            failed: if refused { Self::TRIES } else { failed },
+        }
+    }
+
+    /// Nobody asks for the list any more during this hold.
+    pub fn hopeless(&self) -> bool {
+        self.failed >= Self::TRIES
+    }
 }
 
 /// Where the drain is; `drain` judges the pods.

@@ -105,12 +105,15 @@ impl Daemon {
             return Ok(());
         };
         let clients = &connected.clients;
-        let list = waiting::list(&clients.coordinator, &group, &clients.name).await?;
-        self.facts.waiters = Some(Waiters {
-            asked: now.boot,
-            list,
-        });
-        Ok(())
+        let list = waiting::list(&clients.coordinator, &group, &clients.name).await;
+        let before = self.facts.waiters.as_ref();
+        self.facts.waiters = match &list {
+            Ok(list) => Some(Waiters::listed(now.boot, list.clone())),
+            // New credentials may read it.
+            Err(err) if err.unauthorized() => None,
+            Err(err) => Some(Waiters::unlisted(before, now.boot, !err.unanswered())),
+        };
+        list.map(drop)
     }
 
     pub(super) async fn list_pods(&mut self, now: Now) -> Result<(), ApiError> {

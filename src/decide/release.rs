@@ -80,7 +80,11 @@ fn give_up(at: &At, hold: &Hold, phase: Phase, undone: Option<&Why>, words: Stri
     let next = match (undone, waiters) {
         // The others are as many too many: nobody is sent to look.
         (Some(Why::Budget(_)), _) => Vec::new(),
-        (_, Some(list)) if at.now.since(list.asked) <= HINT_AGE => hints(&list.list, &at.policy.me),
+        // A list that cannot be had is no reason to keep the slot: it is given up without naming anybody.
+        (_, Some(list)) if list.hopeless() => Vec::new(),
+        (_, Some(list)) if list.failed == 0 && at.now.since(list.asked) <= HINT_AGE => {
+            hints(&list.list, &at.policy.me)
+        }
         (_, Some(_) | None) => return at.step(phase, Effect::ListWaiters, words),
     };
     let Some(lease) = at.lease(&hold.take.lease) else {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::At;
-use crate::facts::Effect;
+use crate::facts::{Effect, Waiters};
 use crate::names;
 use crate::node::Seen;
 use crate::record::Record;
@@ -79,7 +79,9 @@ fn clear(at: &At, record: &Record, lease: &Lease, look: &Look) -> Result<(), Box
         return Ok(());
     }
     let waiters = at.facts.waiters.as_ref();
-    let Some(waiters) = waiters.filter(|list| at.fresh(Some(list.asked))) else {
+    let usable =
+        |list: &&Waiters| list.hopeless() || (list.failed == 0 && at.fresh(Some(list.asked)));
+    let Some(waiters) = waiters.filter(usable) else {
         return Err(Box::new(Effect::ListWaiters));
     };
     // This node waits too, and does not name itself first because it was the one who looked.

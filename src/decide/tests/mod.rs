@@ -257,7 +257,7 @@ prop_compose! {
             create_refused: None,
             peers,
             take: TakeAnswer { unanswered: None, said: flags[7].then_some(TakeSaid::Taken) },
-            waiters: flags[4].then(|| Waiters { asked: NOW, list: vec![Waiter { node: "n3".to_owned(), since: wall() }] }),
+            waiters: flags[4].then(|| Waiters { asked: NOW, list: vec![Waiter { node: "n3".to_owned(), since: wall() }], failed: 0 }),
             waiting: Some(None),
             looks: BTreeMap::new(),
             marks: Some(Marks::default()),

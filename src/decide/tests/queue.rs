@@ -50,6 +50,7 @@ fn about_to_clear() -> Facts {
     facts.waiters = Some(Waiters {
         asked: NOW,
         list: Vec::new(),
+        failed: 0,
     });
     facts
 }

@@ -375,6 +375,7 @@ fn i4_a_slot_that_somebody_wrote_our_name_into_is_given_back() {
     facts.waiters = Some(Waiters {
         asked: NOW,
         list: Vec::new(),
+        failed: 0,
     });
     let step = decide(&facts, &policy(), now());
     assert!(

@@ -313,6 +313,7 @@ impl Local {
             waiters: Some(Waiters {
                 asked: NOW,
                 list: Vec::new(),
+                failed: 0,
             }),
             waiting: Some(None),
             marks: Some(Marks::default()),

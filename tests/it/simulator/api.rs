@@ -51,6 +51,7 @@ impl World {
                 Said::Done
             }
             Effect::CreateLease => Said::Refused,
+            Effect::ListWaiters if self.waiters_refused => Said::Refused,
             Effect::Wait
             | Effect::ReadStart
             | Effect::Begin
@@ -181,10 +182,7 @@ impl World {
         let node = self.node_view(index, Some(now.boot));
         let leases = self.leases.clone();
         let peers = self.peers(index, now.boot);
-        let waiters = Waiters {
-            asked: now.boot,
-            list: self.waiters(index),
-        };
+        let waiters = Waiters::listed(now.boot, self.waiters(index));
         let (pods, waiting) = (self.hosts[index].pods, self.hosts[index].waiting.clone());
         let nodes = self.nodes.clone();
         let Some(facts) = &mut self.hosts[index].facts else {
@@ -241,6 +239,10 @@ impl World {
             (Effect::Begin, Some(_)) => facts.started = true,
             (Effect::ListPeers, Some(Said::Done)) => facts.peers = Some(peers),
             (Effect::ListWaiters, Some(Said::Done)) => facts.waiters = Some(waiters),
+            (Effect::ListWaiters, said) => {
+                let before = facts.waiters.as_ref();
+                facts.waiters = Some(Waiters::unlisted(before, now.boot, said.is_some()));
+            }
             (Effect::ListPods, Some(Said::Done)) => {
                 let (asked, clean) = (now.boot, pods == 0);
                 facts.last_list = Some(LastList {

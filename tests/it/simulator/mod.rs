@@ -304,3 +304,14 @@ fn i1_i6_random_faults_never_break_the_lock() {
         }
     }
 }
+
+/// Once: the list of waiters was refused, and the slot was kept for ever.
+#[test]
+fn i4_a_slot_is_given_up_although_nobody_may_list_who_waits() {
+    let mut world = World::new(3, 1, 0);
+    world.waiters_refused = true;
+    (0..3).for_each(|host| world.touch(host));
+    world.run(HOUR, calm);
+    world.at_rest();
+    (0..3).for_each(|host| assert_eq!(world.boots(host), 1, "{}", world.told()));
+}

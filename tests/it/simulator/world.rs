@@ -27,6 +27,8 @@ pub(crate) struct World {
     pub(crate) api_down: bool,
     /// Nobody may count the Nodes.
     pub(crate) uncounted: bool,
+    /// Nobody may list who waits.
+    pub(crate) waiters_refused: bool,
     /// Slots that were cleared for a holder that is gone.
     pub(crate) cleared: usize,
     pub(crate) trace: Vec<String>,
@@ -53,6 +55,7 @@ impl World {
             effects: 0,
             api_down: false,
             uncounted: false,
+            waiters_refused: false,
             cleared: 0,
             trace: Vec::new(),
             telling: true,

@@ -123,3 +123,34 @@ async fn i8_a_logind_that_falls_silent_after_it_was_asked_may_be_shutting_down()
     }
     world.until_rebooted(&[0], 1, HOUR).await;
 }
+
+/// Once: the list of waiters was refused (a role without that right, a busy server), and the slot was kept
+/// for ever, as it is wanted for a hint. Now it is asked for twice at most.
+#[tokio::test(start_paused = true)]
+async fn i4_a_slot_is_given_up_whatever_the_list_of_waiters_answers() {
+    let says = |code, reason| Fate::Says(Answer::status(code, reason, "no list for you"));
+    let fates = [
+        says(403, "Forbidden"),
+        says(404, "NotFound"),
+        says(400, "BadRequest"),
+        says(503, "ServiceUnavailable"),
+        Fate::Lost,
+        Fate::Silent,
+    ];
+    for fate in fates {
+        let world = World::new(2, 1).await;
+        let fault = Fault {
+            namespace: "kube-node-lease",
+            ..Fault::of(fate.clone(), Verb::List, "leases")
+        };
+        world.server.set(|state| {
+            state.refusals_wanted = true;
+            state.faults.push(fault);
+        });
+        (0..2).for_each(|host| world.want(host));
+        world.until_rebooted(&[0, 1], 1, HOUR).await;
+        let tries = met(&world);
+        let words = format!("{tries} lists of waiters for 2 slots given up, answered {fate:?}");
+        world.check((2..=4).contains(&tries), &words);
+    }
+}
