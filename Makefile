@@ -19,15 +19,19 @@ all: build
 
 build: $(BINARY)
 
+COMPILE = $(LINKER) $(CARGO) build --release --locked $(CROSS) --bin kube-rebootd
+
 # Cargo knows better than make when the binary is stale.
 .PHONY: $(RELEASE)
 $(RELEASE):
-	$(LINKER) $(CARGO) build --release --locked $(CROSS) --bin kube-rebootd
+	$(COMPILE)
 
 # Where distributions put things; packages may say otherwise.
 SYSCONFDIR = /etc
 UNITDIR = $(PREFIX)/lib/systemd/system
 CATALOGDIR = $(PREFIX)/lib/systemd/catalog
+TMPFILESDIR = $(PREFIX)/lib/tmpfiles.d
+STATEDIR = /var/lib/kube-rebootd
 MANDIR = $(PREFIX)/share/man
 DOCDIR = $(PREFIX)/share/doc/kube-rebootd
 LICENSEDIR = $(PREFIX)/share/licenses/kube-rebootd
@@ -44,6 +48,8 @@ install: build
 	test -e $(DESTDIR)$(SYSCONFDIR)/kube-rebootd/config.toml || \
 	  install -D -m 644 -t $(DESTDIR)$(SYSCONFDIR)/kube-rebootd packaging/config.toml
 	install -d -m 755 $(DESTDIR)$(SYSCONFDIR)/kube-rebootd/config.d
+	install -d -m 700 $(DESTDIR)$(STATEDIR)
+	install -D -m 644 -t $(DESTDIR)$(TMPFILESDIR) packaging/tmpfiles.d/kube-rebootd.conf
 	install -D -m 644 -t $(DESTDIR)$(MANDIR)/man5 packaging/man/kube-rebootd.toml.5
 	install -D -m 644 -t $(DESTDIR)$(MANDIR)/man8 packaging/man/kube-rebootd.8
 	install -D -m 644 packaging/completions/kube-rebootd.bash $(DESTDIR)$(BASHDIR)/kube-rebootd
@@ -87,7 +93,10 @@ bed-down: $(BED)
 # lets two be down at once.
 DEMO ?=
 
-demo: build $(BED)
+# Where this is new, Go builds Kubernetes and cargo the daemon at the same time: each ends in minutes of linking,
+# which keep one core busy.
+demo: $(BED)
+	$(BED) prepare --bed & $(COMPILE); built=$$?; wait $$! && exit $$built
 	target/debug/demo --binary $(BINARY) $(DEMO)
 
 # What it costs and how quick it is, beside kubectl drain: a table, and target/bench.json. For a quiet machine.
@@ -101,9 +110,21 @@ lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings
 
-# Licences, advisories, duplicates; cargo-deny is built once into the cache.
-deny: $(TOOLS)/bin/cargo-deny
-	$(TOOLS)/bin/cargo-deny --exclude-dev check bans licenses sources
+# Licences, duplicates, sources; and known holes, where the database of RustSec can be had, which is a repository on
+# GitHub. cargo-deny is built once into the cache.
+DENY = $(TOOLS)/bin/cargo-deny
+ADVISORIES = $(or $(CARGO_HOME),$(HOME)/.cargo)/advisory-dbs
+
+deny: $(DENY)
+	$(DENY) --exclude-dev check bans licenses sources
+	@$(DENY) --exclude-dev fetch db || \
+	  echo "deny: the database of advisories (https://github.com/rustsec/advisory-db) cannot be fetched." >&2
+	@if ls -d $(ADVISORIES)/*/crates >/dev/null 2>&1; then \
+	  $(DENY) --exclude-dev check --disable-fetch advisories; \
+	else \
+	  echo "deny: ADVISORIES WERE NOT CHECKED: there is no copy of the database in $(ADVISORIES) either." >&2; \
+	  echo "deny: run 'make deny' again where GitHub can be reached." >&2; \
+	fi
 
 $(TOOLS)/bin/cargo-deny:
 	$(CARGO) install --locked --root $(TOOLS) cargo-deny@0.20.2

@@ -10,7 +10,7 @@ STAMPED = SOURCE_DATE_EPOCH=$(TIME)
 WORK = $(CURDIR)/target/packaging
 PACKAGER = The kube-rebootd authors <kube-rebootd@users.noreply.github.com>
 
-.PHONY: dist dist-source rpm srpm rpm-from-source arch deb
+.PHONY: dist dist-source rpm srpm rpm-from-source reproducible arch pkgbuild deb
 
 # What git knows, as it is now; in a tarball's tree, all but what was built.
 FILES = $(or $(shell git ls-files 2>/dev/null),$(shell find * -type f -not -path 'target/*' -not -path 'dist/*' -not -path 'vendor/*' | LC_ALL=C sort))
@@ -19,13 +19,17 @@ TAR = tar --owner=0 --group=0 --numeric-owner --mode=go=rX,u+rw,a-s --mtime=@$(T
 
 dist-source:
 	mkdir -p dist
-	@$(TAR) --transform 's,^,$(NAME)/,' -cf - $(FILES) | gzip -9n >dist/$(NAME).tar.gz
+	# Whole or not at all: another make may be unpacking it.
+	@$(TAR) --transform 's,^,$(NAME)/,' -cf - $(FILES) | gzip -9n >dist/$(NAME).tar.gz.$$$$ && \
+	  mv dist/$(NAME).tar.gz.$$$$ dist/$(NAME).tar.gz
 
-# The crates of all platforms that Cargo.lock names: vendor/, and the configuration that makes cargo take them.
+# The crates: vendor/, and the configuration that makes cargo take them. Those that Linux wants for the program and its
+# unit tests; of all others that Cargo.lock names the manifest alone stays, as cargo insists on reading it.
 dist: dist-source
 	rm -rf $(WORK)/vendor
 	mkdir -p $(WORK)/vendor/.cargo
 	cd $(WORK)/vendor && $(CARGO) vendor --locked --quiet --versioned-dirs --manifest-path $(CURDIR)/Cargo.toml vendor
+	CARGO=$(CARGO) sh packaging/linux-crates.sh $(WORK)/vendor/vendor
 	# cargo prints this itself, but not with --quiet.
 	printf '[source.crates-io]\nreplace-with = "vendored-sources"\n\n[source.vendored-sources]\ndirectory = "vendor"\n' \
 	  >$(WORK)/vendor/.cargo/config.toml
@@ -55,15 +59,32 @@ srpm: dist
 rpm-from-source: srpm
 	$(RPMBUILD) $(DEBIAN) --define "_rpmdir $(CURDIR)/dist" --rebuild dist/$(NAME)-1.src.rpm
 
+# The program is the same from any directory only where rustc was told to leave these out of it, as the build from
+# the source package does. By hand, as it compiles everything twice: two directories, one program, one package.
+reproducible: srpm
+	rm -rf $(WORK)/one $(WORK)/another-one
+	for place in one another-one; do \
+	  $(RPMBUILD) $(DEBIAN) --without tests --define "_topdir $(WORK)/$$place" --define "_rpmdir $(WORK)/$$place" \
+	    --rebuild dist/$(NAME)-1.src.rpm || exit; \
+	done
+	cmp $(WORK)/one/$(NAME)-1*.$(MACHINE).rpm $(WORK)/another-one/$(NAME)-1*.$(MACHINE).rpm
+	rm -rf $(WORK)/one $(WORK)/another-one
+
+# PKGBUILD with the checksum of the tarball that lies beside it: what a release publishes.
+pkgbuild: dist-source
+	sum=$$(sha256sum dist/$(NAME).tar.gz) && \
+	  sed "s/^sha256sums=('0*')/sha256sums=('$${sum%% *}')/" PKGBUILD >dist/PKGBUILD
+	cp packaging/pacman/kube-rebootd.install dist/
+
 # makepkg writes its directories into the package: the same one only from the same path.
 ARCH_DIR = /var/tmp/kube-rebootd-makepkg
 # makepkg does not run as root.
 AS_BUILDER = $(if $(filter 0,$(shell id -u)),runuser -u nobody --)
 
-arch: build dist-source
+arch: build pkgbuild
 	rm -rf $(ARCH_DIR)
 	mkdir -m 755 $(ARCH_DIR)
-	cp PKGBUILD packaging/pacman/kube-rebootd.install dist/$(NAME).tar.gz $(ARCH_DIR)
+	cp dist/PKGBUILD dist/kube-rebootd.install dist/$(NAME).tar.gz $(ARCH_DIR)
 	install -m 755 $(BINARY) $(ARCH_DIR)/kube-rebootd
 	$(if $(AS_BUILDER),chown -R nobody $(ARCH_DIR))
 	cd $(ARCH_DIR) && $(AS_BUILDER) env $(STAMPED) HOME=$(ARCH_DIR) CARCH=$(MACHINE) PACKAGER="$(PACKAGER)" PKGEXT=.pkg.tar.zst KUBE_REBOOTD_BINARY=$(ARCH_DIR)/kube-rebootd \

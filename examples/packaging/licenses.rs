@@ -24,11 +24,26 @@ pub(crate) struct Crate {
     directory: PathBuf,
 }
 
-/// Those linked into the binary, by name: neither ours nor build scripts nor procedural macros.
+/// Those linked into the binary, by name: neither ours nor build scripts nor procedural macros, and with the features
+/// that the binary is built with.
 pub(crate) fn crates() -> Result<Vec<Crate>> {
+    let linked = linked()?;
     let mut all = BTreeSet::new();
     for platform in PLATFORMS {
-        all.extend(linked(&metadata(platform)?)?);
+        let known = metadata(platform)?;
+        for package in known["packages"].as_array().into_iter().flatten() {
+            let name = (text(&package["name"]), text(&package["version"]));
+            if linked.contains(&name) {
+                all.insert(read(package)?);
+            }
+        }
+    }
+    if all.len() != linked.len() {
+        bail!(
+            "cargo tree names {} crates, cargo metadata knows {} of them",
+            linked.len(),
+            all.len()
+        );
     }
     Ok(all.into_iter().collect())
 }
@@ -86,60 +101,52 @@ pub(crate) fn list(crates: &[Crate]) -> Result<String> {
     Ok(out)
 }
 
-fn metadata(platform: &str) -> Result<Value> {
+/// What cargo prints.
+fn cargo(args: &[&str]) -> Result<Vec<u8>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let out = Command::new(cargo)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .args(["metadata", "--locked", "--format-version", "1"])
-        .args(["--filter-platform", platform])
+        .args(args)
         .output()?;
     if !out.status.success() {
-        bail!("cargo metadata: {}", String::from_utf8_lossy(&out.stderr));
+        bail!("cargo {args:?}: {}", String::from_utf8_lossy(&out.stderr));
     }
-    Ok(serde_json::from_slice(&out.stdout)?)
+    Ok(out.stdout)
 }
 
-/// What the graph's normal edges reach from the root.
-fn linked(metadata: &Value) -> Result<BTreeSet<Crate>> {
-    let by_id = |list: &Value| -> BTreeMap<String, Value> {
-        let items = list.as_array().into_iter().flatten();
-        items
-            .map(|item| (text(&item["id"]), item.clone()))
-            .collect()
-    };
-    let packages = by_id(&metadata["packages"]);
-    let nodes = by_id(&metadata["resolve"]["nodes"]);
-    let root = text(&metadata["resolve"]["root"]);
-    let (mut found, mut seen, mut next) = (BTreeSet::new(), BTreeSet::new(), vec![root.clone()]);
-    while let Some(id) = next.pop() {
-        if !seen.insert(id.clone()) {
-            continue;
-        }
-        let package = packages
-            .get(&id)
-            .with_context(|| format!("no package {id}"))?;
-        if is_macro(package) {
-            continue;
-        }
-        if id != root {
-            found.insert(read(package)?);
-        }
-        for dep in nodes[&id]["deps"].as_array().into_iter().flatten() {
-            let kinds = dep["dep_kinds"].as_array().into_iter().flatten();
-            // `null` is a normal dependency.
-            if kinds.into_iter().any(|kind| kind["kind"].is_null()) {
-                next.push(text(&dep["pkg"]));
-            }
-        }
+fn metadata(platform: &str) -> Result<Value> {
+    let args = ["metadata", "--locked", "--format-version", "1"];
+    let out = cargo(&[&args[..], &["--filter-platform", platform]].concat())?;
+    Ok(serde_json::from_slice(&out)?)
+}
+
+/// Names and versions of what the daemon's package is built from. `cargo metadata` does not tell: in its graph the
+/// features of all members of the workspace are on, and so is what these bring for the test bed.
+fn linked() -> Result<BTreeSet<(String, String)>> {
+    let mut args = vec!["tree", "--locked", "--package", env!("CARGO_PKG_NAME")];
+    args.extend([
+        "--edges",
+        "normal,no-proc-macro",
+        "--prefix",
+        "none",
+        "--format",
+        "{p}",
+    ]);
+    args.extend(PLATFORMS.iter().flat_map(|platform| ["--target", platform]));
+    let out = String::from_utf8(cargo(&args)?)?;
+    let mut found = BTreeSet::new();
+    for line in out.lines().filter(|line| !line.is_empty()) {
+        let (name, rest) = line
+            .split_once(" v")
+            .with_context(|| format!("cargo tree says {line:?}"))?;
+        let version = rest.split(' ').next().unwrap_or_default();
+        found.insert((name.to_owned(), version.to_owned()));
     }
+    found.remove(&(
+        env!("CARGO_PKG_NAME").to_owned(),
+        env!("CARGO_PKG_VERSION").to_owned(),
+    ));
     Ok(found)
-}
-
-fn is_macro(package: &Value) -> bool {
-    let targets = package["targets"].as_array().into_iter().flatten();
-    targets
-        .flat_map(|target| target["kind"].as_array().into_iter().flatten())
-        .any(|kind| kind == "proc-macro")
 }
 
 fn read(package: &Value) -> Result<Crate> {

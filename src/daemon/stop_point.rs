@@ -1,8 +1,8 @@
 //! Where a test stops the daemon to kill it (I6): after each durable write and each outside effect.
 //! Debug builds only: nothing of this is in a release.
 //!
-//! Two files beside the state directory, where the unit's sandbox lets the daemon write and a reboot
-//! leaves them: every point is appended to `points` if that exists; the first that equals the text of
+//! Two files beside the state directory, where a reboot leaves them and the tests' drop-in for the unit's sandbox
+//! lets the daemon write: every point is appended to `points` if that exists; the first that equals the text of
 //! `stop-at` (or begins so, when that ends with `*`) stops the process by SIGSTOP, once. What happens then
 //! is the test's business.
 

@@ -16,6 +16,7 @@ use kube::{Api, Client, Config};
 
 use crate::audit::{self, Request};
 use crate::certs::{Authority, End};
+use crate::prepare::Need;
 use crate::{control_plane, ground, shell, tools};
 
 /// Where beds keep their state: on disk, as overlays and etcd want it.
@@ -61,7 +62,7 @@ impl Bed {
     /// Brings a bed up: ground, control plane, and what `make install` puts on hosts. One that is up
     /// is left as it is.
     pub fn up(name: &str) -> Result<Self> {
-        crate::prepare::prepare()?;
+        crate::prepare::prepare(Need::Bed)?;
         Self::up_with(name, crate::image::install)
     }
 

@@ -1,12 +1,13 @@
-//! The root file systems that hosts boot from.
+//! The root file systems that hosts boot from, and those in which packages are built.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use crate::sources::Sources;
-use crate::spec::Content;
+use crate::sources::{Package, Sources};
+use crate::spec::{Content, SUITE};
+use crate::tools::Use;
 use crate::{ground, shell, tools};
 
 const PACKAGES: &str = "systemd,systemd-sysv,dbus,kmod,procps,iproute2,libpam-systemd";
@@ -15,13 +16,27 @@ const PACKAGES: &str = "systemd,systemd-sysv,dbus,kmod,procps,iproute2,libpam-sy
 const UPDATERS: &str = "dnf,dnf-plugins-core,python3-systemd,createrepo-c,rpm,pacman-package-manager,makepkg,libarchive-tools,zstd,\
                         apt-utils,unattended-upgrades,zypper,needrestart,lsof";
 
-/// A minimal Debian of `suite`, made once per list of packages.
+/// A minimal Debian of `suite` that a host boots from.
 pub(crate) fn base(suite: &str, content: Content) -> Result<PathBuf> {
-    let (packages, kind) = if content == Content::Updaters {
-        (format!("{PACKAGES},{UPDATERS}"), "updaters")
-    } else {
-        (PACKAGES.to_owned(), "root")
-    };
+    match content {
+        Content::Updaters => made("updaters", suite, &format!("{PACKAGES},{UPDATERS}")),
+        Content::Installed | Content::Bare => made("root", suite, PACKAGES),
+    }
+}
+
+/// A minimal Debian in which a package is built: make, and what building this package is declared to need.
+pub(crate) fn builder(package: Package) -> Result<PathBuf> {
+    let programs = tools::debian(Use::Build(package));
+    let packages: Vec<&str> = ["make"].into_iter().chain(programs).collect();
+    made(
+        &format!("build-{}", package.target()),
+        SUITE,
+        &packages.join(","),
+    )
+}
+
+/// A minimal Debian, made once per list of packages.
+fn made(kind: &str, suite: &str, packages: &str) -> Result<PathBuf> {
     let key = tools::key(&[packages.as_bytes()]);
     let place = tools::cache().join(format!("{kind}-{suite}-{key}"));
     if place.exists() {

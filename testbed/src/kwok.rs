@@ -29,7 +29,8 @@ fn built() -> Result<PathBuf> {
     let sum = fs::read(module.join("go.sum"))?;
     let place = tools::cache().join(format!("kwok-{}", tools::key(&[&sum])));
     fs::create_dir_all(&place)?;
-    tools::build(&place, &module, "kwok", "sigs.k8s.io/kwok/cmd/kwok", "")?;
+    let kwok = [("kwok", "sigs.k8s.io/kwok/cmd/kwok")];
+    tools::build(&place, &module, &kwok, "")?;
     let stages = place.join("stages.yaml");
     if !stages.exists() {
         let mut list = Command::new("go");

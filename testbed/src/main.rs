@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 use clap::{Parser, Subcommand};
-use testbed::{Bed, HostSpec};
+use testbed::{Bed, HostSpec, Need};
 
 #[derive(Parser)]
 #[command(about = "A real Kubernetes control plane and real systemd hosts on one machine")]
@@ -18,8 +18,12 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Install and build what a bed needs.
-    Prepare,
+    /// Install and build what a bed needs, or all that the tests need.
+    Prepare {
+        /// A bed alone, as `make demo` brings it up.
+        #[arg(long)]
+        bed: bool,
+    },
     /// Bring a bed up.
     Up {
         #[arg(long, default_value = "test")]
@@ -69,7 +73,7 @@ fn main() -> ExitCode {
 
 fn run(verb: Verb) -> Result<()> {
     match verb {
-        Verb::Prepare => testbed::prepare(),
+        Verb::Prepare { bed } => testbed::prepare(if bed { Need::Bed } else { Need::Tests }),
         Verb::Up { name, hosts } => up(&name, hosts),
         Verb::Down { name } => Bed::down(&name),
         Verb::Exec { name, command } => exec(&name, &command),

@@ -6,7 +6,42 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::shell;
+use crate::clean::Clean;
+use crate::{image, shell, tools};
+
+/// A package that `make` builds, for one family of distributions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Package {
+    /// Fedora, RHEL, openSUSE.
+    Rpm,
+    /// Arch Linux.
+    Arch,
+    /// Debian, Ubuntu.
+    Deb,
+}
+
+/// All of them.
+pub const PACKAGES: [Package; 3] = [Package::Rpm, Package::Arch, Package::Deb];
+
+impl Package {
+    /// The target of `make`.
+    pub(crate) fn target(self) -> &'static str {
+        match self {
+            Self::Rpm => "rpm",
+            Self::Arch => "arch",
+            Self::Deb => "deb",
+        }
+    }
+
+    /// How its file's name ends.
+    fn suffix(self) -> &'static str {
+        match self {
+            Self::Rpm => ".rpm",
+            Self::Arch => ".pkg.tar.zst",
+            Self::Deb => ".deb",
+        }
+    }
+}
 
 /// Where `revise` finds the revision, and as what.
 const REVISIONS: [(&str, &str); 3] = [
@@ -78,17 +113,41 @@ impl Sources {
         shell::output(make.arg("-C").arg(&self.path).args(args)).map(|_| ())
     }
 
-    /// All three packages around the one program, into its dist/. Who packs at the same time needs another `mark`;
-    /// with the same one the Arch packages are the same.
-    pub fn pack(&self, mark: &str) -> Result<()> {
-        let binary = format!("BINARY={}", Self::binary().display());
-        // makepkg runs as nobody, who may not enter a directory of `tempfile`.
-        let place = format!("ARCH_DIR=/var/tmp/kube-rebootd-makepkg{mark}");
-        self.make(&["rpm", "arch", "deb", &binary, &place])
+    /// Builds a package around the one program, in a clean root that has what this is declared to need; its file in
+    /// dist/.
+    pub fn pack(&self, package: Package) -> Result<PathBuf> {
+        let binary = Self::binary();
+        let mut clean = Clean {
+            root: image::builder(package)?,
+            shown: vec![binary.clone()],
+            programs: Vec::new(),
+        };
+        let mut args = vec![
+            package.target().to_owned(),
+            format!("BINARY={}", binary.display()),
+        ];
+        if package == Package::Deb {
+            // Debian has no cargo-deb, and its Rust is older than ours: both are this machine's.
+            Self::prepare_deb()?;
+            let rust = shell::run("rustc", &["--print", "sysroot"])?;
+            let rust = PathBuf::from(rust.trim());
+            clean.programs.push(rust.join("bin"));
+            clean.shown.extend([rust, tools::installed()]);
+            args.push(format!("TOOLS={}", tools::installed().display()));
+        }
+        clean.make(&self.path, &args)?;
+        self.package(package)
     }
 
-    /// The package in dist/ whose name ends so.
-    pub fn package(&self, suffix: &str) -> Result<PathBuf> {
+    /// Builds cargo-deb, where it is not there.
+    pub(crate) fn prepare_deb() -> Result<()> {
+        let program = tools::installed().join("bin/cargo-deb");
+        Self::own().make(&[&program.display().to_string()])
+    }
+
+    /// The package in dist/.
+    fn package(&self, package: Package) -> Result<PathBuf> {
+        let suffix = package.suffix();
         let mut found = Vec::new();
         for entry in fs::read_dir(self.path.join("dist"))? {
             let entry = entry?;

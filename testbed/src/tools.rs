@@ -11,41 +11,79 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 use crate::shell;
-use crate::sources::repository;
+use crate::sources::{Package, repository};
 
-/// Program, and its package in Debian, Fedora and Arch: what a bed runs, then what the tests of packages and checks run.
+/// What a program is wanted for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// A bed: `make demo` needs no other.
+    Bed,
+    /// Building one package. The clean root in which the tests build it holds these and no others.
+    Build(Package),
+    /// Tests alone.
+    Test,
+}
+
+/// Program, and its package in Debian, Fedora and Arch, each with what it is wanted for.
+/// tests/packages/programs.rs fails when something is called that neither this list has nor every machine with
+/// Rust.
 #[rustfmt::skip]
-const PROGRAMS: [(&str, &str, &str, &str); 22] = [
-    ("systemd-nspawn", "systemd-container", "systemd-container", "systemd"),
-    ("mmdebstrap", "mmdebstrap", "mmdebstrap", "mmdebstrap"),
-    ("ip", "iproute2", "iproute", "iproute2"),
-    ("nft", "nftables", "nftables", "nftables"),
-    ("dbus-daemon", "dbus", "dbus-daemon", "dbus"),
-    ("nsenter", "util-linux", "util-linux-core", "util-linux"),
-    ("go", "golang", "golang", "go"),
-    ("rpmbuild", "rpm", "rpm-build", "rpm-tools"),
-    ("rpmlint", "rpmlint", "rpmlint", "rpmlint"),
-    ("makepkg", "makepkg", "pacman", "pacman"),
-    ("bsdtar", "libarchive-tools", "bsdtar", "libarchive"),
-    ("fakeroot", "fakeroot", "fakeroot", "fakeroot"),
-    ("zstd", "zstd", "zstd", "zstd"),
-    ("xz", "xz-utils", "xz", "xz"),
-    ("dpkg-deb", "dpkg", "dpkg", "dpkg"),
-    ("dpkg-shlibdeps", "dpkg-dev", "dpkg-dev", "dpkg"),
-    ("lintian", "lintian", "lintian", "lintian"),
-    ("mandoc", "mandoc", "mandoc", "mandoc"),
-    ("zsh", "zsh", "zsh", "zsh"),
-    ("fish", "fish", "fish", "fish"),
-    ("lsof", "lsof", "lsof", "lsof"),
-    ("perl", "perl-base", "perl-interpreter", "perl"),
+const PROGRAMS: [(Use, &str, &str, &str, &str); 31] = [
+    (Use::Bed, "systemd-nspawn", "systemd-container", "systemd-container", "systemd"),
+    (Use::Bed, "mmdebstrap", "mmdebstrap", "mmdebstrap", "mmdebstrap"),
+    (Use::Bed, "ip", "iproute2", "iproute", "iproute2"),
+    (Use::Bed, "nft", "nftables", "nftables", "nftables"),
+    (Use::Bed, "nsenter", "util-linux", "util-linux-core", "util-linux"),
+    (Use::Bed, "journalctl", "systemd", "systemd", "systemd"),
+    (Use::Bed, "go", "golang", "golang", "go"),
+    (Use::Build(Package::Rpm), "rpmbuild", "rpm", "rpm-build", "rpm-tools"),
+    (Use::Build(Package::Arch), "makepkg", "makepkg", "pacman", "pacman"),
+    // makepkg asks it what is installed.
+    (Use::Build(Package::Arch), "pacman", "pacman-package-manager", "pacman", "pacman"),
+    (Use::Build(Package::Arch), "bsdtar", "libarchive-tools", "bsdtar", "libarchive"),
+    (Use::Build(Package::Arch), "strip", "binutils", "binutils", "binutils"),
+    (Use::Build(Package::Arch), "fakeroot", "fakeroot", "fakeroot", "fakeroot"),
+    (Use::Build(Package::Arch), "zstd", "zstd", "zstd", "zstd"),
+    (Use::Build(Package::Deb), "dpkg-deb", "dpkg", "dpkg", "dpkg"),
+    (Use::Build(Package::Deb), "dpkg-shlibdeps", "dpkg-dev", "dpkg-dev", "dpkg"),
+    (Use::Build(Package::Deb), "xz", "xz-utils", "xz", "xz"),
+    (Use::Test, "dbus-daemon", "dbus", "dbus-daemon", "dbus"),
+    (Use::Test, "rpm", "rpm", "rpm", "rpm-tools"),
+    (Use::Test, "rpmspec", "rpm", "rpm-build", "rpm-tools"),
+    (Use::Test, "rpmlint", "rpmlint", "rpmlint", "rpmlint"),
+    (Use::Test, "lintian", "lintian", "lintian", "lintian"),
+    (Use::Test, "systemd-analyze", "systemd", "systemd", "systemd"),
+    (Use::Test, "systemd-tmpfiles", "systemd", "systemd", "systemd"),
+    (Use::Test, "mandoc", "mandoc", "mandoc", "mandoc"),
+    (Use::Test, "zsh", "zsh", "zsh", "zsh"),
+    (Use::Test, "fish", "fish", "fish", "fish"),
+    (Use::Test, "lsof", "lsof", "lsof", "lsof"),
+    (Use::Test, "perl", "perl-base", "perl-interpreter", "perl"),
+    (Use::Test, "openssl", "openssl", "openssl", "openssl"),
+    (Use::Test, "pgrep", "procps", "procps-ng", "procps-ng"),
 ];
 
-/// Command of Kubernetes, built from testbed/go/kubernetes.
-const KUBERNETES: [&str; 4] = [
-    "kube-apiserver",
-    "kube-controller-manager",
-    "kube-scheduler",
-    "kubectl",
+/// Every program that [`crate::prepare`] sees to.
+pub fn prepared() -> impl Iterator<Item = &'static str> {
+    PROGRAMS.into_iter().map(|row| row.1)
+}
+
+/// Debian's packages for one use.
+pub(crate) fn debian(of: Use) -> impl Iterator<Item = &'static str> {
+    let rows = PROGRAMS.into_iter().filter(move |row| row.0 == of);
+    rows.map(|row| row.2)
+}
+
+/// Commands of Kubernetes, built from testbed/go/kubernetes; the kubelet is our own around its code.
+const KUBERNETES: [(&str, &str); 5] = [
+    ("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"),
+    (
+        "kube-controller-manager",
+        "k8s.io/kubernetes/cmd/kube-controller-manager",
+    ),
+    ("kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler"),
+    ("kubectl", "k8s.io/kubernetes/cmd/kubectl"),
+    ("kubelet", "./kubelet"),
 ];
 
 /// Kept in step with testbed/go/kubernetes/go.mod; the API server reports it.
@@ -59,16 +97,24 @@ pub(crate) fn cache() -> PathBuf {
     )
 }
 
-fn missing() -> Vec<(&'static str, &'static str, &'static str, &'static str)> {
+/// Where the Makefile puts the programs of others that it builds: its TOOLS.
+pub(crate) fn installed() -> PathBuf {
+    cache().join("tools")
+}
+
+type Row = (Use, &'static str, &'static str, &'static str, &'static str);
+
+fn missing(wanted: &impl Fn(Use) -> bool) -> Vec<Row> {
     PROGRAMS
         .into_iter()
-        .filter(|(program, ..)| which(program).is_none())
+        .filter(|row| wanted(row.0) && which(row.1).is_none())
         .collect()
 }
 
-pub(crate) fn programs() -> Result<()> {
-    let wanted = missing();
-    if wanted.is_empty() {
+/// Installs what is missing of the programs for some uses.
+pub(crate) fn programs(wanted: impl Fn(Use) -> bool) -> Result<()> {
+    let rows = missing(&wanted);
+    if rows.is_empty() {
         return Ok(());
     }
     if which("apt-get").is_some() {
@@ -79,7 +125,7 @@ pub(crate) fn programs() -> Result<()> {
                 apt
             };
             shell::output(apt().arg("update"))?;
-            let packages = wanted.iter().map(|(_, debian, ..)| *debian);
+            let packages = rows.iter().map(|row| row.2);
             shell::output(
                 apt()
                     .args(["install", "-y", "--no-install-recommends"])
@@ -88,20 +134,17 @@ pub(crate) fn programs() -> Result<()> {
             Ok(())
         })?;
     }
-    let left = missing();
+    let left = missing(&wanted);
     if left.is_empty() {
         return Ok(());
     }
-    let list =
-        |pick: fn(&(&'static str, &'static str, &'static str, &'static str)) -> &'static str| {
-            left.iter().map(pick).collect::<Vec<_>>().join(" ")
-        };
+    let list = |pick: fn(&Row) -> &'static str| left.iter().map(pick).collect::<Vec<_>>().join(" ");
     bail!(
         "missing: {}. Debian: apt-get install {}; Fedora: dnf install {}; Arch: pacman -S {}",
-        list(|row| row.0),
         list(|row| row.1),
         list(|row| row.2),
         list(|row| row.3),
+        list(|row| row.4),
     )
 }
 
@@ -136,58 +179,61 @@ pub fn binaries() -> Result<PathBuf> {
     let key = key(&[&etcd, &kubernetes, &kubelet, assets.as_encoded_bytes()]);
     let place = cache().join(format!("bin-{key}"));
     fs::create_dir_all(&place)?;
-    build(
-        &place,
-        &modules.join("etcd"),
-        "etcd",
-        "go.etcd.io/etcd/server/v3",
-        "",
-    )?;
-    let own = ("kubelet", "./kubelet".to_owned());
-    let commands = KUBERNETES.map(|command| (command, format!("k8s.io/kubernetes/cmd/{command}")));
-    for (command, package) in commands.into_iter().chain([own]) {
-        let version = format!(" -X k8s.io/component-base/version.gitVersion={VERSION}");
-        build(
-            &place,
-            &modules.join("kubernetes"),
-            command,
-            &package,
-            &version,
-        )?;
-    }
+    let etcd = [("etcd", "go.etcd.io/etcd/server/v3")];
+    build(&place, &modules.join("etcd"), &etcd, "")?;
+    let version = format!(" -X k8s.io/component-base/version.gitVersion={VERSION}");
+    build(&place, &modules.join("kubernetes"), &KUBERNETES, &version)?;
     Ok(place)
 }
 
-/// One binary: from `KUBEBUILDER_ASSETS` when it is there, else built, whole or not at all.
+/// Name and Go package of each: from `KUBEBUILDER_ASSETS` when it is there, else built, whole or not at all. One
+/// `go build` for all that is left: one links while another compiles.
 pub(crate) fn build(
     place: &Path,
     module: &Path,
-    name: &str,
-    package: &str,
+    commands: &[(&str, &str)],
     flags: &str,
 ) -> Result<()> {
-    let target = place.join(name);
-    if target.exists() {
+    let mut left = Vec::new();
+    for (name, package) in commands {
+        let asset = env::var_os("KUBEBUILDER_ASSETS").map(|dir| PathBuf::from(dir).join(name));
+        if place.join(name).exists() {
+            continue;
+        }
+        if let Some(asset) = asset.filter(|asset| asset.is_file()) {
+            let part = place.join(format!("{name}.part-{}", std::process::id()));
+            fs::copy(&asset, &part)?;
+            fs::rename(&part, place.join(name))?;
+        } else {
+            left.push((*name, *package));
+        }
+    }
+    if left.is_empty() {
         return Ok(());
     }
-    let part = place.join(format!("{name}.part-{}", std::process::id()));
-    let assets = env::var_os("KUBEBUILDER_ASSETS").map(|dir| PathBuf::from(dir).join(name));
-    if let Some(asset) = assets.filter(|asset| asset.is_file()) {
-        fs::copy(&asset, &part)?;
+    let names: Vec<&str> = left.iter().map(|(name, _)| *name).collect();
+    let part = place.join(format!("part-{}", std::process::id()));
+    // Go gives several programs the names of their packages' directories, and one the name that it is told.
+    let out = if let [name] = names[..] {
+        part.join(name)
     } else {
-        timed(&format!("building {name}"), || {
-            let mut go = Command::new(which("go").context("go is not installed")?);
-            go.current_dir(module)
-                .env("CGO_ENABLED", "0")
-                .args(["build", "-trimpath"]);
-            go.args(["-ldflags", &format!("-s -w{flags}"), "-o"])
-                .arg(&part)
-                .arg(package);
-            shell::shown(&mut go)
-        })?;
+        part.clone()
+    };
+    fs::create_dir_all(&part)?;
+    timed(&format!("building {}", names.join(", ")), || {
+        let mut go = Command::new(which("go").context("go is not installed")?);
+        go.current_dir(module)
+            .env("CGO_ENABLED", "0")
+            .args(["build", "-trimpath"]);
+        go.args(["-ldflags", &format!("-s -w{flags}"), "-o"])
+            .arg(&out)
+            .args(left.iter().map(|(_, package)| package));
+        shell::shown(&mut go)
+    })?;
+    for name in names {
+        fs::rename(part.join(name), place.join(name))?;
     }
-    fs::rename(&part, &target)?;
-    Ok(())
+    Ok(fs::remove_dir(&part)?)
 }
 
 /// Does a long step and says so.

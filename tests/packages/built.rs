@@ -1,11 +1,11 @@
-//! The packages, built once for all tests from two unpacked source tarballs around one release binary.
+//! The packages, each built once for all tests, around one release binary, from two unpacked source tarballs, in
+//! clean roots that have what this package is declared to need.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::LazyLock;
 
-use testbed::Sources;
+use testbed::{Package, Shared, Sources};
 
 /// What a tool says, when it is content.
 #[track_caller]
@@ -24,42 +24,57 @@ pub(crate) fn said(command: &mut Command) -> String {
     said
 }
 
-/// Two trees as a user unpacks them, each with its packages in dist/.
+/// One package, from two trees as a user unpacks them.
 pub(crate) struct Built {
     trees: [Sources; 2],
-    /// What `make install` made.
-    pub(crate) stage: PathBuf,
+    files: [PathBuf; 2],
 }
 
-pub(crate) static BUILT: LazyLock<Built> = LazyLock::new(Built::make);
+pub(crate) static RPM: Shared<Built> = Shared::new("`make rpm`", || Built::make(Package::Rpm));
+pub(crate) static ARCH: Shared<Built> = Shared::new("`make arch`", || Built::make(Package::Arch));
+pub(crate) static DEB: Shared<Built> = Shared::new("`make deb`", || Built::make(Package::Deb));
+
+static PROGRAM: Shared<()> = Shared::new("`make build`", || Sources::own().make(&["build"]));
+
+/// What `make install` made of a tree as a user unpacks it.
+pub(crate) static STAGE: Shared<PathBuf> = Shared::new("`make install`", || {
+    PROGRAM.get();
+    let place = fresh("stage");
+    let tree = Sources::unpacked(&place)?;
+    let stage = place.join("root");
+    let binary = format!("BINARY={}", Sources::binary().display());
+    tree.make(&["install", &binary, &format!("DESTDIR={}", stage.display())])?;
+    Ok(stage)
+});
+
+/// Not a temporary directory: nobody would ever drop it.
+fn fresh(name: &str) -> PathBuf {
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let place = place.join("packages").join(name);
+    let _ = fs::remove_dir_all(&place);
+    place
+}
 
 impl Built {
-    fn make() -> Self {
-        // Not a temporary directory: nobody would ever drop it.
-        let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("packages");
-        let _ = fs::remove_dir_all(&place);
-        Sources::own().make(&["build"]).unwrap();
+    fn make(package: Package) -> anyhow::Result<Self> {
+        PROGRAM.get();
+        let place = fresh(&format!("{package:?}"));
         // Of different length: a path in a package would move what follows.
-        let trees = ["a", "another"].map(|name| {
-            let tree = Sources::unpacked(&place.join(name)).unwrap();
-            tree.pack(&format!("-{}", std::process::id())).unwrap();
-            tree
-        });
-        let stage = place.join("stage");
-        let binary = format!("BINARY={}", Sources::binary().display());
-        let destination = format!("DESTDIR={}", stage.display());
-        trees[0].make(&["install", &binary, &destination]).unwrap();
-        Self { trees, stage }
+        let a = Sources::unpacked(&place.join("a"))?;
+        let another = Sources::unpacked(&place.join("another"))?;
+        Ok(Self {
+            files: [a.pack(package)?, another.pack(package)?],
+            trees: [a, another],
+        })
     }
 
-    /// The package with this suffix from the first tree, and from the second.
-    pub(crate) fn both(&self, suffix: &str) -> [PathBuf; 2] {
-        [0, 1].map(|nth| self.trees[nth].package(suffix).unwrap())
+    /// The package from the first tree, and from the second.
+    pub(crate) fn both(&self) -> &[PathBuf; 2] {
+        &self.files
     }
 
-    pub(crate) fn one(&self, suffix: &str) -> String {
-        let [one, _] = self.both(suffix);
-        one.to_str().unwrap().to_owned()
+    pub(crate) fn one(&self) -> String {
+        self.files[0].display().to_string()
     }
 
     /// The spec file as rpmbuild got it.

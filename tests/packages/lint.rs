@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
 
-use crate::built::{BUILT, said};
+use crate::built::{DEB, RPM, STAGE, said};
 
 const LISTED: &str = include_str!("warnings.txt");
 const CONFIG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/packages/rpmlint.toml");
@@ -39,8 +39,8 @@ fn compare(tool: &str, found: &BTreeSet<&str>, output: &str) {
 fn rpmlint_finds_no_error() {
     let mut rpmlint = Command::new("rpmlint");
     rpmlint
-        .args(["--config", CONFIG, &BUILT.one(".rpm")])
-        .arg(BUILT.spec());
+        .args(["--config", CONFIG, &RPM.get().one()])
+        .arg(RPM.get().spec());
     let output = said(&mut rpmlint);
     assert!(output.contains(" 0 errors, "), "{output}");
     let tags = output.lines().filter_map(|line| line.split_once(": W: "));
@@ -51,7 +51,7 @@ fn rpmlint_finds_no_error() {
 #[test]
 fn lintian_finds_no_error() {
     let mut lintian = Command::new("lintian");
-    lintian.args(["--allow-root", "--fail-on", "error", &BUILT.one(".deb")]);
+    lintian.args(["--allow-root", "--fail-on", "error", &DEB.get().one()]);
     let output = said(&mut lintian);
     let tags = output.lines().filter(|line| line.starts_with("W: "));
     let tags = tags.filter_map(|line| line.split_whitespace().nth(2));
@@ -61,11 +61,11 @@ fn lintian_finds_no_error() {
 #[test]
 fn systemd_analyze_verifies_the_unit() {
     // It looks whether the programs are there: ours is where it was staged.
-    let unit = BUILT
-        .stage
+    let unit = STAGE
+        .get()
         .join("usr/lib/systemd/system/kube-rebootd.service");
     let text = fs::read_to_string(unit).unwrap();
-    let staged = BUILT.stage.join("usr/bin/kube-rebootd");
+    let staged = STAGE.get().join("usr/bin/kube-rebootd");
     let place = tempfile::tempdir().unwrap();
     let unit = place.path().join("kube-rebootd.service");
     fs::write(

@@ -14,5 +14,8 @@ mod held;
 mod keys;
 mod lint;
 mod pages;
+mod programs;
 mod scripts;
+mod shell;
 mod spec;
+mod supply;

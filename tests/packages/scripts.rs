@@ -8,7 +8,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::built::{BUILT, content, said};
+use crate::built::{ARCH, DEB, RPM, content, said};
 
 const REMOVED: [&str; 2] = [
     "timeout 45 kube-rebootd undrain --release",
@@ -41,6 +41,7 @@ impl Host {
         let log = host.path("log");
         let write = format!("echo \"${{0##*/}} $*\" >>{log}");
         host.program("systemctl", &write);
+        host.program("systemd-tmpfiles", &write);
         host.program("deb-systemd-invoke", &write);
         host.program("deb-systemd-helper", &write);
         host.program("timeout", &format!("{write}\nshift\nexec \"$@\""));
@@ -87,17 +88,17 @@ impl Host {
 fn rpm_script(name: &str) -> String {
     content(
         "rpm",
-        &["-qp", "--qf", &format!("%{{{name}}}"), &BUILT.one(".rpm")],
+        &["-qp", "--qf", &format!("%{{{name}}}"), &RPM.get().one()],
     )
 }
 
 fn deb_script(name: &str) -> String {
-    content("dpkg-deb", &["-I", &BUILT.one(".deb"), name])
+    content("dpkg-deb", &["-I", &DEB.get().one(), name])
 }
 
 /// One function of the Arch package's scriptlets.
 fn arch_script(function: &str) -> String {
-    let script = content("bsdtar", &["-xOf", &BUILT.one(".pkg.tar.zst"), ".INSTALL"]);
+    let script = content("bsdtar", &["-xOf", &ARCH.get().one(), ".INSTALL"]);
     let call = format!("if type {function} >/dev/null 2>&1; then {function} \"$@\"; fi");
     format!("{script}\n{call}\n")
 }
@@ -112,11 +113,11 @@ fn nothing_is_enabled_or_started_by_an_installation() {
     let no =
         "echo \"${0##*/} $*\" >>".to_owned() + &host.path("log") + "\n[ \"$2\" != was-enabled ]";
     host.program("deb-systemd-helper", &no);
-    let postinst = deb_script("postinst").replace("/etc/kube-rebootd", &host.path("etc"));
-    let calls = host.run("sh", &postinst, &["configure", ""]);
+    let calls = host.run("sh", &deb_script("postinst"), &["configure", ""]);
     let acts = |call: &&String| call.contains("enable ") || call.contains("start");
     assert_eq!(calls.iter().find(acts), None, "{calls:?}");
-    assert!(Path::new(&host.path("etc/config.d")).is_dir());
+    let directories = "systemd-tmpfiles --create kube-rebootd.conf".to_owned();
+    assert!(calls.contains(&directories), "{calls:?}");
 }
 
 #[test]
@@ -135,8 +136,7 @@ fn i6_an_upgrade_restarts_but_gives_nothing_up() {
         host.run("sh", &deb_script("prerm"), &["upgrade", "0.2.0"]),
         [""; 0]
     );
-    let postinst = deb_script("postinst").replace("/etc/kube-rebootd", &host.path("etc"));
-    let calls = host.run("sh", &postinst, &["configure", "0.1.0-1"]);
+    let calls = host.run("sh", &deb_script("postinst"), &["configure", "0.1.0-1"]);
     let restart = "deb-systemd-invoke try-restart kube-rebootd.service".to_owned();
     assert!(calls.contains(&restart), "{calls:?}");
     assert!(

@@ -45,8 +45,8 @@ fn install(machine: &Machine) {
     assert_eq!(machine.show("ActiveState"), "inactive");
     assert_eq!(machine.show("LoadState"), "loaded");
     machine.sh(machine.packager.verify());
-    let modes = "stat -c '%a %U:%G %F' /usr/bin/kube-rebootd /etc/kube-rebootd/config.toml /etc/kube-rebootd/config.d";
-    let wanted = "755 root:root regular file\n644 root:root regular file\n755 root:root directory";
+    let modes = "stat -c '%a %U:%G %F' /usr/bin/kube-rebootd /etc/kube-rebootd/config.toml /etc/kube-rebootd/config.d /var/lib/kube-rebootd";
+    let wanted = "755 root:root regular file\n644 root:root regular file\n755 root:root directory\n700 root:root directory";
     assert_eq!(machine.sh(modes), wanted);
     machine.sh("kube-rebootd config check");
     // Not running, as nobody started it.

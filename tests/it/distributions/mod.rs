@@ -3,10 +3,9 @@
 //! would want from the rest of their distribution is one package that provides it.
 
 use std::fs;
-use std::path::Path;
-use std::sync::LazyLock;
+use std::path::{Path, PathBuf};
 
-use testbed::{Content, Host, HostSpec, Output, Sources};
+use testbed::{Content, Host, HostSpec, Output, Package, Shared, Sources};
 
 use crate::e2e::Site;
 
@@ -30,22 +29,27 @@ enum Packager {
     Apt,
 }
 
-/// The packages in two revisions, built once.
-static REVISIONS: LazyLock<[Sources; 2]> = LazyLock::new(|| {
-    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("revisions");
+/// A package in two revisions.
+type Revisions = [PathBuf; 2];
+
+static RPMS: Shared<Revisions> = Shared::new("`make rpm`", || revisions(Package::Rpm));
+static ARCHES: Shared<Revisions> = Shared::new("`make arch`", || revisions(Package::Arch));
+static DEBS: Shared<Revisions> = Shared::new("`make deb`", || revisions(Package::Deb));
+
+fn revisions(package: Package) -> anyhow::Result<Revisions> {
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let place = place.join(format!("revisions-{package:?}"));
     let _ = fs::remove_dir_all(&place);
-    Sources::own().make(&["build"]).unwrap();
-    [1, 2].map(|revision| {
-        let sources = Sources::unpacked(&place.join(revision.to_string())).unwrap();
+    Sources::own().make(&["build"])?;
+    let packed = |revision: u8| {
+        let sources = Sources::unpacked(&place.join(revision.to_string()))?;
         if revision > 1 {
-            sources.revise(revision).unwrap();
+            sources.revise(revision)?;
         }
-        sources
-            .pack(&format!("-{}-{revision}", std::process::id()))
-            .unwrap();
-        sources
-    })
-});
+        sources.pack(package)
+    };
+    Ok([packed(1)?, packed(2)?])
+}
 
 impl Packager {
     /// Its word in names and in package.sh.
@@ -57,11 +61,12 @@ impl Packager {
         }
     }
 
-    fn suffix(self) -> &'static str {
+    /// The package in the revisions that its users meet, built once.
+    fn revisions(self) -> &'static Revisions {
         match self {
-            Self::Dnf => ".rpm",
-            Self::Pacman => ".pkg.tar.zst",
-            Self::Apt => ".deb",
+            Self::Dnf => RPMS.get(),
+            Self::Pacman => ARCHES.get(),
+            Self::Apt => DEBS.get(),
         }
     }
 
@@ -213,10 +218,10 @@ impl Machine {
 
     /// Copies the packages of a revision, counted from 0, into the repository.
     fn put(&self, revision: usize) {
-        let package = REVISIONS[revision].package(self.packager.suffix()).unwrap();
+        let package = &self.packager.revisions()[revision];
         let place = self.host.outer("/srv/repo");
         fs::create_dir_all(&place).unwrap();
-        fs::copy(&package, place.join(package.file_name().unwrap())).unwrap();
+        fs::copy(package, place.join(package.file_name().unwrap())).unwrap();
     }
 
     /// The second revision is in the repository.

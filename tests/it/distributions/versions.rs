@@ -6,7 +6,7 @@ use std::thread;
 
 use testbed::{Content, Host, HostSpec};
 
-use super::{Packager, REVISIONS, SITE};
+use super::{Packager, SITE};
 use crate::e2e::Site;
 
 /// Short, so that a test can wait for it.
@@ -35,7 +35,7 @@ fn on(release: &str) {
     };
     let spec = spec.content(Content::Bare).file(SITE, site.config(CONFIG));
     let host = site.boot(&spec);
-    let package = REVISIONS[0].package(Packager::Apt.suffix()).unwrap();
+    let package = &Packager::Apt.revisions()[0];
     fs::copy(package, host.outer("/root/kube-rebootd.deb")).unwrap();
     host.sh("dpkg -i /root/kube-rebootd.deb").unwrap();
     let version = host.run(&["kube-rebootd", "--version"]).unwrap();

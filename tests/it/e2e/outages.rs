@@ -180,9 +180,7 @@ fn i7_the_api_server_killed_with_a_host_in_every_phase() {
         });
         let between = BETWEEN.map(|(name, point)| {
             scope.spawn(move || {
-                let on = Journey::with(site(format!("out-{name}")), |spec| {
-                    spec.program(stop_points::PROGRAM)
-                });
+                let on = Journey::with(site(format!("out-{name}")), stop_points::program);
                 let pid = stopped_at(&on, point);
                 (on, pid)
             })

@@ -3,13 +3,20 @@
 use std::fs;
 
 use anyhow::Result;
-use testbed::Host;
+use testbed::{Host, HostSpec};
 
 const POINTS: &str = "/var/lib/kube-rebootd.points";
 const STOP_AT: &str = "/var/lib/kube-rebootd.stop-at";
 
 /// The program that has them.
 pub(super) const PROGRAM: &str = env!("CARGO_BIN_EXE_kube-rebootd");
+
+/// With this program, whose unit may write both files, as a release's may not.
+pub(super) fn program(spec: HostSpec) -> HostSpec {
+    let drop_in = "/etc/systemd/system/kube-rebootd.service.d/50-stop-points.conf";
+    spec.program(PROGRAM)
+        .file(drop_in, "[Service]\nReadWritePaths=/var/lib\n")
+}
 
 /// From now on points are written down, and the daemon stops at one of them: `WORDS`, or the first that
 /// begins so with `WORDS*`.

@@ -103,7 +103,6 @@ fn run(cli: &Cli) -> Result<bool> {
     Bed::down(BED).context("cannot take down what an earlier demo left")?;
     let _standing = Standing { keep: cli.keep };
     end_on_signal(cli.keep)?;
-    testbed::prepare()?;
     let bed = Bed::up(BED)?;
     bed.enter()?;
     let leases = slots(&bed, cli)?;

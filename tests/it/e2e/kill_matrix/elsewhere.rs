@@ -10,7 +10,7 @@ const SENTINEL: &str = "touch /run/reboot-required";
 /// A host of the debug build that wants a reboot, killed at the point and started again.
 fn killed_at(site: &Site, point: &str, config: &str, ask: &str) -> Host {
     let name = format!("{}-1", site.group);
-    let spec = HostSpec::named(name).program(stop_points::PROGRAM);
+    let spec = stop_points::program(HostSpec::named(name));
     let host = site.boot(&spec.config(site.config(config)));
     site.wait_status(&host, "idle");
     stop_points::record(&host, Some(point)).unwrap();

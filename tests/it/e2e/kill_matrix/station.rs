@@ -237,9 +237,8 @@ impl Station {
 
 fn boot(site: &Site, number: u32) -> Host {
     let name = format!("{}-{number}", site.group);
-    let spec = HostSpec::named(name)
+    let spec = stop_points::program(HostSpec::named(name))
         .label(format!("test/group={}", site.group))
-        .program(stop_points::PROGRAM)
         .file(
             "/etc/systemd/system/kube-rebootd.service.d/test.conf",
             AT_ONCE,
