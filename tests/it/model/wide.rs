@@ -216,6 +216,17 @@ impl Local {
     }
 
     pub(super) fn peers(&self) -> Option<slot::Peers> {
+        let hold = self.host.disk.hold;
+        if hold.is_some_and(|hold| hold.stage == Stage::Rebooting) {
+            // The last look of a node of the quorum is for nodes that are not Ready: none is, and no state keeps it.
+            return Some(slot::Peers {
+                asked: NOW,
+                labelled: Vec::new(),
+                leases: SLOT_NAMES.map(str::to_owned).into_iter().collect(),
+                census: Ok(Census::default()),
+                quorum_down: Ok(Vec::new()),
+            });
+        }
         let peers = self.host.process.peers.as_ref()?;
         let mut labelled: Vec<Peer> = (0_u8..)
             .zip(peers.slot_of)
