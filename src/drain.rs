@@ -48,7 +48,8 @@ pub struct Drain {
     policy: Policy,
     /// Pods that must leave, by UID.
     left: BTreeMap<String, Entry>,
-    held: Vec<PodRef>,
+    /// Finished pods that are not waited for any longer, by UID: only a finalizer keeps them.
+    held: BTreeMap<String, Blocker>,
     /// By controller: when its next pod may be tried, if a budget limits them.
     paces: BTreeMap<String, Pace>,
     /// Evictions without an answer yet, by the pod's UID; it may have gone meanwhile.
@@ -71,8 +72,8 @@ pub struct Next {
     /// To be evicted now, each to be answered by [`Drain::answer`].
     pub evict: Vec<PodRef>,
     pub state: State,
-    /// Terminating and finished: only a finalizer keeps the object.
-    pub held_by_finalizer: Vec<PodRef>,
+    /// Finished and to be deleted, but a finalizer keeps the object; `why` names it.
+    pub held_by_finalizer: Vec<Blocker>,
     /// A clock has run out if the API server was there until now: any answer of it says so.
     pub confirm: bool,
     /// Boot time to ask again at, if no view or answer comes first.
@@ -111,7 +112,7 @@ impl Drain {
         Self {
             policy,
             left: BTreeMap::new(),
-            held: Vec::new(),
+            held: BTreeMap::new(),
             paces: BTreeMap::new(),
             sent: BTreeMap::new(),
             speakers: BTreeMap::new(),
@@ -174,16 +175,16 @@ impl Drain {
         self.clock.begin(now);
         self.synced = true;
         self.volumes.view(pods);
-        self.held.clear();
+        let known: BTreeSet<&String> = pods.iter().map(|pod| &pod.uid).collect();
+        self.held.retain(|uid, _| known.contains(uid));
         let mut before = std::mem::take(&mut self.left);
         let mut arrived = Vec::new();
         for pod in pods {
             let judgement = judge(pod, &self.policy);
-            if matches!(judgement, Judgement::Leave(_)) {
-                if pod.terminating && judgement == Judgement::Leave(judge::Leave::Finished) {
-                    self.held.push(PodRef::of(pod));
-                }
-            } else if let Some(mut entry) = before.remove(&pod.uid) {
+            if self.stays(pod, judgement) {
+                continue;
+            }
+            if let Some(mut entry) = before.remove(&pod.uid) {
                 entry.seen(pod, judgement, now);
                 if pod.terminating {
                     // A replacement is made as soon as this is seen, often before our own answer.
@@ -220,6 +221,7 @@ impl Drain {
     /// Decides. The pods in `evict` count as asked from here on.
     pub fn next(&mut self, now: Duration) -> Next {
         self.clock.begin(now);
+        self.let_go(now);
         let critical = self.critical_open(now);
         let over = self.over(now);
         let going = over.is_none() && self.synced && !self.blind;
@@ -236,6 +238,10 @@ impl Drain {
         } else if over == Some(Over::Grace) {
             wake = self.left.values().filter_map(|e| e.grace_end(now)).min();
         }
+        if !self.blind {
+            let held = self.left.values().filter_map(Entry::held_until).min();
+            wake = earliest(wake, held);
+        }
         let state = match over {
             Some(Over::Drained) => {
                 let reading = self.clock.spent() + self.clock.unvouched(now);
@@ -250,17 +256,47 @@ impl Drain {
             },
             Some(Over::Grace) | None => State::Going {
                 left: self.left.len(),
-                blocked: self.blocked(),
+                blocked: self.blocked(now),
                 jobs: self.left.values().filter_map(Entry::unhurried).collect(),
             },
         };
         Next {
             evict,
             state,
-            held_by_finalizer: self.held.clone(),
+            held_by_finalizer: {
+                let waited_for = self.left.values().filter_map(Entry::held);
+                waited_for.chain(self.held.values().cloned()).collect()
+            },
             confirm: going && !self.left.is_empty() && self.due(now).is_zero(),
             wake,
         }
+    }
+
+    /// Whether nothing is left that must go by this list, which may be newer than the last view.
+    pub fn clean(&self, pods: &[Pod]) -> bool {
+        let stays = |pod: &Pod| self.stays(pod, judge(pod, &self.policy));
+        pods.iter().all(stays)
+    }
+
+    /// The drain does nothing about it, or no longer.
+    fn stays(&self, pod: &Pod, judgement: Judgement) -> bool {
+        matches!(judgement, Judgement::Leave(_)) || self.held.contains_key(&pod.uid)
+    }
+
+    /// Finished pods that a finalizer has held for long enough do not hold the drain up.
+    fn let_go(&mut self, now: Duration) {
+        if self.blind {
+            return;
+        }
+        let (clock, held) = (&mut self.clock, &mut self.held);
+        self.left.retain(|uid, entry| {
+            let due = entry.held_until().is_some_and(|until| until <= now);
+            if let Some(blocker) = entry.held().filter(|_| due) {
+                clock.left();
+                held.insert(uid.clone(), blocker);
+            }
+            !due
+        });
     }
 
     fn drained(&self, waits: bool) -> State {
@@ -281,11 +317,13 @@ impl Drain {
         }
     }
 
-    fn blocked(&self) -> Vec<Blocker> {
+    fn blocked(&self, now: Duration) -> Vec<Blocker> {
         let entries = self.left.values();
-        entries
-            .filter_map(|entry| entry.blocker(ROUNDS).or_else(|| self.behind(entry)))
-            .collect()
+        let why = |entry: &Entry| {
+            let refused = entry.blocker(ROUNDS).or_else(|| self.behind(entry));
+            refused.or_else(|| entry.overdue(now))
+        };
+        entries.filter_map(why).collect()
     }
 
     /// What keeps the sibling that asks for it keeps a pod as well.

@@ -23,6 +23,8 @@ pub struct Pod {
     pub terminating: bool,
     /// `metadata.deletionGracePeriodSeconds` of a terminating pod.
     pub grace_seconds: u64,
+    /// `metadata.finalizers`: while there is one, the API server keeps the object.
+    pub finalizers: Vec<String>,
     /// Any emptyDir volume.
     pub empty_dir: bool,
     /// Claims and in-line disks, each with its namespace: what may be attached to the node for it.
@@ -87,9 +89,15 @@ impl Pod {
         self.controller.as_ref().filter(|owner| owner.kind == "Job")
     }
 
-    /// Succeeded or Failed: nothing runs any more.
+    /// Succeeded or Failed: no container runs any more. Its volumes may still be mounted.
     pub fn finished(&self) -> bool {
         matches!(self.phase, PodPhase::Succeeded | PodPhase::Failed)
+    }
+
+    /// It has finished and is to be deleted. The kubelet says that it has finished as soon as its containers
+    /// have stopped; after that it unmounts the volumes, and only then it lets the object go (proved).
+    pub fn cleaning_up(&self) -> bool {
+        self.terminating && self.finished()
     }
 }
 

@@ -246,11 +246,11 @@ impl Memory {
         if !self.evicts(facts) {
             return true;
         }
-        let mut look = Drain::new(self.drain_policy.clone(), Duration::ZERO);
-        look.pods(pods, Duration::ZERO);
-        let over = matches!(look.next(Duration::ZERO).state, State::Drained { .. });
-        // on_timeout = "reboot": what was left behind on purpose does not keep us here.
-        over || self.drain.as_ref().is_some_and(Drain::gave_up)
+        match &self.drain {
+            // on_timeout = "reboot": what was left behind on purpose does not keep us here.
+            Some(drain) => drain.clean(pods) || drain.gave_up(),
+            None => Drain::new(self.drain_policy.clone(), Duration::ZERO).clean(pods),
+        }
     }
 }
 

@@ -12,6 +12,12 @@ const CRITICAL: i32 = 2_000_000_000;
 const RETRY_FIRST: u64 = 1;
 /// Longest retry after a budget, seconds: a freed budget should be noticed soon.
 const RETRY_LAST: u64 = 15;
+/// So long a pod that has finished is waited for when only a finalizer keeps its object: whoever set the finalizer
+/// gets the time to look at the pod, and a forgotten one does not stop the reboot.
+const FINALIZER: Duration = Duration::from_secs(30);
+/// So long after its grace a terminating pod is named as what holds the drain up: killing a container and
+/// unmounting a volume take a few seconds.
+const OVERDUE: Duration = Duration::from_secs(30);
 /// What only the next view or the namespace's own deletion settles, seconds.
 const RETRY_LOOK: u64 = 5;
 
@@ -68,8 +74,12 @@ pub(super) struct Entry {
     judgement: Judgement,
     /// `namespace/name` of the Job it belongs to.
     job: Option<String>,
+    /// Since when it is known to be terminating, on the own clock: deletionTimestamp is of another's.
     terminating: Option<Duration>,
     grace: Duration,
+    /// Since when it is known to have finished as well.
+    finished: Option<Duration>,
+    finalizers: Vec<String>,
     tries: u32,
     /// The last refusal; cleared by another kind of answer.
     refusal: Option<Refusal>,
@@ -96,6 +106,8 @@ impl Entry {
                 .map(|job| format!("{}/{}", pod.namespace, job.name)),
             terminating: None,
             grace: Duration::ZERO,
+            finished: None,
+            finalizers: Vec::new(),
             tries: 0,
             refusal: None,
         };
@@ -111,6 +123,28 @@ impl Entry {
             self.grace = Duration::from_secs(pod.grace_seconds);
             self.refusal = None;
         }
+        if pod.cleaning_up() {
+            self.finished.get_or_insert(now);
+        }
+        self.finalizers.clone_from(&pod.finalizers);
+    }
+
+    /// It has finished, and a finalizer keeps the object: which, in words.
+    pub(super) fn held(&self) -> Option<Blocker> {
+        self.finished.filter(|_| !self.finalizers.is_empty())?;
+        Some(Blocker {
+            pod: self.pod.clone(),
+            why: self.finalizers.join(", "),
+            budget: None,
+        })
+    }
+
+    /// Until when one that is held by a finalizer is waited for. The kubelet that has cleaned up says so by
+    /// deleting with a grace of 0, which the object then shows.
+    pub(super) fn held_until(&self) -> Option<Duration> {
+        self.held()?;
+        let stopped = self.terminating?.saturating_add(self.grace);
+        Some(stopped.max(self.finished?).saturating_add(FINALIZER))
     }
 
     pub(super) fn may_be_asked(&self) -> bool {
@@ -141,10 +175,19 @@ impl Entry {
             )
     }
 
-    /// When its own grace ends, if it is terminating and that is still ahead.
+    /// When the time of its own ends, if it is terminating and that is still ahead: its grace, or that of a
+    /// finalizer.
     pub(super) fn grace_end(&self, now: Duration) -> Option<Duration> {
-        let end = self.terminating?.saturating_add(self.grace);
+        let grace = self.terminating?.saturating_add(self.grace);
+        let end = self.held_until().unwrap_or(grace);
         (end > now).then_some(end)
+    }
+
+    /// Terminating for longer than it may take.
+    pub(super) fn overdue(&self, now: Duration) -> Option<Blocker> {
+        let end = self.terminating?.saturating_add(self.grace);
+        let late = self.held_until().is_none() && now >= end.saturating_add(OVERDUE);
+        late.then(|| self.unfinished())
     }
 
     pub(super) fn answered(&mut self, answer: EvictAnswer, now: Duration) {
@@ -225,7 +268,9 @@ impl Entry {
         if let Some(waited_for) = self.unhurried() {
             return waited_for;
         }
-        let why = if self.terminating.is_some() || self.ask == Ask::Accepted {
+        let why = if self.finished.is_some() {
+            "has finished, but the kubelet has not removed it; are its volumes unmounted?"
+        } else if self.terminating.is_some() || self.ask == Ask::Accepted {
             "is still terminating"
         } else {
             "was not evicted in time"

@@ -9,7 +9,8 @@ use super::{EmptyDir, Jobs, Policy, Unmanaged};
 pub enum Judgement {
     Leave(Leave),
     Evict,
-    /// Terminating: a second eviction would shorten its grace (proved).
+    /// Terminating: it is not evicted again, as that would shorten its grace (proved). It is waited for until
+    /// its object is gone, also when it has finished: the kubelet may still be unmounting its volumes.
     Wait,
     /// A Job's: waited for until it has finished.
     Finish,
@@ -21,6 +22,7 @@ pub enum Judgement {
 pub enum Leave {
     Mirror,
     DaemonSet,
+    /// And nobody deletes it.
     Finished,
     Skipped,
     /// No controller, but the kubelet starts it again after the boot.
@@ -44,7 +46,7 @@ impl Block {
     }
 }
 
-/// Judges one pod. A pod in its finished phase is left whether terminating or not.
+/// Judges one pod.
 pub fn judge(pod: &Pod, policy: &Policy) -> Judgement {
     if pod.mirror {
         return Judgement::Leave(Leave::Mirror);
@@ -52,7 +54,7 @@ pub fn judge(pod: &Pod, policy: &Policy) -> Judgement {
     if pod.daemon_set().is_some() {
         return Judgement::Leave(Leave::DaemonSet);
     }
-    if pod.finished() {
+    if pod.finished() && !pod.terminating {
         return Judgement::Leave(Leave::Finished);
     }
     if policy.skip.iter().any(|skip| skip.matches(&pod.labels)) {
@@ -89,7 +91,7 @@ mod tests {
 
     #[test]
     fn one_row_per_rule() {
-        let rows: [(&str, Change, Judgement); 8] = [
+        let rows: [(&str, Change, Judgement); 10] = [
             ("plain", |_| {}, Judgement::Evict),
             (
                 "mirror",
@@ -108,6 +110,23 @@ mod tests {
                 Judgement::Leave(Leave::Finished),
             ),
             ("going", |p| p.terminating = true, Judgement::Wait),
+            (
+                "ended, not cleaned up",
+                |p| {
+                    p.terminating = true;
+                    p.phase = PodPhase::Succeeded;
+                },
+                Judgement::Wait,
+            ),
+            (
+                "ended, not cleaned up, of a DaemonSet",
+                |p| {
+                    owned(p, "DaemonSet", "d");
+                    p.terminating = true;
+                    p.phase = PodPhase::Failed;
+                },
+                Judgement::Leave(Leave::DaemonSet),
+            ),
             (
                 "bare",
                 |p| p.controller = None,
@@ -144,6 +163,8 @@ mod tests {
         job.terminating = true;
         assert_eq!(judge(&job, &policy), Judgement::Wait);
         job.phase = PodPhase::Succeeded;
+        assert_eq!(judge(&job, &policy), Judgement::Wait);
+        job.terminating = false;
         assert_eq!(judge(&job, &policy), Judgement::Leave(Leave::Finished));
     }
 

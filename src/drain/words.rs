@@ -29,8 +29,8 @@ pub fn describe(next: &Next) -> String {
     };
     if let [first, ..] = next.held_by_finalizer.as_slice() {
         let held = next.held_by_finalizer.len();
-        let (held, path) = (count(held), first.path());
-        words = format!("{words}; {held} held by a finalizer: pod {path}");
+        let (held, path, finalizer) = (count(held), first.pod.path(), &first.why);
+        words = format!("{words}; {held} held by a finalizer: pod {path} ({finalizer})");
     }
     words
 }

@@ -29,6 +29,7 @@ fn pod(uid: &str, owner: &str) -> Pod {
         restart_policy: RestartPolicy::Always,
         terminating: false,
         grace_seconds: 30,
+        finalizers: Vec::new(),
         empty_dir: false,
         volumes: Vec::new(),
         priority: 0,

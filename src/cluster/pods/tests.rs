@@ -69,6 +69,7 @@ fn a_pod_without_status_is_not_ready_and_not_finished() {
     let object: Object = serde_json::from_value(json!({
         "metadata": {"namespace": "a", "name": "b", "uid": "u",
             "deletionTimestamp": "2026-11-21T10:00:00Z", "deletionGracePeriodSeconds": 30,
+            "finalizers": ["a.b/c"],
             "ownerReferences": [
                 {"apiVersion": "v1", "kind": "X", "name": "x", "uid": "1"},
                 {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "2", "controller": true}]},
@@ -83,6 +84,7 @@ fn a_pod_without_status_is_not_ready_and_not_finished() {
     let pod = read(&object);
     assert!(pod.terminating && pod.grace_seconds == 30 && pod.empty_dir);
     assert!(!pod.ready && !pod.finished() && pod.daemon_set().is_some());
+    assert_eq!(pod.finalizers, ["a.b/c"]);
     assert_eq!(pod.volumes, ["a/db-0", "a/b-scratch", "a/b-old"]);
 }
 

@@ -63,6 +63,12 @@ impl State {
         seconds.unwrap_or(self.store.now).to_string()
     }
 
+    /// What the kubelet does when it has cleaned up after a pod: it deletes it with a grace of 0. A finalizer still
+    /// keeps the object.
+    pub(crate) fn end(&mut self, at: At<'_>) {
+        self.store.end(at.0, at.1, at.2, Some(0));
+    }
+
     /// Removes it, at once.
     pub(crate) fn remove(&mut self, at: At<'_>) {
         if self.store.get(at.0, at.1, at.2).is_some() {

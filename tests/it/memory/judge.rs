@@ -209,13 +209,15 @@ impl State {
         if node["spec"]["unschedulable"] != true {
             self.breaks(format!("I2: {host} reboots without a cordon"));
         }
+        // One that has finished is there until the kubelet has unmounted its volumes and deletes the object; when
+        // only a finalizer is left, the kubelet has deleted it with a grace of 0.
         let stays = |pod: &Arc<Value>| {
-            let owner = &pod["metadata"]["ownerReferences"][0];
-            let ended = matches!(
-                pod["status"]["phase"].as_str(),
-                Some("Succeeded" | "Failed")
-            );
-            pod["spec"]["nodeName"] == host && owner["kind"] == "ReplicaSet" && !ended
+            let (owner, metadata) = (&pod["metadata"]["ownerReferences"][0], &pod["metadata"]);
+            let phase = pod["status"]["phase"].as_str();
+            let ended = matches!(phase, Some("Succeeded" | "Failed"))
+                && metadata.get("deletionTimestamp").is_none();
+            let cleaned = metadata["deletionGracePeriodSeconds"] == 0;
+            pod["spec"]["nodeName"] == host && owner["kind"] == "ReplicaSet" && !ended && !cleaned
         };
         let left: Vec<String> = self
             .objects("pods")

@@ -9,6 +9,8 @@ use crate::memory::{Server, State};
 
 /// How long a pod takes to end, in seconds; a container that ignores SIGTERM takes its whole grace.
 pub(super) const ENDS: &str = "test/ends";
+/// From a pod's end to the deletion of its object, in milliseconds: what the kubelet takes to unmount its volumes.
+const UNMOUNTS: &str = "test/unmounts";
 /// From a cordon to the taint of the node lifecycle controller: some 10 ms on a real cluster.
 const LIFECYCLE: Duration = Duration::from_millis(20);
 /// From the last heartbeat to `NotReady` (`--node-monitor-grace-period`).
@@ -54,6 +56,9 @@ pub(super) struct Pod<'a> {
     pub(super) owner: &'a str,
     pub(super) ends: u64,
     pub(super) grace: u64,
+    /// Milliseconds from its end to the deletion of its object; none: the kubelet never gets there.
+    pub(super) unmounts: Option<u64>,
+    pub(super) finalizer: Option<&'a str>,
 }
 
 impl<'a> Pod<'a> {
@@ -65,12 +70,15 @@ impl<'a> Pod<'a> {
             owner: "ReplicaSet",
             ends: 1,
             grace: 30,
+            unmounts: Some(700),
+            finalizer: None,
         }
     }
 
     pub(super) fn make(&self, server: &Server) {
         let body = json!({
-            "metadata": {"labels": {"app": self.app}, "annotations": {ENDS: self.ends.to_string()},
+            "metadata": {"labels": {"app": self.app}, "finalizers": self.finalizer.iter().collect::<Vec<_>>(),
+                "annotations": {ENDS: self.ends.to_string(), UNMOUNTS: self.unmounts.map_or("never".to_owned(), |millis| millis.to_string())},
                 "ownerReferences": [{"apiVersion": "apps/v1", "kind": self.owner, "name": self.app,
                     "uid": format!("owner-{}", self.app), "controller": true}]},
             "spec": {"nodeName": self.node, "terminationGracePeriodSeconds": self.grace,
@@ -191,7 +199,8 @@ fn taint(state: &mut State, name: &str) {
     });
 }
 
-/// A pod that was told to end does so, and its `ReplicaSet` makes another elsewhere.
+/// A pod that was told to end does so as with a real kubelet: it has finished when its containers have stopped, its
+/// object goes when its volumes are unmounted. Its `ReplicaSet` makes another elsewhere.
 fn pod(server: &Server, namespace: &str, name: &str) {
     let Some(pod) = server.state().object(("pods", namespace, name)) else {
         return;
@@ -216,15 +225,30 @@ fn pod(server: &Server, namespace: &str, name: &str) {
             pod["metadata"]["annotations"]["test/ending"] = json!("");
         });
     });
+    let unmounts = metadata["annotations"][UNMOUNTS].as_str();
+    let unmounts = unmounts.and_then(|millis| millis.parse().ok());
     tokio::spawn(async move {
-        tokio::time::sleep(Duration::from_secs(grace.min(ends))).await;
         let at = ("pods", namespace.as_str(), name.as_str());
-        let gone = server.set(|state| {
-            let there = state.object(at).filter(|pod| pod["metadata"]["uid"] == uid);
-            if there.is_some() {
-                state.remove(at);
+        let there = |state: &State| {
+            let pod = state.object(at)?;
+            (pod["metadata"]["uid"] == uid).then_some(pod)
+        };
+        tokio::time::sleep(Duration::from_secs(grace.min(ends))).await;
+        server.set(|state| {
+            if there(state).is_some() {
+                state.edit(at, "kubelet", |pod| {
+                    pod["status"] = json!({"phase": "Succeeded"})
+                });
             }
-            there
+        });
+        let Some(unmounts) = unmounts else { return };
+        tokio::time::sleep(Duration::from_millis(unmounts)).await;
+        let gone = server.set(|state| {
+            let gone = there(state);
+            if gone.is_some() {
+                state.end(at);
+            }
+            gone
         });
         let Some(gone) = gone else { return };
         tokio::time::sleep(SUCCESSOR).await;
@@ -260,6 +284,7 @@ fn succeed(state: &mut State, gone: &Value) {
     for field in [
         "deletionTimestamp",
         "deletionGracePeriodSeconds",
+        "finalizers",
         "managedFields",
     ] {
         metadata.remove(field);

@@ -93,6 +93,69 @@ async fn i9_a_pod_is_evicted_and_waited_for() {
     world.check(evictions(&world) == 1, "one eviction for one pod");
 }
 
+/// Proved with a real kubelet: the host went down in mid-unmount, and a StatefulSet waited for its volume. The server
+/// judges each reboot: a finished pod that the kubelet has not removed is left.
+#[tokio::test(start_paused = true)]
+async fn i2_a_finished_pod_is_waited_for_until_the_kubelet_has_unmounted_its_volumes() {
+    let world = World::new(2, 1).await;
+    Pod {
+        ends: 5,
+        unmounts: Some(40_000),
+        ..Pod::new("db", "n0")
+    }
+    .make(&world.server);
+    world.want(0);
+    world.until_phase(0, "Draining", MINUTE).await;
+    world.pass(Duration::from_secs(43)).await;
+    world.check(
+        world.phase(0) == "Draining",
+        "the kubelet is still unmounting",
+    );
+    world.until_rebooted(&[0], 1, HOUR).await;
+    world.check(evictions(&world) == 1, "one eviction for one pod");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_finished_pod_that_the_kubelet_never_removes_is_named_and_undone() {
+    let world = World::new(2, 1).await;
+    Pod {
+        unmounts: None,
+        ..Pod::new("db", "n0")
+    }
+    .make(&world.server);
+    world.want(0);
+    world.until_phase(0, "Draining", MINUTE).await;
+    world.until_phase(0, "Undoing", HOUR).await;
+    world.check(
+        world.said(
+            0,
+            "shop/db holds up the drain: has finished, but the kubelet has not removed it",
+        ),
+        "the pod and why",
+    );
+    world.check(world.boots(0) == 0, "no reboot with the pod there");
+    // The admin helps the kubelet.
+    world
+        .server
+        .set(|state| state.remove(("pods", "shop", "db")));
+    world.until_rebooted(&[0], 1, 8 * HOUR).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_a_finalizer_holds_is_named_and_left_after_a_while() {
+    let world = World::new(2, 1).await;
+    Pod {
+        finalizer: Some("example.com/hold"),
+        ..Pod::new("db", "n0")
+    }
+    .make(&world.server);
+    world.want(0);
+    world.until_phase(0, "Draining", MINUTE).await;
+    world.pass(Duration::from_secs(25)).await;
+    world.check(world.phase(0) == "Draining", "whoever holds it has a while");
+    world.until_rebooted(&[0], 1, HOUR).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn i9_a_budget_is_waited_for_without_haste_and_named() {
     let world = one_pod().await;
