@@ -8,6 +8,7 @@ pub mod answer;
 pub mod certificate;
 pub mod client;
 pub mod credentials;
+pub mod daemon_sets;
 mod identity;
 pub mod lease;
 pub mod manifests;

@@ -27,6 +27,7 @@ mod gather;
 mod memory;
 mod packages;
 mod patience;
+mod proof;
 mod reads;
 mod release;
 mod report;

@@ -33,13 +33,79 @@ pub struct Policy {
     pub ready_for: Duration,
 }
 
+/// A DaemonSet whose pod here was ready before the drain; on record as `UID namespace/name`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub struct DaemonSet {
+    pub uid: String,
+    /// Empty, as is the name, when it cannot be asked for: it is of another API group than `apps`, or the record is
+    /// one of a release that kept the UID alone.
+    pub namespace: String,
+    pub name: String,
+}
+
+impl DaemonSet {
+    fn of(pod: &Pod) -> Option<Self> {
+        let owner = pod.daemon_set()?;
+        let known = owner.api.starts_with("apps/");
+        let text = |text: &String| known.then(|| text.clone()).unwrap_or_default();
+        Some(Self {
+            uid: owner.uid.clone(),
+            namespace: text(&pod.namespace),
+            name: text(&owner.name),
+        })
+    }
+
+    /// `namespace/name`, or its UID.
+    pub fn path(&self) -> String {
+        if self.name.is_empty() {
+            return format!("with UID {}", self.uid);
+        }
+        format!("{}/{}", self.namespace, self.name)
+    }
+}
+
+impl From<String> for DaemonSet {
+    fn from(text: String) -> Self {
+        let (uid, path) = text.split_once(' ').unwrap_or((&text, ""));
+        let (namespace, name) = path.split_once('/').unwrap_or_default();
+        Self {
+            uid: uid.to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
+    }
+}
+
+impl From<DaemonSet> for String {
+    fn from(set: DaemonSet) -> Self {
+        if set.name.is_empty() {
+            return set.uid;
+        }
+        format!("{} {}/{}", set.uid, set.namespace, set.name)
+    }
+}
+
+/// What the API server says about a DaemonSet that has no pod here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// It does not exist any more, or is being deleted.
+    Gone,
+    /// Its controller is to make a pod here.
+    Wanted,
+    /// It exists, but does not select this node; why, in words.
+    Unwanted(String),
+    /// It may not be read, and why.
+    Unreadable(String),
+}
+
 /// What ran here before the reboot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 pub struct Marks {
-    /// UIDs of DaemonSets whose pod here was ready.
+    /// DaemonSets whose pod here was ready.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub daemon_sets: Vec<String>,
+    pub daemon_sets: Vec<DaemonSet>,
     /// `namespace/name` of mirror pods that were ready.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mirrors: Vec<String>,
@@ -69,8 +135,8 @@ impl Marks {
             }
             if pod.mirror {
                 mirrors.insert(pod.path());
-            } else if let Some(owner) = pod.daemon_set() {
-                daemon_sets.insert(owner.uid.clone());
+            } else {
+                daemon_sets.extend(DaemonSet::of(pod));
             }
         }
         Self {
@@ -180,6 +246,8 @@ pub struct HostSeen {
 }
 
 /// Step (a), before the uncordon; or what is missing, in words. `pods`: none before their first list.
+/// `late`: `health.timeout` has passed.
+#[allow(clippy::too_many_arguments)] // each is another fact
 pub fn host_healthy(
     host: &HostSeen,
     pulse: &Pulse,
@@ -187,6 +255,7 @@ pub fn host_healthy(
     marks: &Marks,
     pods: Option<&[Pod]>,
     policy: &Policy,
+    late: bool,
     now: Duration,
 ) -> Result<(), Vec<String>> {
     let mut missing = Vec::new();
@@ -206,7 +275,12 @@ pub fn host_healthy(
     missing.extend(not_ready(pulse, node, policy.ready_for, now));
     match pods {
         None => missing.push("the pods of this node are not listed yet".to_owned()),
-        Some(pods) => missing.extend(mirrors_missing(marks, pods)),
+        Some(pods) => {
+            missing.extend(mirrors_not_ready(marks, pods));
+            if !late {
+                missing.extend(mirrors_absent(marks, pods));
+            }
+        }
     }
     if missing.is_empty() {
         Ok(())
@@ -228,33 +302,91 @@ fn not_ready(pulse: &Pulse, node: &Seen, ready_for: Duration, now: Duration) -> 
     }
 }
 
-fn mirrors_missing(marks: &Marks, pods: &[Pod]) -> Vec<String> {
+fn mirrors_not_ready(marks: &Marks, pods: &[Pod]) -> Vec<String> {
     (pods.iter())
         .filter(|pod| pod.mirror && marks.mirrors.contains(&pod.path()) && !marks.back(pod))
         .map(|pod| format!("static pod {} is not ready", pod.path()))
         .collect()
 }
 
-/// Step (b), after the uncordon: each marked DaemonSet that still has a pod here has a ready one.
-pub fn pods_healthy(marks: &Marks, pods: &[Pod]) -> Result<(), Vec<String>> {
+/// Only the kubelet knows whether it is to run a static pod: one that an update has taken away is waited for until
+/// `health.timeout`.
+fn mirrors_absent(marks: &Marks, pods: &[Pod]) -> Vec<String> {
+    let here: BTreeSet<_> = (pods.iter().filter(|pod| pod.mirror))
+        .map(Pod::path)
+        .collect();
+    (marks.mirrors.iter())
+        .filter(|path| !here.contains(*path))
+        .map(|path| format!("static pod {path} is not here"))
+        .collect()
+}
+
+/// The marked DaemonSets that have no pod here and can be asked for.
+pub fn absent<'a>(marks: &'a Marks, pods: &[Pod]) -> Vec<&'a DaemonSet> {
+    let here: BTreeSet<_> = (pods.iter().filter_map(Pod::daemon_set))
+        .map(|owner| owner.uid.as_str())
+        .collect();
+    let absent = |set: &&DaemonSet| !set.name.is_empty() && !here.contains(set.uid.as_str());
+    marks.daemon_sets.iter().filter(absent).collect()
+}
+
+/// What has been missing until `health.timeout` and is not demanded after it, in words: nobody can say whether it is
+/// to come at all.
+pub fn waived(marks: &Marks, pods: &[Pod], found: &BTreeMap<String, Found>) -> Vec<String> {
+    let judged = |late: bool| {
+        pods_healthy(marks, pods, found, late)
+            .err()
+            .unwrap_or_default()
+    };
+    let (before, after) = (judged(false), judged(true));
+    let mut waived = mirrors_absent(marks, pods);
+    waived.extend(before.into_iter().filter(|words| !after.contains(words)));
+    waived
+}
+
+/// Step (b), after the uncordon: each marked DaemonSet has a ready pod here as long as it exists. Under the kubelet's
+/// graceful shutdown the pods of before are deleted, and the controller makes new ones only when the Node is Ready
+/// (proved). `found` is what the API server says about those without a pod; `late`: `health.timeout` has passed.
+pub fn pods_healthy(
+    marks: &Marks,
+    pods: &[Pod],
+    found: &BTreeMap<String, Found>,
+    late: bool,
+) -> Result<(), Vec<String>> {
     // DaemonSet -> its ready pod, or one that is not.
-    let mut found: BTreeMap<&str, Result<(), &Pod>> = BTreeMap::new();
+    let mut here: BTreeMap<&str, Result<(), &Pod>> = BTreeMap::new();
     for pod in pods.iter().filter(|pod| !pod.mirror) {
         let Some(owner) = pod.daemon_set() else {
             continue;
         };
-        let state = found.entry(&owner.uid).or_insert(Err(pod));
+        let state = here.entry(&owner.uid).or_insert(Err(pod));
         if marks.back(pod) {
             *state = Ok(());
         }
     }
-    let missing: Vec<_> = (marks.daemon_sets.iter())
-        .filter_map(|uid| found.get(uid.as_str()).copied()?.err())
-        .map(|pod| format!("DaemonSet pod {} is not ready", pod.path()))
-        .collect();
+    let missing = |set: &DaemonSet| match here.get(set.uid.as_str()) {
+        Some(Ok(())) => None,
+        Some(Err(pod)) => Some(format!("DaemonSet pod {} is not ready", pod.path())),
+        None => no_pod(set, found.get(&set.uid), late),
+    };
+    let missing: Vec<_> = marks.daemon_sets.iter().filter_map(missing).collect();
     if missing.is_empty() {
         Ok(())
     } else {
         Err(missing)
+    }
+}
+
+/// What is missing of a DaemonSet without a pod here. One that is not looked for yet is missing (I8).
+fn no_pod(set: &DaemonSet, found: Option<&Found>, late: bool) -> Option<String> {
+    let none = format!("DaemonSet {} has no pod here", set.path());
+    match found {
+        Some(Found::Gone) => None,
+        Some(Found::Wanted) => Some(none),
+        Some(Found::Unwanted(why) | Found::Unreadable(why)) => {
+            (!late).then(|| format!("{none} ({why})"))
+        }
+        None if set.name.is_empty() => (!late).then(|| format!("{none} (it cannot be asked for)")),
+        None => Some(none),
     }
 }

@@ -38,6 +38,8 @@ pub struct Pod {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Controller {
+    /// Its `apiVersion`.
+    pub api: String,
     pub kind: String,
     pub name: String,
     pub uid: String,

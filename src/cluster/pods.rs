@@ -120,6 +120,7 @@ pub fn read(object: &Object) -> Pod {
         .iter()
         .find(|owner| owner.controller == Some(true))
         .map(|owner| Controller {
+            api: text::name(&owner.api_version, NAME),
             kind: text::name(&owner.kind, NAME),
             name: text::name(&owner.name, NAME),
             uid: owner.uid.clone(),

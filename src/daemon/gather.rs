@@ -8,7 +8,7 @@ use crate::decide::proved_in;
 use crate::drain;
 use crate::facts::{Drained, Facts};
 use crate::gates::{self, Blocking, GateFacts, GatePolicy, Inhibitor, Pause};
-use crate::health::{self, HostSeen, Marks};
+use crate::health::Marks;
 use crate::host::{logind, systemd};
 use crate::names;
 use crate::node::Seen;
@@ -74,6 +74,7 @@ impl Daemon {
             self.read_host().await;
         }
         self.pulse(now).await;
+        self.daemon_sets(now).await;
         self.blocking(now).await;
         self.packages(now).await;
         self.gates(&findings, now);
@@ -310,7 +311,7 @@ impl Daemon {
         }
     }
 
-    /// The drain and the health of what came back, as far as the phase needs them.
+    /// The drain, and the health of what came back, as far as the phase needs them.
     fn judge(&mut self, now: Now) {
         let facts = &mut self.facts;
         facts.marks = self.memory.pods.as_deref().map(Marks::take);
@@ -328,45 +329,7 @@ impl Daemon {
                 Drained::Starting
             }
         };
-        if !verifying(facts) {
-            self.memory.verifying = None;
-            return;
-        }
-        let since = *self.memory.verifying.get_or_insert(now.boot);
-        facts.verifying = now.since(since);
-        let marks = facts
-            .record
-            .hold
-            .as_ref()
-            .and_then(|hold| hold.marks.clone())
-            .unwrap_or_default();
-        let host = self.memory.host.as_ref();
-        let seen = HostSeen {
-            boot: facts.boot.clone(),
-            before: facts
-                .record
-                .hold
-                .as_ref()
-                .map_or_else(|| facts.boot.clone(), |hold| hold.boot.clone()),
-            system_state: host.and_then(|host| host.system_state.clone()),
-            boot_complete: host.and_then(|host| host.boot_complete),
-        };
-        let pods = self.memory.pods.as_deref();
-        let memory = &self.memory;
-        facts.host_health = health::host_healthy(
-            &seen,
-            &memory.pulse,
-            &facts.node,
-            &marks,
-            pods,
-            &memory.health_policy,
-            now.boot,
-        );
-        facts.pod_health = match pods {
-            Some(pods) if memory.judge_pods => health::pods_healthy(&marks, pods),
-            None if memory.judge_pods => Err(vec!["pods are not listed yet".to_owned()]),
-            Some(_) | None => Ok(()),
-        };
+        self.prove(now);
     }
 }
 

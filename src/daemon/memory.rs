@@ -1,5 +1,6 @@
 //! What one process knows beside the record and the facts; a restart begins it anew.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -57,6 +58,10 @@ pub(super) struct Memory {
     pub(super) pulse: Pulse,
     pub(super) pulse_read: Option<Duration>,
     pub(super) verifying: Option<Duration>,
+    /// DaemonSets that had no pod here, by UID: when they were looked for, and what was found.
+    pub(super) found: BTreeMap<String, (Duration, health::Found)>,
+    /// What is not waited for any longer after the boot, and was said.
+    pub(super) waived: Vec<String>,
 }
 
 /// The host, at one look.
@@ -97,6 +102,8 @@ impl Memory {
             pulse: Pulse::default(),
             pulse_read: None,
             verifying: None,
+            found: BTreeMap::new(),
+            waived: Vec::new(),
         }
     }
 
@@ -122,6 +129,8 @@ impl Memory {
         self.done = None;
         self.blocking = None;
         self.verifying = None;
+        self.found.clear();
+        self.waived.clear();
     }
 
     pub(super) fn host_dirty(&mut self) {

@@ -24,6 +24,7 @@ pub(super) fn policy() -> Policy {
 
 pub(super) fn owned(pod: &mut Pod, kind: &str, uid: &str) {
     pod.controller = Some(Controller {
+        api: "apps/v1".to_owned(),
         kind: kind.to_owned(),
         name: uid.to_owned(),
         uid: uid.to_owned(),

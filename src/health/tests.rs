@@ -21,6 +21,7 @@ fn pod(uid: &str, owner: &str) -> Pod {
         labels: BTreeMap::new(),
         mirror: false,
         controller: Some(Controller {
+            api: "apps/v1".to_owned(),
             kind: "DaemonSet".to_owned(),
             name: owner.to_owned(),
             uid: owner.to_owned(),
@@ -79,6 +80,118 @@ fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
+fn healthy(marks: &Marks, pods: &[Pod]) -> Result<(), Vec<String>> {
+    pods_healthy(marks, pods, &BTreeMap::new(), false)
+}
+
+fn set(name: &str) -> DaemonSet {
+    DaemonSet {
+        uid: name.to_owned(),
+        namespace: "kube-system".to_owned(),
+        name: name.to_owned(),
+    }
+}
+
+/// Proved with a real kubelet and `GracefulNodeShutdown`: the slot was given up with none of two pods here.
+#[test]
+fn i4_a_daemon_set_without_a_pod_is_missing_as_long_as_it_exists() {
+    let marks = Marks::take(&[pod("p", "net")]);
+    let why = || "forbidden".to_owned();
+    // What is found, what is missing before health.timeout, and after it.
+    let rows = [
+        (None, "net has no pod here", "net has no pod here"),
+        (
+            Some(Found::Wanted),
+            "net has no pod here",
+            "net has no pod here",
+        ),
+        (Some(Found::Gone), "", ""),
+        (
+            Some(Found::Unwanted(why())),
+            "net has no pod here (forbidden)",
+            "",
+        ),
+        (
+            Some(Found::Unreadable(why())),
+            "net has no pod here (forbidden)",
+            "",
+        ),
+    ];
+    for (found, before, after) in rows {
+        let known: BTreeMap<_, _> = found
+            .iter()
+            .map(|it| ("net".to_owned(), it.clone()))
+            .collect();
+        for (late, words) in [(false, before), (true, after)] {
+            let judged = pods_healthy(&marks, &[], &known, late);
+            let missing = match words {
+                "" => Ok(()),
+                words => Err(vec![format!("DaemonSet kube-system/{words}")]),
+            };
+            assert_eq!(judged, missing, "{found:?} {late}");
+        }
+        let waived = waived(&marks, &[], &known);
+        assert_eq!(waived.len(), usize::from(before != after), "{found:?}");
+    }
+    assert_eq!(absent(&marks, &[]), [&set("net")]);
+    // Whatever was found while it was absent: a pod here is judged by itself.
+    let mut new = pod("q", "net");
+    assert_eq!(
+        absent(&marks, std::slice::from_ref(&new)),
+        [] as [&DaemonSet; 0]
+    );
+    let unwanted = BTreeMap::from([("net".to_owned(), Found::Unwanted(why()))]);
+    assert!(pods_healthy(&marks, std::slice::from_ref(&new), &unwanted, false).is_ok());
+    new.ready = false;
+    assert!(pods_healthy(&marks, std::slice::from_ref(&new), &unwanted, true).is_err());
+}
+
+#[test]
+fn a_daemon_set_that_cannot_be_asked_for_is_missing_until_the_timeout() {
+    let mut advanced = pod("p", "net");
+    let owner = advanced.controller.as_mut().unwrap();
+    owner.api = "apps.kruise.io/v1alpha1".to_owned();
+    let marks = Marks::take(&[advanced]);
+    assert!(absent(&marks, &[]).is_empty());
+    let words = ["DaemonSet with UID net has no pod here (it cannot be asked for)".to_owned()];
+    assert_eq!(healthy(&marks, &[]), Err(words.to_vec()));
+    assert_eq!(pods_healthy(&marks, &[], &BTreeMap::new(), true), Ok(()));
+}
+
+#[test]
+fn i6_a_record_of_uids_alone_is_read() {
+    let old = r#"{"daemon_sets": ["0-1-2"], "mirrors": ["kube-system/etcd-n1"]}"#;
+    let marks: Marks = serde_json::from_str(old).unwrap();
+    assert_eq!(marks.daemon_sets[0].uid, "0-1-2");
+    assert!(marks.daemon_sets[0].name.is_empty());
+    // And what is written now is text, which an older release reads as well.
+    let new = serde_json::to_value(Marks::take(&[pod("p", "net")])).unwrap();
+    assert_eq!(
+        new["daemon_sets"],
+        serde_json::json!(["net kube-system/net"])
+    );
+    assert_eq!(
+        serde_json::from_value::<Marks>(new).unwrap().daemon_sets,
+        [set("net")]
+    );
+    assert_eq!(
+        serde_json::to_value(&marks.daemon_sets).unwrap(),
+        serde_json::json!(["0-1-2"])
+    );
+}
+
+#[test]
+fn i4_a_static_pod_that_was_ready_is_missing_until_it_is_here_or_the_timeout() {
+    let marks = Marks::take(&[mirror("m", "etcd")]);
+    let words = vec!["static pod kube-system/etcd is not here".to_owned()];
+    assert_eq!(mirrors_absent(&marks, &[]), words);
+    assert_eq!(waived(&marks, &[], &BTreeMap::new()), words);
+    let ready = node(true, "b", None);
+    let step = |late: bool| judged(&host(), &policy(), &ready, Some(&[]), late);
+    assert_eq!(step(false), Err(words));
+    assert_eq!(step(true), Ok(()));
+}
+
 #[test]
 fn i8_a_ready_from_before_the_boot_is_no_evidence() {
     let before = pod("p", "net");
@@ -116,10 +229,10 @@ fn i8_a_ready_from_before_the_boot_is_no_evidence() {
             false,
         ),
     ];
-    for (name, change, healthy) in rows {
+    for (name, change, proved) in rows {
         let mut now = before.clone();
         change(&mut now);
-        assert_eq!(pods_healthy(&marks, &[now]).is_ok(), healthy, "{name}");
+        assert_eq!(healthy(&marks, &[now]).is_ok(), proved, "{name}");
     }
 }
 
@@ -132,9 +245,9 @@ fn every_container_must_have_started_anew() {
     });
     let marks = Marks::take(std::slice::from_ref(&before));
     before.containers[0].restarts = 1;
-    assert!(pods_healthy(&marks, std::slice::from_ref(&before)).is_err());
+    assert!(healthy(&marks, std::slice::from_ref(&before)).is_err());
     before.containers[1].restarts = 1;
-    assert!(pods_healthy(&marks, &[before]).is_ok());
+    assert!(healthy(&marks, &[before]).is_ok());
 }
 
 #[test]
@@ -142,8 +255,9 @@ fn what_was_broken_or_is_no_longer_here_stops_nothing() {
     let mut broken = pod("p", "broken");
     broken.ready = false;
     let marks = Marks::take(&[broken.clone(), pod("q", "left")]);
-    assert_eq!(marks.daemon_sets, ["left"]);
-    assert_eq!(pods_healthy(&marks, &[broken]), Ok(()));
+    assert_eq!(marks.daemon_sets, [set("left")]);
+    let gone = BTreeMap::from([("left".to_owned(), Found::Gone)]);
+    assert_eq!(pods_healthy(&marks, &[broken], &gone, false), Ok(()));
 }
 
 #[test]
@@ -154,9 +268,9 @@ fn containers_are_those_of_the_later_list() {
     then.ready = false;
     let marks = marks.with_containers_of(&Marks::take(std::slice::from_ref(&then)));
     then.ready = true;
-    assert!(pods_healthy(&marks, std::slice::from_ref(&then)).is_err());
+    assert!(healthy(&marks, std::slice::from_ref(&then)).is_err());
     then.containers[0].restarts = 2;
-    assert!(pods_healthy(&marks, &[then]).is_ok());
+    assert!(healthy(&marks, &[then]).is_ok());
 }
 
 #[test]
@@ -237,20 +351,37 @@ fn host() -> HostSeen {
     }
 }
 
-/// What is missing at 10 s, with the Node ready since 0 s.
-fn missing(host: &HostSeen, policy: &Policy, last: &Seen, pods: Option<&[Pod]>) -> usize {
+/// Step (a) at 10 s, with the Node ready since 0 s and a static pod that was ready before.
+fn judged(
+    host: &HostSeen,
+    policy: &Policy,
+    last: &Seen,
+    pods: Option<&[Pod]>,
+    late: bool,
+) -> Result<(), Vec<String>> {
     let marks = Marks::take(&[mirror("m", "etcd")]);
     let mut pulse = Pulse::default();
     pulse.node(&node(true, "b", None), secs(0));
     pulse.node(last, secs(10));
-    host_healthy(host, &pulse, last, &marks, pods, policy, secs(10))
-        .map_or_else(|all| all.len(), |()| 0)
+    host_healthy(host, &pulse, last, &marks, pods, policy, late, secs(10))
+}
+
+/// How much of it is missing.
+fn missing(host: &HostSeen, policy: &Policy, last: &Seen, pods: Option<&[Pod]>) -> usize {
+    judged(host, policy, last, pods, false).map_or_else(|all| all.len(), |()| 0)
+}
+
+/// The static pod, started anew.
+fn back() -> [Pod; 1] {
+    let mut pod = mirror("m", "etcd");
+    pod.containers[0].restarts = 1;
+    [pod]
 }
 
 #[test]
 fn i4_step_a_names_each_thing_that_is_missing() {
     let ready = node(true, "b", None);
-    let good = |host: &HostSeen, policy: &Policy| missing(host, policy, &ready, Some(&[]));
+    let good = |host: &HostSeen, policy: &Policy| missing(host, policy, &ready, Some(&back()));
     assert_eq!(good(&host(), &policy()), 0);
     let same = HostSeen {
         boot: boot("a", 1),
@@ -288,8 +419,8 @@ fn i4_step_a_names_each_thing_that_is_missing() {
     assert_eq!(missing(&host(), &policy(), &ready, Some(&static_pods)), 1);
     assert_eq!(missing(&host(), &policy(), &ready, None), 1);
     assert_eq!(
-        missing(&host(), &policy(), &node(false, "b", None), Some(&[])),
+        missing(&host(), &policy(), &node(false, "b", None), Some(&back())),
         1
     );
-    assert_eq!(missing(&host(), &policy(), &Seen::Absent, Some(&[])), 1);
+    assert_eq!(missing(&host(), &policy(), &Seen::Absent, Some(&back())), 1);
 }

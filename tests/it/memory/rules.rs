@@ -87,7 +87,8 @@ fn coordinator_may(request: &Request) -> bool {
         ("selfsubjectreviews", _, Verb::Create)
         | ("leases", SLOTS, Verb::Get | Verb::List | Verb::Watch | Verb::Patch)
         | ("leases", BEATS, Verb::List)
-        | ("nodes", _, Verb::Get | Verb::List) => true,
+        | ("nodes", _, Verb::Get | Verb::List)
+        | ("daemonsets", _, Verb::Get) => true,
         ("leases", SLOTS, Verb::Create) => request.name == "default",
         _ => false,
     }

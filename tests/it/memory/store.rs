@@ -50,6 +50,7 @@ pub(super) fn kind(resource: &str) -> (&'static str, &'static str) {
         "leases" => ("Lease", "coordination.k8s.io/v1"),
         "nodes" => ("Node", "v1"),
         "pods" => ("Pod", "v1"),
+        "daemonsets" => ("DaemonSet", "apps/v1"),
         "events" => ("Event", "v1"),
         "poddisruptionbudgets" => ("PodDisruptionBudget", "policy/v1"),
         _ => ("Unknown", "v1"),

@@ -78,7 +78,7 @@ impl<'a> Pod<'a> {
     pub(super) fn make(&self, server: &Server) {
         let body = json!({
             "metadata": {"labels": {"app": self.app}, "finalizers": self.finalizer.iter().collect::<Vec<_>>(),
-                "annotations": {ENDS: self.ends.to_string(), UNMOUNTS: self.unmounts.map_or("never".to_owned(), |millis| millis.to_string())},
+                "annotations": {ENDS: self.ends.to_string(), UNMOUNTS: self.unmounts.map(|millis| millis.to_string())},
                 "ownerReferences": [{"apiVersion": "apps/v1", "kind": self.owner, "name": self.app,
                     "uid": format!("owner-{}", self.app), "controller": true}]},
             "spec": {"nodeName": self.node, "terminationGracePeriodSeconds": self.grace,
@@ -92,6 +92,19 @@ fn running(boot: &str) -> Value {
     json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}],
         "containerStatuses": [{"name": "c", "image": "i", "imageID": "i", "ready": true, "restartCount": 0,
             "containerID": format!("containerd://{boot}"), "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}]})
+}
+
+/// The DaemonSet that owns the pods of `app`.
+pub(super) fn make_daemon_set(server: &Server, app: &str) {
+    let at = ("daemonsets", "shop", app);
+    let body = json!({"spec": {"selector": {"matchLabels": {"app": app}},
+        "template": {"metadata": {"labels": {"app": app}}, "spec": {"containers": [{"name": "c"}]}}}});
+    server.set(|state| {
+        state.make(at, "kubectl", body);
+        state.edit(at, "kubectl", |set| {
+            set["metadata"]["uid"] = json!(format!("owner-{app}"));
+        });
+    });
 }
 
 /// A budget over `app`.

@@ -19,6 +19,7 @@ mod logind;
 mod many;
 mod outages;
 mod packages;
+mod proof;
 mod quorum;
 mod room;
 mod world;

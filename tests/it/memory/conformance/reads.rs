@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::side::{BEAT, How, LEASE, NODE, Who, both};
+use super::side::{BEAT, How, LEASE, NODE, SET, Who, both};
 
 #[tokio::test]
 async fn reads_answer_as_a_real_server() {
@@ -93,6 +93,36 @@ async fn reads_answer_as_a_real_server() {
             &review,
         )
         .await;
+    })
+    .await;
+}
+
+/// What is asked after the boot for a DaemonSet that has no pod on the node.
+#[tokio::test]
+async fn a_daemon_set_is_read_as_on_a_real_server() {
+    both(1, async |side| {
+        // A name of this run's own on the real server.
+        let name = format!("conf-{}", side.name(0));
+        let path = format!("{SET}/{name}");
+        let none = json!(null);
+        let pod = json!({"metadata": {"labels": {"app": name}},
+            "spec": {"nodeSelector": {"test/none": ""}, "containers": [{"name": "c", "image": "i"}]}});
+        let set = json!({"metadata": {"name": name},
+            "spec": {"selector": {"matchLabels": {"app": name}}, "template": pod}});
+        let slots = Who::Slots(0);
+        side.ask("absent", slots, How::Get, &path, &none).await;
+        side.ask("", Who::Admin, How::Post, SET, &set).await;
+        // No row: the real server fills in more than matters here.
+        let seen = side.ask("", slots, How::Get, &path, &none).await;
+        let (metadata, pod) = (&seen["metadata"], &seen["spec"]["template"]["spec"]);
+        let said = json!({"kind": seen["kind"], "metadata": {"finalizers": [
+            metadata["name"] == name.as_str(), metadata["uid"].is_string()]}});
+        assert_eq!(pod["nodeSelector"], json!({"test/none": ""}), "{seen}");
+        side.row("there", 200, &said);
+        side.ask("list", slots, How::Get, SET, &none).await;
+        side.ask("as the node", Who::Node(0), How::Get, &path, &none).await;
+        side.ask("", Who::Admin, How::Delete, &path, &none).await;
+        side.ask("gone", slots, How::Get, &path, &none).await;
     })
     .await;
 }

@@ -47,6 +47,7 @@ pub(super) const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-reb
 pub(super) const BEAT: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 pub(super) const NODE: &str = "/api/v1/nodes";
 pub(super) const POD: &str = "/api/v1/namespaces/default/pods";
+pub(super) const SET: &str = "/apis/apps/v1/namespaces/default/daemonsets";
 pub(super) const BUDGET: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
 
 /// What the daemon looks for in a message.
@@ -383,6 +384,7 @@ fn typed(path: &str, body: &mut Value) {
         ("/eviction", "policy/v1", "Eviction"),
         ("/poddisruptionbudgets", "policy/v1", "PodDisruptionBudget"),
         ("/pods", "v1", "Pod"),
+        ("/daemonsets", "apps/v1", "DaemonSet"),
         (
             "/selfsubjectreviews",
             "authentication.k8s.io/v1",

@@ -1,0 +1,114 @@
+//! What must be back after the boot, under a kubelet with `GracefulNodeShutdown`: it ends the pods of DaemonSets, their
+//! controller deletes them, and makes new ones only some time after the Node is Ready (I4).
+
+use super::cluster::{Pod, make_daemon_set};
+use super::world::{HOUR, MINUTE, World};
+use crate::memory::{Answer, Fate, Fault, Verb};
+
+const AGENT: Pod<'static> = Pod {
+    name: "agent",
+    app: "agent",
+    node: "n0",
+    owner: "DaemonSet",
+    ends: 1,
+    grace: 30,
+    unmounts: Some(0),
+    finalizer: None,
+};
+
+/// One of two hosts has rebooted, and the pod of its DaemonSet went with the shutdown.
+async fn rebooted() -> World {
+    let world = World::new(2, 1).await;
+    make_daemon_set(&world.server, "agent");
+    AGENT.make(&world.server);
+    world.want(0);
+    world.until_phase(0, "Rebooting", HOUR).await;
+    world
+        .until("it has booted", 5 * MINUTE, |world| world.boots(0) == 1)
+        .await;
+    world
+        .server
+        .set(|state| state.remove(("pods", "shop", "agent")));
+    world.until_phase(0, "Verifying", 5 * MINUTE).await;
+    world
+}
+
+fn looks(world: &World) -> usize {
+    let state = world.server.state();
+    let lines = state.trace.iter();
+    lines.filter(|line| line.contains("get daemonsets")).count()
+}
+
+/// Held, uncordoned, and waiting.
+fn waits(world: &World, why: &str) {
+    let held = world.holder("default").as_deref() == Some("n0");
+    world.check(world.phase(0) == "Verifying" && held, why);
+    world.check(!world.cordoned(0), "the new pod must be able to come");
+}
+
+#[tokio::test(start_paused = true)]
+async fn i4_a_daemon_set_without_a_pod_keeps_the_slot_until_its_pod_is_ready() {
+    let world = rebooted().await;
+    world.pass(40 * MINUTE).await;
+    waits(&world, "longer than health.timeout: it exists");
+    let looked = looks(&world);
+    world.check(
+        (2..=90).contains(&looked),
+        &format!("{looked} looks in 40 minutes"),
+    );
+    Pod {
+        name: "agent-2",
+        ..AGENT
+    }
+    .make(&world.server);
+    world.until_rebooted(&[0], 1, MINUTE).await;
+    world.check(looks(&world) <= looked + 1, "nobody asks any more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_daemon_set_that_is_deleted_is_not_waited_for() {
+    let world = rebooted().await;
+    world.pass(2 * MINUTE).await;
+    waits(&world, "it exists");
+    world
+        .server
+        .set(|state| state.remove(("daemonsets", "shop", "agent")));
+    world.until_rebooted(&[0], 1, 2 * MINUTE).await;
+}
+
+/// Where its daemon may not read DaemonSets, or gets no answer, says so.
+fn unread(world: &World, answer: Answer) {
+    world.server.set(|state| {
+        state.refusals_wanted = true;
+        let fault = Fault::of(Fate::Says(answer), Verb::Get, "daemonsets");
+        state.faults.push(fault);
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn i4_where_daemon_sets_may_not_be_read_one_is_waited_for_until_the_timeout() {
+    let world = rebooted().await;
+    unread(
+        &world,
+        Answer::status(403, "Forbidden", "daemonsets.apps is forbidden"),
+    );
+    world.pass(13 * MINUTE).await;
+    waits(&world, "health.timeout is 15 minutes");
+    world.until_rebooted(&[0], 1, 4 * MINUTE).await;
+    let words =
+        "not waited for any longer after health.timeout: DaemonSet shop/agent has no pod here";
+    world.check(world.said(0, words), "what was not waited for");
+}
+
+#[tokio::test(start_paused = true)]
+async fn i8_an_answer_about_a_daemon_set_that_does_not_come_is_waited_for() {
+    let world = rebooted().await;
+    unread(&world, Answer::busy(503, 1));
+    world.pass(HOUR).await;
+    waits(&world, "nobody knows whether it exists");
+    world.server.set(|state| {
+        state.faults.clear();
+        state.remove(("daemonsets", "shop", "agent"));
+    });
+    world.until_rebooted(&[0], 1, 10 * MINUTE).await;
+}
