@@ -24,7 +24,7 @@ mod words;
 pub use entry::{Blocker, PodRef};
 pub use judge::{Judgement, judge};
 pub use policy::{EmptyDir, Jobs, Mode, OnTimeout, Policy, Unmanaged};
-pub use words::describe;
+pub use words::{describe, ending};
 
 use clock::Clock;
 use entry::Entry;
@@ -346,6 +346,15 @@ impl Drain {
 
 fn earliest(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
     one.into_iter().chain(other).min()
+}
+
+/// Pods that stay although nobody makes them again when they end: without a controller, with `unmanaged = "leave"`.
+/// The kubelet starts them again after the boot, but not when it ended them itself (`GracefulNodeShutdown`; proved).
+pub fn not_made_again(pods: &[Pod], policy: &Policy) -> Vec<PodRef> {
+    pods.iter()
+        .filter(|pod| judge(pod, policy) == Judgement::Leave(judge::Leave::Unmanaged))
+        .map(PodRef::of)
+        .collect()
 }
 
 /// Pods that would stop a drain whatever the API server answers: known before the cordon, they close a

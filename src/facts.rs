@@ -61,6 +61,8 @@ pub struct Facts {
     /// The pods of this node, once their watch has listed them.
     pub marks: Option<Marks>,
     pub drain: Drained,
+    /// Pods without a controller that stay and that the kubelet ends for ever with the shutdown.
+    pub ending: Vec<PodRef>,
     /// The consistent list of pods after the drain.
     pub last_list: Option<LastList>,
     /// This process' last call of logind was refused.
@@ -102,6 +104,7 @@ impl Facts {
             waiting: None,
             marks: None,
             drain: Drained::Starting,
+            ending: Vec::new(),
             last_list: None,
             ask: None,
             ask_accepted: None,

@@ -10,6 +10,7 @@ use kube::{Api, Client, ResourceExt};
 
 use crate::cluster::answer::{ApiError, CALL, call};
 use crate::health::{DaemonSet, Found};
+use crate::text::{self, WORDS};
 
 /// So many are asked for at once at most: a node has some ten, and their answers come together.
 const AT_ONCE: usize = 20;
@@ -52,7 +53,7 @@ fn found(object: &Object, node: &Node, set: &DaemonSet) -> Found {
         .as_ref()
         .and_then(|spec| spec.template.spec.as_ref());
     match pod.and_then(|pod| unwanted(pod, node)) {
-        Some(why) => Found::Unwanted(why),
+        Some(why) => Found::Unwanted(text::clean(&why, WORDS)),
         None => Found::Wanted,
     }
 }

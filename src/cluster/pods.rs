@@ -150,7 +150,9 @@ pub fn read(object: &Object) -> Pod {
             .deletion_grace_period_seconds
             .and_then(|seconds| u64::try_from(seconds).ok())
             .unwrap_or(0),
-        finalizers: object.finalizers().to_vec(),
+        finalizers: (object.finalizers().iter())
+            .map(|finalizer| text::name(finalizer, NAME))
+            .collect(),
         empty_dir: spec
             .and_then(|spec| spec.volumes.as_ref())
             .into_iter()

@@ -79,6 +79,23 @@ impl Daemon {
         self.packages(now).await;
         self.gates(&findings, now);
         self.judge(now);
+        self.facts.ending = self.ending();
+    }
+
+    /// Pods that nobody starts again after this reboot, from when it is wanted until the host goes down.
+    fn ending(&self) -> Vec<drain::PodRef> {
+        let graceful = self.memory.host.as_ref().is_some_and(|host| host.graceful);
+        let (wanted, hold) = (&self.facts.observed.request, &self.facts.record.hold);
+        let before = hold
+            .as_ref()
+            .is_none_or(|hold| hold.boot == self.facts.boot);
+        if !graceful || !before || (wanted.is_none() && hold.is_none()) {
+            return Vec::new();
+        }
+        match (hold, &self.memory.pods) {
+            (Some(_), Some(pods)) => drain::not_made_again(pods, &self.memory.drain_policy),
+            _ => self.memory.unmanaged.clone(),
+        }
     }
 
     /// The host is looked at when it said that something changed, and polled only while it matters.
@@ -97,8 +114,10 @@ impl Daemon {
             self.facts.writable = self.store.probe().is_ok();
         }
         let shutting_down = logind::preparing_for_shutdown(&self.bus).await.ok();
-        let inhibitors = logind::block_inhibitors(&self.bus).await.ok().map(|all| {
-            all.into_iter()
+        let locks = logind::locks(&self.bus).await.ok();
+        let graceful = locks.as_ref().is_some_and(|locks| locks.kubelet);
+        let inhibitors = locks.map(|locks| {
+            (locks.block.into_iter())
                 .map(|one| Inhibitor {
                     who: one.who,
                     why: one.why,
@@ -119,6 +138,7 @@ impl Daemon {
             dirty,
             shutting_down,
             inhibitors,
+            graceful,
             system_state,
             boot_complete,
             scheduled,
@@ -234,6 +254,7 @@ impl Daemon {
             Ok(pods) => {
                 let blockers = drain::seen_before_cordon(&pods, &self.memory.drain_policy);
                 self.memory.blocking = Some((now.boot, blockers));
+                self.memory.unmanaged = drain::not_made_again(&pods, &self.memory.drain_policy);
                 self.patience.worked();
             }
             Err(err) => self.failed(&err),

@@ -55,6 +55,8 @@ pub(super) struct Memory {
     done: Option<Duration>,
     pub(super) packages: packages::Seen,
     pub(super) blocking: Option<(Duration, Vec<drain::Blocker>)>,
+    /// Pods without a controller that stay, as last listed before the cordon.
+    pub(super) unmanaged: Vec<PodRef>,
     pub(super) pulse: Pulse,
     pub(super) pulse_read: Option<Duration>,
     pub(super) verifying: Option<Duration>,
@@ -70,6 +72,8 @@ pub(super) struct HostNow {
     pub(super) dirty: bool,
     pub(super) shutting_down: Option<bool>,
     pub(super) inhibitors: Option<Vec<Inhibitor>>,
+    /// The kubelet ends the pods at a shutdown; false also when logind did not say.
+    pub(super) graceful: bool,
     pub(super) system_state: Option<String>,
     pub(super) boot_complete: Option<bool>,
     /// None: nothing is scheduled, or it is not known.
@@ -99,6 +103,7 @@ impl Memory {
             done: None,
             packages: packages::Seen::default(),
             blocking: None,
+            unmanaged: Vec::new(),
             pulse: Pulse::default(),
             pulse_read: None,
             verifying: None,

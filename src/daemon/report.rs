@@ -1,7 +1,7 @@
 //! What people see of a step: STATUS, the journal's records, and the view that `kube-rebootd status` reads.
 
 use crate::decide::{Policy, Step};
-use crate::drain::Blocker;
+use crate::drain::{self, Blocker, PodRef};
 use crate::facts::{Drained, Facts};
 use crate::gates::Gate;
 use crate::host::journal::{Fields, LATE, Naming, id, record, transition};
@@ -25,6 +25,7 @@ pub(super) struct Report {
     late: bool,
     uncleared: Vec<String>,
     blocked: Vec<Blocker>,
+    ending: Vec<PodRef>,
     would: Option<String>,
     naming: Option<Naming>,
     view: View,
@@ -44,12 +45,11 @@ impl Report {
         notify: &mut Notify,
         trouble: Option<&str>,
     ) {
-        match trouble {
-            Some(trouble) if !step.status.contains(trouble) => {
-                notify.status(&format!("{}; {trouble}", step.status));
-            }
-            Some(_) | None => notify.status(&step.status),
-        }
+        let trouble = trouble.filter(|trouble| !step.status.contains(trouble));
+        let ending = drain::ending(&facts.ending);
+        let more = [trouble, ending.as_deref()].into_iter().flatten();
+        let status: Vec<&str> = std::iter::once(step.status.as_str()).chain(more).collect();
+        notify.status(&status.join("; "));
         if let Some(naming) = &self.naming
             && !policy.me.is_empty()
         {
@@ -57,6 +57,7 @@ impl Report {
         }
         self.uncleared(facts);
         self.blocked(facts);
+        self.ending(facts);
         self.would(step);
         self.phase(step, facts, policy);
         self.late(step, facts, policy);
@@ -161,6 +162,18 @@ impl Report {
             );
         }
         self.blocked = now.to_vec();
+    }
+
+    /// A pod that nobody starts again after the reboot is said once, before the cordon.
+    fn ending(&mut self, facts: &Facts) {
+        for pod in facts.ending.iter().filter(|pod| !self.ending.contains(pod)) {
+            let pod = pod.path();
+            tracing::warn!(
+                POD = pod,
+                "pod {pod} has no controller and will not run again after the reboot: the kubelet ends it at the shutdown (GracefulNodeShutdown) and does not start it again; give it a controller, or set drain.unmanaged = \"block\""
+            );
+        }
+        self.ending.clone_from(&facts.ending);
     }
 
     /// A trigger that a reboot did not clear is said once (I10).

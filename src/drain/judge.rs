@@ -25,7 +25,7 @@ pub enum Leave {
     /// And nobody deletes it.
     Finished,
     Skipped,
-    /// No controller, but the kubelet starts it again after the boot.
+    /// No controller, but the kubelet starts it again after the boot, unless it shuts down gracefully.
     Unmanaged,
 }
 

@@ -1,6 +1,6 @@
 //! A drain in one sentence, for status, Event and log.
 
-use super::{Blocker, Next, State};
+use super::{Blocker, Next, PodRef, State};
 
 /// For example "7 pods left, 1 blocked by budget shop/web: pod shop/web-1".
 pub fn describe(next: &Next) -> String {
@@ -33,6 +33,20 @@ pub fn describe(next: &Next) -> String {
         words = format!("{words}; {held} held by a finalizer: pod {path} ({finalizer})");
     }
     words
+}
+
+/// What becomes of pods without a controller where the kubelet shuts down gracefully; none: nothing to say.
+pub fn ending(pods: &[PodRef]) -> Option<String> {
+    let (first, more) = pods.split_first()?;
+    let more = match more.len() {
+        0 => String::new(),
+        1 => " and 1 more".to_owned(),
+        more => format!(" and {more} more"),
+    };
+    let path = first.path();
+    Some(format!(
+        "pod {path}{more} without a controller will not run again after the reboot, as the kubelet ends it at the shutdown (GracefulNodeShutdown)"
+    ))
 }
 
 /// By name when all of them are waited for.

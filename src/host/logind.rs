@@ -89,8 +89,31 @@ impl Inhibitor {
     /// Whether it blocks a reboot. `delay` only delays, and `block-weak` (from 257) is made for
     /// being ignored by root.
     fn blocks_reboot(&self) -> bool {
-        self.mode == "block" && self.what.split(':').any(|what| what == "shutdown")
+        self.mode == "block" && self.of_shutdown()
     }
+
+    fn of_shutdown(&self) -> bool {
+        self.what.split(':').any(|what| what == "shutdown")
+    }
+
+    /// The kubelet's delay lock, which it takes only with `GracefulNodeShutdown` (Kubernetes
+    /// `pkg/kubelet/nodeshutdown`, `systemd/inhibit_linux.go`: who "kubelet", why "Kubelet needs time to handle node
+    /// shutdown"; proved). Distributions with a kubelet in a program of another name have the same words. Any local user may take a
+    /// lock of these words, but not as root (I14).
+    fn kubelets_delay(&self) -> bool {
+        let shutdown = self.why.to_lowercase().contains("node shutdown");
+        let kubelet = self.uid == 0 && (self.who == "kubelet" || shutdown);
+        self.mode == "delay" && self.of_shutdown() && kubelet
+    }
+}
+
+/// The locks that matter to a reboot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Locks {
+    /// Those that block it.
+    pub block: Vec<Inhibitor>,
+    /// The kubelet delays it, to end the pods first (`GracefulNodeShutdown`).
+    pub kubelet: bool,
 }
 
 /// Why logind did not take the request.
@@ -124,16 +147,20 @@ async fn login(connection: &Connection) -> zbus::Result<LoginProxy<'static>> {
 
 /// Every lock that blocks a reboot. The kubelet's lock is `delay` and not among them.
 pub async fn block_inhibitors(bus: &Bus) -> Result<Vec<Inhibitor>, BusError> {
+    locks(bus).await.map(|locks| locks.block)
+}
+
+/// The locks that block a reboot, and whether the kubelet delays it.
+pub async fn locks(bus: &Bus) -> Result<Locks, BusError> {
     let rows = bus
         .call("listing logind's inhibitors", |connection| async move {
             login(&connection).await?.list_inhibitors().await
         })
         .await?;
-    Ok(rows
-        .into_iter()
-        .map(Inhibitor::of)
-        .filter(Inhibitor::blocks_reboot)
-        .collect())
+    let all: Vec<Inhibitor> = rows.into_iter().map(Inhibitor::of).collect();
+    let kubelet = all.iter().any(Inhibitor::kubelets_delay);
+    let block = all.into_iter().filter(Inhibitor::blocks_reboot).collect();
+    Ok(Locks { block, kubelet })
 }
 
 /// Whether a shutdown or reboot has begun and may no longer be undone.

@@ -177,3 +177,40 @@ async fn boot_complete_is_read_each_time() {
     assert!(!systemd::boot_complete(&bus).await.unwrap());
     assert!(systemd::version(&bus).await.unwrap().starts_with("257"));
 }
+
+/// As a real kubelet with `GracefulNodeShutdown` writes it (proved with 1.36.3).
+#[tokio::test]
+async fn the_kubelets_delay_lock_says_that_it_shuts_down_gracefully() {
+    let host = FakeHostBus::start().await;
+    let bus = Bus::at(host.address());
+    let kubelet = |what, who, mode| {
+        [(
+            what,
+            who,
+            "Kubelet needs time to handle node shutdown",
+            mode,
+        )]
+    };
+    let rows = [
+        (kubelet("shutdown", "kubelet", "delay"), true),
+        (kubelet("sleep:shutdown", "k3s", "delay"), true),
+        (kubelet("sleep", "kubelet", "delay"), false),
+        (kubelet("shutdown", "kubelet", "block"), false),
+        (
+            [(
+                "shutdown",
+                "Unattended Upgrades Shutdown",
+                "Stop ongoing upgrades",
+                "delay",
+            )],
+            false,
+        ),
+    ];
+    for (row, graceful) in rows {
+        host.inhibit(&row).await;
+        let locks = logind::locks(&bus).await.unwrap();
+        assert_eq!(locks.kubelet, graceful, "{row:?}");
+        let blocks = usize::from(row[0].3 == "block");
+        assert_eq!(locks.block.len(), blocks, "{row:?}");
+    }
+}

@@ -11,10 +11,11 @@ use super::grant::{ESCAPE, GRANT, NOBODY, escape, grant};
 use crate::cluster::answer::{ApiError, CALL, call};
 use crate::cluster::client::Clients;
 use crate::cluster::lease::Leases;
-use crate::cluster::{pods as read, waiting};
+use crate::cluster::pods as own_pods;
+use crate::cluster::waiting;
 use crate::config::{Config, DrainMode};
-use crate::drain::{Blocker, seen_before_cordon};
-use crate::host::Clock;
+use crate::drain::{self, Blocker, seen_before_cordon};
+use crate::host::{Bus, Clock, logind};
 use crate::names;
 use crate::node::Node;
 use crate::slot::Lease;
@@ -143,7 +144,10 @@ async fn pods(clients: &Clients, config: &Config) -> Check {
         .limit(PODS_MAX);
     match call("list own pods", CALL, api.list(&params)).await {
         Ok(list) => match list.items.iter().find(|pod| kured(pod)) {
-            None => movable(&list.items, config),
+            None => match movable(&list.items, config) {
+                Some(blocked) => blocked,
+                None => ending(&list.items).await,
+            },
             Some(pod) => {
                 let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
                 Check::warn(
@@ -162,8 +166,8 @@ async fn pods(clients: &Clients, config: &Config) -> Check {
 }
 
 /// As the daemon judges them before a cordon.
-fn movable(pods: &[Pod], config: &Config) -> Check {
-    let read: Vec<_> = pods.iter().map(read::read).collect();
+fn movable(pods: &[Pod], config: &Config) -> Option<Check> {
+    let read: Vec<_> = pods.iter().map(own_pods::read).collect();
     let blockers = match config.drain.mode {
         DrainMode::Never => Vec::new(),
         DrainMode::Auto | DrainMode::Always => seen_before_cordon(&read, &config.drain.policy),
@@ -171,18 +175,42 @@ fn movable(pods: &[Pod], config: &Config) -> Check {
     let named = |one: &Blocker| format!("{} {}", one.pod.path(), one.why);
     let all: Vec<String> = blockers.iter().take(BLOCKERS_NAMED).map(named).collect();
     if all.is_empty() {
-        return Check::ok(PODS, format!("{} on this node", pods.len()));
+        return None;
     }
     let more = match blockers.len() - all.len() {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    Check::warn(
+    let check = Check::warn(
         PODS,
         format!("{} would block the drain: {}{more}", blockers.len(), all.join("; ")),
         "delete them, wait for their end, or allow it: drain.unmanaged, drain.empty_dir or drain.skip in the configuration",
     )
-    .until(format!("pod {} has gone", blockers.first().map_or_else(String::new, |one| one.pod.path())))
+    .until(format!("pod {} has gone", blockers.first().map_or_else(String::new, |one| one.pod.path())));
+    Some(check)
+}
+
+/// Pods that end for ever with the next reboot, where the kubelet shuts down gracefully.
+async fn ending(list: &[Pod]) -> Check {
+    let here = Check::ok(PODS, format!("{} on this node", list.len()));
+    let read: Vec<_> = list.iter().map(own_pods::read).collect();
+    let bare = drain::not_made_again(&read, &drain::Policy::default());
+    let locks = logind::locks(&Bus::system()).await;
+    // What logind does not say is another check's matter.
+    match (bare.as_slice(), locks) {
+        ([_, ..], Ok(locks)) if locks.kubelet => {
+            let names: Vec<String> = bare.iter().map(drain::PodRef::path).collect();
+            Check::warn(
+                PODS,
+                format!(
+                    "without a controller: {}; the kubelet ends them at a shutdown (GracefulNodeShutdown) and does not start them again",
+                    names.join(", ")
+                ),
+                "give them a controller; drain.unmanaged = \"block\" lets no reboot happen while there is one",
+            )
+        }
+        _ => here,
+    }
 }
 
 fn kured(pod: &Pod) -> bool {

@@ -262,6 +262,7 @@ prop_compose! {
             looks: BTreeMap::new(),
             marks: Some(Marks::default()),
             drain,
+            ending: Vec::new(),
             last_list: list.and_then(|(asked, clean)| Some(LastList { asked: asked?, clean, marks: Marks::default() })),
             ask: None,
             ask_accepted: None,

@@ -74,6 +74,7 @@ pub(super) fn about_to_reboot() -> Facts {
         waiting: Some(None),
         marks: Some(Marks::default()),
         drain: Drained::Done { at: NOW },
+        ending: Vec::new(),
         last_list: Some(LastList {
             asked: NOW,
             clean: true,

@@ -53,6 +53,7 @@ pub(super) struct Pod<'a> {
     pub(super) name: &'a str,
     pub(super) app: &'a str,
     pub(super) node: &'a str,
+    /// Kind of its controller; empty: none.
     pub(super) owner: &'a str,
     pub(super) ends: u64,
     pub(super) grace: u64,
@@ -76,11 +77,17 @@ impl<'a> Pod<'a> {
     }
 
     pub(super) fn make(&self, server: &Server) {
+        let owner = json!({"apiVersion": "apps/v1", "kind": self.owner, "name": self.app,
+            "uid": format!("owner-{}", self.app), "controller": true});
+        let owners = if self.owner.is_empty() {
+            json!([])
+        } else {
+            json!([owner])
+        };
         let body = json!({
             "metadata": {"labels": {"app": self.app}, "finalizers": self.finalizer.iter().collect::<Vec<_>>(),
-                "annotations": {ENDS: self.ends.to_string(), UNMOUNTS: self.unmounts.map(|millis| millis.to_string())},
-                "ownerReferences": [{"apiVersion": "apps/v1", "kind": self.owner, "name": self.app,
-                    "uid": format!("owner-{}", self.app), "controller": true}]},
+                "annotations": {ENDS: self.ends.to_string(), UNMOUNTS: self.unmounts.map_or("never".to_owned(), |millis| millis.to_string())},
+                "ownerReferences": owners},
             "spec": {"nodeName": self.node, "terminationGracePeriodSeconds": self.grace,
                 "containers": [{"name": "c"}]},
             "status": running("0")});

@@ -112,3 +112,47 @@ async fn i8_an_answer_about_a_daemon_set_that_does_not_come_is_waited_for() {
     });
     world.until_rebooted(&[0], 1, 10 * MINUTE).await;
 }
+
+const BARE: Pod<'static> = Pod {
+    name: "bare",
+    app: "bare",
+    owner: "",
+    ..AGENT
+};
+
+/// Proved with a real kubelet: a pod without a controller that it ended at the shutdown never runs again.
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_nobody_starts_again_is_named_before_the_cordon() {
+    let world = World::new(2, 1).await;
+    BARE.make(&world.server);
+    for host in &world.hosts {
+        let row = [
+            "shutdown",
+            "kubelet",
+            "Kubelet needs time to handle node shutdown",
+            "delay",
+        ];
+        let [what, who, why, mode] = row.map(str::to_owned);
+        host.logind().inhibitors.push((what, who, why, mode, 0, 1));
+    }
+    world.pass(MINUTE).await;
+    let said = "pod shop/bare has no controller and will not run again after the reboot";
+    world.check(!world.said(0, said), "nothing is wanted yet");
+    world.want(0);
+    world.until_phase(0, "Claiming", MINUTE).await;
+    world.check(
+        world.said(0, said) && !world.cordoned(0),
+        "before the cordon",
+    );
+    world.until_rebooted(&[0], 1, HOUR).await;
+    world.check(!world.said(1, said), "of the node's own pods");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_graceful_shutdown_the_kubelet_starts_pods_again() {
+    let world = World::new(2, 1).await;
+    BARE.make(&world.server);
+    world.want(0);
+    world.until_rebooted(&[0], 1, HOUR).await;
+    world.check(!world.said(0, "will not run again"), "it runs again");
+}
