@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 
 /// Services that may be the kubelet: kubeadm's and most others' `kubelet.service`, snaps such as
-/// `snap.kubelet-eks.daemon.service`. In k3s, RKE2, k0s and MicroK8s the kubelet is part of another process,
+/// `snap.kubelet-eks.daemon.service`. In k3s, RKE2, k0s and `MicroK8s` the kubelet is part of another process,
 /// or a child of it, and has no such command line; their kubeconfigs are at known paths.
 pub const SERVICES: [&str; 1] = ["*kubelet*.service"];
 

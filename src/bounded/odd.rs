@@ -46,12 +46,11 @@ impl Odd {
             let _ = fs::remove_file(path);
         }
         match self {
-            Self::Fifo => mkfifo(path, Mode::S_IRWXU).expect("a FIFO"),
             Self::Directory => fs::create_dir(path).expect("a directory"),
             Self::Endless if Uid::effective().is_root() => {
                 mknod(path, SFlag::S_IFCHR, Mode::S_IRWXU, makedev(1, 5)).expect("a device");
             }
-            Self::Endless => mkfifo(path, Mode::S_IRWXU).expect("a FIFO"),
+            Self::Fifo | Self::Endless => mkfifo(path, Mode::S_IRWXU).expect("a FIFO"),
             Self::Sparse => sized(path, SPARSE),
             Self::OneOver => sized(path, limit + 1),
         }

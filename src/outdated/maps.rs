@@ -26,7 +26,7 @@ pub fn replaced(line: &str) -> Option<&str> {
     counts.then_some(path)
 }
 
-/// The name in /proc/PID/map_files of the mapping in a line: its addresses, there without leading zeros.
+/// The name in `/proc/PID/map_files` of the mapping in a line: its addresses, there without leading zeros.
 pub fn range(line: &str) -> Option<String> {
     let (range, _) = line.split_once(' ')?;
     let (from, to) = range.split_once('-')?;

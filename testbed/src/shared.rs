@@ -28,6 +28,7 @@ impl<T> Shared<T> {
 
     /// What was made; where it could not be, this ends the test.
     #[track_caller]
+    #[allow(clippy::match_wild_err_arm)] // the cause is told once
     pub fn get(&self) -> &T {
         let made = self
             .made

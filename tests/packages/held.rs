@@ -227,8 +227,8 @@ fn bundled() -> Vec<(&'static str, &'static str)> {
 #[test]
 fn the_rpm_provides_every_crate_that_is_linked_and_no_other() {
     let format = "[%{PROVIDES} %{PROVIDEFLAGS:depflags} %{PROVIDEVERSION}\\n]";
-    let provides = content("rpm", &["-qp", "--qf", format, &RPM.get().one()]);
-    let mut provided: Vec<&str> = provides
+    let tags = content("rpm", &["-qp", "--qf", format, &RPM.get().one()]);
+    let mut provided: Vec<&str> = tags
         .lines()
         .filter(|line| line.starts_with("bundled("))
         .collect();

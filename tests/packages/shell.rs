@@ -65,6 +65,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// Commands up to the closing character, or the end.
+    #[allow(clippy::match_same_arms)] // a row for each thing that a shell reads
     fn list(&mut self, close: Option<char>) {
         let mut expect = Expect::Command;
         let mut cases = 0_u32;

@@ -78,7 +78,10 @@ fn i14_the_kubelet_of_a_service_comes_before_the_known_places_and_no_other_proce
     let found = |kubelets: &[MainProcess]| find(&root, None, kubelets).expect("found").path;
     // As when there is no system bus, or the process is nobody's service.
     assert_eq!(found(&[]), Path::new(KNOWN[0]));
-    assert_eq!(found(&[process.clone()]), Path::new("/opt/kubeconfig"));
+    assert_eq!(
+        found(std::slice::from_ref(&process)),
+        Path::new("/opt/kubeconfig")
+    );
     let status = "Name:\tkubelet\nUid:\t65534\t65534\t65534\t65534\nNSpid:\t7\n";
     put(&root, "/proc/7/status", status);
     assert_eq!(found(&[process]), Path::new(KNOWN[0]));
@@ -161,7 +164,7 @@ fn i14_a_plugin_that_path_names_is_roots_and_stays_the_one_that_was_looked_at() 
     );
     // Of a directory in PATH that is below the root, or not, the same is asked.
     let found = |whose: Whose, path: &str| {
-        program::among(&root, "plugin", whose, path.as_ref()).map(|place| place.unwrap_or_default())
+        program::among(&root, "plugin", whose, path.as_ref()).map(Option::unwrap_or_default)
     };
     put(&root, "/bin/plugin", "#!/bin/sh");
     let bin = dir.path().join("bin").display().to_string();

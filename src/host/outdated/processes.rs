@@ -110,7 +110,7 @@ fn roots(status: &str) -> bool {
     uids.is_some_and(|uids| uids.split_ascii_whitespace().eq(["0"; 4]))
 }
 
-/// The mapped file proves that root replaced it on the host. It is reached through /proc/PID/map_files, which
+/// The mapped file proves that root replaced it on the host. It is reached through `/proc/PID/map_files`, which
 /// leads to the file itself, wherever the process sees it and whether or not it still has a name.
 fn proved(host: &Root, dir: &Path, line: &str, file: &str) -> bool {
     let Some(range) = maps::range(line) else {
