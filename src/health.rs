@@ -48,7 +48,7 @@ impl DaemonSet {
     fn of(pod: &Pod) -> Option<Self> {
         let owner = pod.daemon_set()?;
         let known = owner.api.starts_with("apps/");
-        let text = |text: &String| known.then(|| text.clone()).unwrap_or_default();
+        let text = |text: &String| if known { text.clone() } else { String::new() };
         Some(Self {
             uid: owner.uid.clone(),
             namespace: text(&pod.namespace),
@@ -382,11 +382,10 @@ fn no_pod(set: &DaemonSet, found: Option<&Found>, late: bool) -> Option<String> 
     let none = format!("DaemonSet {} has no pod here", set.path());
     match found {
         Some(Found::Gone) => None,
-        Some(Found::Wanted) => Some(none),
         Some(Found::Unwanted(why) | Found::Unreadable(why)) => {
             (!late).then(|| format!("{none} ({why})"))
         }
         None if set.name.is_empty() => (!late).then(|| format!("{none} (it cannot be asked for)")),
-        None => Some(none),
+        Some(Found::Wanted) | None => Some(none),
     }
 }

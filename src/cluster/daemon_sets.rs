@@ -58,8 +58,8 @@ fn found(object: &Object, node: &Node, set: &DaemonSet) -> Found {
     }
 }
 
-/// Why the controller makes no pod of `spec` on `node` (Kubernetes pkg/controller/daemon/daemon_controller.go,
-/// NodeShouldRunDaemonPod), in words.
+/// Why the controller makes no pod of `spec` on `node` (Kubernetes `pkg/controller/daemon/daemon_controller.go`,
+/// `NodeShouldRunDaemonPod`), in words.
 fn unwanted(spec: &PodSpec, node: &Node) -> Option<String> {
     let labels = node.labels();
     let mut selector = spec.node_selector.iter().flatten();
@@ -155,6 +155,7 @@ mod tests {
         }
     }
 
+    #[allow(clippy::needless_pass_by_value)] // so that a row of a table stays short
     fn looked(metadata: Value, pod: Value, taints: Value) -> Found {
         let node = json!({"metadata": {"name": "n1", "labels": {"disk": "ssd", "cores": "8"}},
             "spec": {"taints": taints}});
