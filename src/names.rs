@@ -23,6 +23,9 @@ pub const STATE: &str = "kube-rebootd/state";
 pub const HISTORY: &str = "kube-rebootd/history";
 /// Annotation on the Node: somebody asks for a reboot, and why.
 pub const REBOOT: &str = "kube-rebootd/reboot";
+/// Annotation that the shipped policy on Nodes refuses to everybody: `doctor` tries to set it, as a dry
+/// run, and so sees whether that policy is in force.
+pub const PROBE: &str = "kube-rebootd/probe";
 
 /// Label on the node's own kube-node-lease Lease: the group whose slot it waits for.
 pub const WAITING: &str = "kube-rebootd/waiting";

@@ -22,6 +22,7 @@ mod certificate;
 mod cluster;
 mod grant;
 mod host;
+mod marks;
 mod rights;
 mod rivals;
 mod triggers;

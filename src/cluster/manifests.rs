@@ -11,10 +11,11 @@ const NAMESPACE: &str = include_str!("../../kubernetes/00-namespace.yaml");
 /// Lets nodes act as the coordinator: one of the two.
 const PLAIN: &str = include_str!("../../kubernetes/05-impersonation.yaml");
 const CONSTRAINED: &str = include_str!("../../kubernetes/options/constrained.yaml");
-const SHARED: [&str; 3] = [
+const SHARED: [&str; 4] = [
     include_str!("../../kubernetes/10-access.yaml"),
     include_str!("../../kubernetes/20-flow.yaml"),
     include_str!("../../kubernetes/30-policy.yaml"),
+    include_str!("../../kubernetes/35-node-marks.yaml"),
 ];
 const SLOTS: &str = include_str!("../../kubernetes/40-slots.yaml");
 const STRICT: &str = include_str!("../../kubernetes/options/strict.yaml");

@@ -24,6 +24,7 @@ mod host_kubelet;
 mod host_logind;
 mod hostile;
 mod kubeconfigs;
+mod marks;
 mod memory;
 mod model;
 mod outdated;

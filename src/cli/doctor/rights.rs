@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::Check;
 use super::grant::{ESCAPE, GRANT, NOBODY, escape, grant};
+use super::marks::{DAEMON_SETS, MARKS, daemon_sets, marks};
 use crate::cluster::answer::{ApiError, CALL, call};
 use crate::cluster::client::Clients;
 use crate::cluster::lease::Leases;
@@ -28,11 +29,21 @@ const WAITERS: &str = "waiters";
 const SLOTS: &str = "slots";
 const TAKE: &str = "slot write";
 /// In the order of the table.
-pub(super) const NAMES: [&str; 9] = [
-    OWN_NODE, HEARTBEAT, PODS, GRANT, NODES, WAITERS, SLOTS, TAKE, ESCAPE,
+pub(super) const NAMES: [&str; 11] = [
+    OWN_NODE,
+    HEARTBEAT,
+    PODS,
+    GRANT,
+    NODES,
+    DAEMON_SETS,
+    WAITERS,
+    SLOTS,
+    TAKE,
+    MARKS,
+    ESCAPE,
 ];
 /// Field manager of the dry runs: leaves the daemon's own fields alone even in their answers.
-const MANAGER: &str = "kube-rebootd-doctor";
+pub(super) const MANAGER: &str = "kube-rebootd-doctor";
 /// Pods on a node are at most some hundred.
 const PODS_MAX: u32 = 500;
 /// Of pods that would block the drain; the others are counted.
@@ -41,14 +52,16 @@ const BLOCKERS_NAMED: usize = 3;
 pub(super) async fn checks(clients: &Clients, config: &Config, node: Option<&Node>) -> Vec<Check> {
     let namespace = config.coordination.namespace.as_str();
     let group = group(config, node);
-    let (own, beat, pods, grant, nodes, waiters, slots, escape) = tokio::join!(
+    let (own, beat, pods, grant, nodes, sets, waiters, slots, marks, escape) = tokio::join!(
         own_node(clients, node),
         heartbeat(clients),
         pods(clients, config),
         grant(clients, &config.coordination),
         other_nodes(&clients.coordinator),
+        daemon_sets(&clients.coordinator),
         waiters(&clients.coordinator, &group),
         slots(clients, namespace, &group),
+        marks(clients),
         escape(&clients.node),
     );
     let (slots, leases) = slots;
@@ -56,7 +69,9 @@ pub(super) async fn checks(clients: &Clients, config: &Config, node: Option<&Nod
         Some(lease) => take(clients, config, lease).await,
         None => Check::skipped(TAKE, SLOTS),
     };
-    vec![own, beat, pods, grant, nodes, waiters, slots, take, escape]
+    vec![
+        own, beat, pods, grant, nodes, sets, waiters, slots, take, marks, escape,
+    ]
 }
 
 /// As the daemon's: the Node's label when one is configured and set, else the configured name.
@@ -68,18 +83,20 @@ fn group(config: &Config, node: Option<&Node>) -> String {
         .unwrap_or_else(|| config.coordination.group.to_string())
 }
 
-/// Missing rights and missing objects have the same cure.
-fn manifests(group: &str) -> String {
-    let group = if group == "default" {
-        String::new()
-    } else {
-        format!(" --group {group}")
-    };
-    format!("as an admin: kube-rebootd manifests{group} | kubectl apply --server-side -f -")
+/// Cures missing rights and policies; what it applies has no slot in it, and so pauses none.
+pub(super) const MANIFESTS: &str =
+    "as an admin: kube-rebootd manifests | kubectl apply --server-side -f -";
+
+/// Makes the slots of a group that has none, paused; existing Leases are left alone.
+fn make_slots(group: &str) -> String {
+    format!(
+        "as an admin: kube-rebootd manifests --group {group} --slots 1 | kubectl create -l {} -f -",
+        names::GROUP
+    )
 }
 
 /// A right that is missing, or another answer.
-fn refused(name: &'static str, err: &ApiError, denied: &str) -> Check {
+pub(super) fn refused(name: &'static str, err: &ApiError, denied: &str) -> Check {
     let cure = match err {
         ApiError::Denied { message, .. } if message.contains("userextras") => {
             "coordination.prove_node is set, but this node may not prove its name: see grant"
@@ -107,7 +124,7 @@ async fn own_node(clients: &Clients, node: Option<&Node>) -> Check {
         Err(err) => refused(
             OWN_NODE,
             &err,
-            "a kubelet's credential may do this by the Node authorizer: --authorization-mode=Node,RBAC; another identity needs a ClusterRole with patch on nodes",
+            "a kubelet's credential may do this by the Node authorizer: --authorization-mode=Node,RBAC; another identity needs a ClusterRole with patch and reboot on nodes",
         ),
     }
 }
@@ -231,14 +248,14 @@ async fn other_nodes(coordinator: &Client) -> Check {
             NODES,
             format!("may be listed; {} hold a slot", list.items.len()),
         ),
-        Err(err) => refused(NODES, &err, &manifests("default")),
+        Err(err) => refused(NODES, &err, MANIFESTS),
     }
 }
 
 async fn waiters(coordinator: &Client, group: &str) -> Check {
     match waiting::list(coordinator, group, "").await {
         Ok(list) => Check::ok(WAITERS, format!("may be listed; {} wait", list.len())),
-        Err(err) => refused(WAITERS, &err, &manifests("default")),
+        Err(err) => refused(WAITERS, &err, MANIFESTS),
     }
 }
 
@@ -246,7 +263,7 @@ async fn slots(clients: &Clients, namespace: &str, group: &str) -> (Check, Vec<L
     let leases = Leases::new(clients.coordinator.clone(), namespace, &clients.name);
     let asked = Clock::Real.now().boot;
     match leases.group(group, asked).await {
-        Err(err) => (refused(SLOTS, &err, &manifests(group)), Vec::new()),
+        Err(err) => (refused(SLOTS, &err, MANIFESTS), Vec::new()),
         Ok(leases) => (judge(&leases, namespace, group), leases),
     }
 }
@@ -254,7 +271,7 @@ async fn slots(clients: &Clients, namespace: &str, group: &str) -> (Check, Vec<L
 fn judge(leases: &[Lease], namespace: &str, group: &str) -> Check {
     if leases.is_empty() {
         let what = format!("group {group} has no Lease in namespace {namespace}");
-        return Check::fail(SLOTS, what, manifests(group));
+        return Check::fail(SLOTS, what, make_slots(group));
     }
     let newer = leases
         .iter()
@@ -318,7 +335,7 @@ async fn take(clients: &Clients, config: &Config, lease: &Lease) -> Check {
             let cure = "set coordination.prove_node = true in the configuration";
             return Check::fail(TAKE, err.to_string(), cure);
         }
-        Err(err) => return refused(TAKE, &err, &manifests("default")),
+        Err(err) => return refused(TAKE, &err, MANIFESTS),
     }
     let may = format!("may take {}", lease.name);
     if !free || !config.coordination.prove_node {
@@ -326,7 +343,7 @@ async fn take(clients: &Clients, config: &Config, lease: &Lease) -> Check {
     }
     match claim(clients, config, lease, Some(NOBODY)).await {
         Err(ApiError::Invalid { .. }) => Check::ok(TAKE, may),
-        Err(err) => refused(TAKE, &err, &manifests("default")),
+        Err(err) => refused(TAKE, &err, MANIFESTS),
         Ok(()) => Check::warn(
             TAKE,
             format!("{may}, for any name: the strict policy is missing"),

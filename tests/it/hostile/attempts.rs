@@ -47,6 +47,7 @@ pub(super) struct Attempt {
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-rebootd/leases";
 const BEATS: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 const NODES: &str = "/api/v1/nodes";
+const SETS: &str = "/apis/apps/v1/namespaces/kube-system/daemonsets";
 const MERGE: &str = "application/merge-patch+json";
 const PATCH: &str = "application/json-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
@@ -159,6 +160,12 @@ fn needed(me: &str) -> Vec<Attempt> {
     vec![
         get(Needed, "read the slots", Coordinator, LEASES),
         get(Needed, "read all Nodes", Coordinator, NODES),
+        get(
+            Needed,
+            "read a DaemonSet by its name",
+            Coordinator,
+            &format!("{SETS}/proxy"),
+        ),
         get(
             Needed,
             "read all heartbeats, to see who waits",

@@ -39,6 +39,7 @@ impl Doctor {
                 says(&unproved, "slot write", "ok", "may take free");
                 says(&unproved, "waiters", "ok", "");
                 says(&unproved, "other Nodes", "ok", "");
+                says(&unproved, "DaemonSets", "ok", "");
                 says(&proved, "grant", "FAIL", "manifests --strict n2");
             }
             Grant::Strict(_) => {
@@ -47,6 +48,28 @@ impl Doctor {
                 says(&proved, "grant", "ok", "as node n2 and no other");
                 says(&proved, "slot write", "ok", "may take free");
             }
+        }
+    }
+
+    /// The policy on Nodes is in force, or it is told to be missing with what that means and the cure.
+    pub(super) async fn sees_the_policy_on_nodes(&self, there: bool) {
+        let verdict = if there { "ok" } else { "warn" };
+        let said = until("doctor to see it", || async {
+            let said = self.run(false).await;
+            lines(&said, "node marks")
+                .0
+                .starts_with(verdict)
+                .then_some(said)
+        })
+        .await;
+        if !there {
+            says(&said, "node marks", "warn", "kube-rebootd-node-marks");
+            says(
+                &said,
+                "node marks",
+                "warn",
+                "kube-rebootd manifests | kubectl",
+            );
         }
     }
 

@@ -3,6 +3,7 @@
 
 mod attempts;
 mod doctor;
+mod tokens;
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -27,6 +28,31 @@ use crate::plane::{Host, Plane, own, until};
 
 const COORDINATOR: &str = "system:serviceaccount:kube-rebootd:coordinator";
 const EXTRA: &str = "Impersonate-Extra-node";
+
+/// Some admin's shortcut, which a constrained grant keeps from the nodes: whoever impersonates a
+/// `ServiceAccount` is in the group of all of them. The role has its own rules, as nobody aggregates
+/// those of the built-in `view` on a plane without controllers. And a DaemonSet for the coordinator to read.
+const SHORTCUT: &str = "
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: all-may-read}
+rules: [{apiGroups: [''], resources: [configmaps], verbs: [get, list]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: all-may-read}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: all-may-read}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: 'system:serviceaccounts'}]
+---
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: proxy, namespace: kube-system}
+spec:
+  selector: {matchLabels: {app: proxy}}
+  template:
+    metadata: {labels: {app: proxy}}
+    spec: {containers: [{name: c, image: x}]}
+";
 
 /// What the API server said to the node's best way of trying.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,17 +147,7 @@ impl Scene {
             pods.create(&PostParams::default(), &victim).await.ok()
         })
         .await;
-        // Some admin's shortcut, which a constrained grant keeps from the nodes.
-        plane.kubectl(
-            &[
-                "create",
-                "clusterrolebinding",
-                "all-may-view",
-                "--clusterrole=view",
-                "--group=system:serviceaccounts",
-            ],
-            "",
-        );
+        plane.kubectl(&["apply", "-f", "-"], SHORTCUT);
         let scene = Self { evil, good, admin };
         scene.reset().await;
         scene
@@ -330,6 +346,7 @@ async fn i1_a_hostile_node_harms_nobody_where_nodes_prove_who_they_are() {
         columns.push(outcomes);
     }
     doctor.misses_the_policy(&plane).await;
+    let tokens = tokens::table(&plane, &scene, &doctor).await;
     let outcomes: Vec<[Outcome; 3]> = (0..all.len())
         .map(|row| [0, 1, 2].map(|column: usize| columns[column][row].clone()))
         .collect();
@@ -337,7 +354,7 @@ async fn i1_a_hostile_node_harms_nobody_where_nodes_prove_who_they_are() {
     let kept = root.join("target/reliability");
     std::fs::create_dir_all(&kept).expect("a directory");
     let table = table(&all, &outcomes);
-    let text = format!("{table}{}", report(&all, &outcomes));
+    let text = format!("{table}{tokens}\n{}", report(&all, &outcomes));
     std::fs::write(kept.join("hostile-node.txt"), text).expect("written");
 
     for (attempt, [plain, constrained, strict]) in all.iter().zip(&outcomes) {
@@ -348,7 +365,11 @@ async fn i1_a_hostile_node_harms_nobody_where_nodes_prove_who_they_are() {
                 "{what}: {plain:?} {constrained:?} {strict:?}"
             ),
             Harm::Stops => {}
-            Harm::Granted => assert!(!constrained.done(), "{what}: {constrained:?}"),
+            // Where nobody may read it, the constrained grant would prove nothing.
+            Harm::Granted => assert!(
+                plain.done() && !constrained.done() && strict.done(),
+                "{what}: {plain:?} {constrained:?} {strict:?}"
+            ),
             Harm::Others => assert!(!strict.done(), "{what}: {strict:?}"),
             Harm::Outside => assert!(
                 !plain.done() && !constrained.done() && !strict.done(),
@@ -358,8 +379,10 @@ async fn i1_a_hostile_node_harms_nobody_where_nodes_prove_who_they_are() {
     }
     let document =
         std::fs::read_to_string(root.join("docs/hostile-node.md")).expect("the document");
-    assert!(
-        document.contains(table.trim_end()),
-        "docs/hostile-node.md does not say what was seen; the table is\n{table}"
-    );
+    for table in [&table, &tokens] {
+        assert!(
+            document.contains(table.trim_end()),
+            "docs/hostile-node.md does not say what was seen; the table is\n{table}"
+        );
+    }
 }

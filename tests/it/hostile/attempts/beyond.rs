@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::As::{Coordinator, Itself, Somebody};
 use super::Harm::{Granted, Others, Outside};
-use super::{Attempt, BEATS, LEASES, MERGE, NODES, annotations, delete, get, patch, post};
+use super::{Attempt, BEATS, LEASES, MERGE, NODES, SETS, annotations, delete, get, patch, post};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
@@ -198,6 +198,20 @@ pub(super) fn pods(other: &str) -> Vec<Attempt> {
         ),
         get(
             Outside,
+            "list DaemonSets as the coordinator",
+            Coordinator,
+            SETS,
+        ),
+        patch(
+            Outside,
+            "change a DaemonSet as the coordinator",
+            Coordinator,
+            MERGE,
+            &format!("{SETS}/proxy"),
+            annotations("evil", "x"),
+        ),
+        get(
+            Outside,
             "read Secrets as the coordinator",
             Coordinator,
             "/api/v1/namespaces/kube-rebootd/secrets",
@@ -231,6 +245,18 @@ pub(super) fn rights(me: &str) -> Vec<Attempt> {
             "delete the policy's binding as the coordinator",
             Coordinator,
             &binding,
+        ),
+        delete(
+            Outside,
+            "delete the binding of the policy on Nodes",
+            Itself,
+            &format!("{BINDINGS}/kube-rebootd-node-marks"),
+        ),
+        delete(
+            Outside,
+            "delete the binding of the policy on Nodes as the coordinator",
+            Coordinator,
+            &format!("{BINDINGS}/kube-rebootd-node-marks"),
         ),
         delete(
             Outside,

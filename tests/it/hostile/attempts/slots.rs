@@ -127,6 +127,18 @@ pub(super) fn records(other: &str) -> Vec<Attempt> {
         ),
         slot(
             Others,
+            "pause an open slot with 100 kB of a reason",
+            "free",
+            annotations("kube-rebootd/paused", "x".repeat(100_000)),
+        ),
+        slot(
+            Others,
+            "leave 100 kB of hints on its own slot",
+            "own",
+            annotations("kube-rebootd/next", "x".repeat(100_000)),
+        ),
+        slot(
+            Others,
             "leave annotations of its own on a slot",
             "own",
             annotations("evil", "x"),
@@ -226,6 +238,14 @@ pub(super) fn missing_default(me: &str) -> Vec<Attempt> {
         made(
             "make it with labels of its own",
             meta(json!({"labels": {"evil": "x"}})),
+        ),
+        made(
+            "make it with annotations of its own",
+            meta(json!({"annotations": {"evil": "x"}})),
+        ),
+        made(
+            "make it with 100 kB of a reason for the pause",
+            meta(json!({"annotations": {"kube-rebootd/paused": "x".repeat(100_000)}})),
         ),
         made(
             "make it with a finalizer",
