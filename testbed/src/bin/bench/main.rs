@@ -29,6 +29,7 @@ mod fake_units;
 mod figures;
 mod footprint;
 mod latency;
+mod policy;
 mod process;
 mod waiters;
 mod world;
@@ -51,6 +52,8 @@ enum Row {
     Idle,
     /// 10, 100 and 1,000 daemons that wait for one slot.
     Waiters,
+    /// What the policy on Nodes costs the API server for each status of a kubelet.
+    Policy,
 }
 
 /// Measure the daemon.
@@ -111,7 +114,11 @@ fn run(cli: &Cli) -> Result<()> {
     let machine = machine(&cli.binary);
     let bed = Bed::up(BED)?;
     bed.enter()?;
-    bed.start_kwok()?;
+    let rows = rows(cli);
+    // The policy's row alone needs no played nodes, and so builds no kwok.
+    if rows.iter().any(|row| *row != Row::Policy) {
+        bed.start_kwok()?;
+    }
     let world = World::new(bed, cli.binary.clone(), usize::from(cli.runs))?;
     let groups: Vec<String> = cli
         .waiters
@@ -130,7 +137,6 @@ fn run(cli: &Cli) -> Result<()> {
             .chain(groups.iter().map(String::as_str))
             .collect::<Vec<_>>(),
     )?;
-    let rows = rows(cli);
     let idle = rows
         .contains(&Row::Idle)
         .then(|| Idle::begin(&world))
@@ -147,6 +153,7 @@ fn run(cli: &Cli) -> Result<()> {
                     report.add(&title, waiters::measure(&world, *waiters)?);
                 }
             }
+            Row::Policy => report.add("The policy on Nodes", policy::measure(&world)?),
             Row::Idle => {}
         }
     }

@@ -30,8 +30,9 @@ const FIRST: &str = "nobody";
 
 /// The API server, by its own metrics.
 #[derive(Debug, Clone, Copy)]
-struct Server {
-    cpu: f64,
+pub(crate) struct Server {
+    /// Seconds.
+    pub(crate) cpu: f64,
     resident: f64,
 }
 
@@ -269,7 +270,7 @@ fn memory(stubs: &[Stub]) -> Result<Vec<f64>> {
     pids.map(|pid| Ok(Look::at(pid)?.resident)).collect()
 }
 
-fn server(world: &World) -> Result<Server> {
+pub(crate) fn server(world: &World) -> Result<Server> {
     let text = world.bed.kubectl(&["get", "--raw", "/metrics"])?;
     let value = |name: &str| -> Result<f64> {
         let line = text
