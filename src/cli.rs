@@ -110,14 +110,18 @@ pub enum Verb {
         #[command(flatten)]
         cluster: Cluster,
     },
-    /// Print the manifests that a cluster needs once.
+    /// Print the manifests that a cluster needs.
+    ///
+    /// Without --group and --slots they hold the rights and policies and no slot: apply them as often as you
+    /// like. With one of the two the paused slots are printed as well: make those once, with
+    /// `kubectl create -l kube-rebootd/group -f -`, which leaves existing slots alone.
     Manifests {
-        /// The group of the slots.
-        #[arg(long, default_value = "default")]
-        group: String,
-        /// How many nodes of the group may be down at once.
-        #[arg(long, default_value_t = 1)]
-        slots: u32,
+        /// Print slots as well, of this group [default: default].
+        #[arg(long)]
+        group: Option<String>,
+        /// Print so many slots as well: how many nodes of the group may be down at once [default: 1].
+        #[arg(long)]
+        slots: Option<u32>,
         /// These nodes prove who they are (`coordination.prove_node = true` there), and write only
         /// their own name into a slot.
         #[arg(long, value_name = "NODE", num_args = 1.., conflicts_with = "constrained")]
@@ -197,7 +201,7 @@ pub fn main(cli: Cli) -> ExitCode {
                 None if constrained => Grant::Constrained,
                 None => Grant::Plain,
             };
-            manifests::main(&group, slots, &grant)
+            manifests::main(group.as_deref(), slots, &grant)
         }
         Verb::Config(ConfigVerb::Show) => config::show(&root, cli.host.config.as_deref()),
         Verb::Config(ConfigVerb::Check { files }) => {

@@ -35,7 +35,7 @@ complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "doctor" -
 complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "undrain" -d 'Give back what a stopped daemon holds'
 complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "nodes" -d 'The group, from anywhere: who holds a slot, who waits, since when'
 complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "unlock" -d 'Free the slot of a node that will not give it back by itself (as an admin)'
-complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "manifests" -d 'Print the manifests that a cluster needs once'
+complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "manifests" -d 'Print the manifests that a cluster needs'
 complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "config" -d 'Look at or check the configuration'
 complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand run" -l config -d 'Use this file instead of config.toml (drop-ins still apply)' -r -F
@@ -74,13 +74,13 @@ complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand unlock" -l con
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand unlock" -l root -d 'Look for every host path below this directory, for tests and images' -r -F
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand unlock" -l force -d 'Also when the node is Ready, so that its own daemon could give the slot back'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand unlock" -s h -l help -d 'Print help'
-complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand manifests" -l group -d 'The group of the slots' -r
-complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand manifests" -l slots -d 'How many nodes of the group may be down at once' -r
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand manifests" -l group -d 'Print slots as well, of this group [default: default]' -r
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand manifests" -l slots -d 'Print so many slots as well: how many nodes of the group may be down at once [default: 1]' -r
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand manifests" -l strict -d 'These nodes prove who they are (`coordination.prove_node = true` there), and write only their own name into a slot' -r
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand manifests" -l config -d 'Use this file instead of config.toml (drop-ins still apply)' -r -F
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand manifests" -l root -d 'Look for every host path below this directory, for tests and images' -r -F
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand manifests" -l constrained -d 'Nodes act as the coordinator for the daemon\'s requests only; servers from 1.36'
-complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand manifests" -s h -l help -d 'Print help'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand manifests" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand config; and not __fish_seen_subcommand_from show check help" -l config -d 'Use this file instead of config.toml (drop-ins still apply)' -r -F
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand config; and not __fish_seen_subcommand_from show check help" -l root -d 'Look for every host path below this directory, for tests and images' -r -F
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand config; and not __fish_seen_subcommand_from show check help" -s h -l help -d 'Print help'
@@ -103,7 +103,7 @@ complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not 
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes unlock manifests config help" -f -a "undrain" -d 'Give back what a stopped daemon holds'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes unlock manifests config help" -f -a "nodes" -d 'The group, from anywhere: who holds a slot, who waits, since when'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes unlock manifests config help" -f -a "unlock" -d 'Free the slot of a node that will not give it back by itself (as an admin)'
-complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes unlock manifests config help" -f -a "manifests" -d 'Print the manifests that a cluster needs once'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes unlock manifests config help" -f -a "manifests" -d 'Print the manifests that a cluster needs'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes unlock manifests config help" -f -a "config" -d 'Look at or check the configuration'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes unlock manifests config help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and __fish_seen_subcommand_from config" -f -a "show" -d 'Print the effective values, each with the file it came from'

@@ -1,16 +1,22 @@
-//! `kube-rebootd manifests`: what a cluster needs once, for `kubectl apply -f -`.
+//! `kube-rebootd manifests`: what a cluster needs, for `kubectl apply -f -`; and with a group or a number of
+//! slots, the slots as well, for `kubectl create`.
 
 use std::process::ExitCode;
 
 use super::{complain, print};
-use crate::cluster::manifests::{Grant, granting};
+use crate::cluster::manifests::{Grant, granting, shared};
 
 /// Exit code 2: clap's own, for a value that cannot be.
 const USAGE: u8 = 2;
 
-/// Prints the manifests of `slots` slots of `group`.
-pub fn main(group: &str, slots: u32, grant: &Grant) -> ExitCode {
-    match granting(group, slots, grant) {
+/// Prints what is shared; and the slots, when a group or their number is given: what is applied again
+/// has no slots in it, so that it never pauses one that is open.
+pub fn main(group: Option<&str>, slots: Option<u32>, grant: &Grant) -> ExitCode {
+    let text = match (group, slots) {
+        (None, None) => shared(grant),
+        (group, slots) => granting(group.unwrap_or("default"), slots.unwrap_or(1), grant),
+    };
+    match text {
         Ok(text) => {
             print(&text);
             ExitCode::SUCCESS

@@ -1,5 +1,8 @@
 //! The manifests of `kubernetes/`, as shipped or for another group and number of slots (I1, I11).
 //!
+//! Slots are apart from the rest, as the rest may be applied again at any time and a slot may not: it is
+//! made paused, and once it is open, applying it again would pause it.
+//!
 //! The files are the only source. Apart from the slots nothing in them depends on the group, and
 //! apart from the strict bindings nothing on a node.
 
@@ -59,8 +62,24 @@ pub enum Grant {
 /// Room for `-1000`.
 const SUFFIX_MAX: usize = 5;
 
-/// Everything an installation applies: what is shared, then `slots` Leases named `group`, `group-2`
-/// and so on, so that a later, larger number keeps those that are there.
+/// What is shared, for `kubectl apply` as often as one likes: it holds no Lease, and so never touches
+/// whether a slot is paused.
+pub fn shared(grant: &Grant) -> Result<String, ManifestsError> {
+    let act_as = match grant {
+        Grant::Plain | Grant::Strict(_) => PLAIN,
+        Grant::Constrained => CONSTRAINED,
+    };
+    let mut files = vec![NAMESPACE, act_as];
+    files.extend(SHARED);
+    let mut text = files.join("---\n");
+    if let Grant::Strict(nodes) = grant {
+        strict(nodes, &mut text)?;
+    }
+    Ok(text)
+}
+
+/// What is shared, then `slots` Leases named `group`, `group-2` and so on, so that a later, larger number
+/// keeps those that are there. The Leases are paused: they are made once, with `kubectl create`.
 pub fn manifests(group: &str, slots: u32) -> Result<String, ManifestsError> {
     granting(group, slots, &Grant::Plain)
 }
@@ -73,16 +92,7 @@ pub fn granting(group: &str, slots: u32, grant: &Grant) -> Result<String, Manife
     if slots == 0 || slots > SLOTS_MAX {
         return Err(ManifestsError::Slots(slots));
     }
-    let act_as = match grant {
-        Grant::Plain | Grant::Strict(_) => PLAIN,
-        Grant::Constrained => CONSTRAINED,
-    };
-    let mut files = vec![NAMESPACE, act_as];
-    files.extend(SHARED);
-    let mut text = files.join("---\n");
-    if let Grant::Strict(nodes) = grant {
-        strict(nodes, &mut text)?;
-    }
+    let mut text = shared(grant)?;
     for number in 1..=slots {
         let name = if number == 1 {
             group.to_owned()
@@ -142,6 +152,18 @@ mod tests {
         let shared = SHARED.join("---\n");
         let shipped = format!("{NAMESPACE}---\n{PLAIN}---\n{shared}---\n{SLOTS}");
         assert_eq!(manifests("default", 1), Ok(shipped));
+    }
+
+    #[test]
+    fn what_is_applied_again_has_no_slot_and_no_pause() {
+        let strict = Grant::Strict(vec!["n1".to_owned()]);
+        for grant in [Grant::Plain, Grant::Constrained, strict] {
+            let text = shared(&grant).expect("manifests");
+            assert!(!text.contains("kind: Lease\n"), "{grant:?}");
+            assert!(!text.contains("kube-rebootd/paused:"), "{grant:?}");
+            let all = granting("default", 2, &grant).expect("manifests");
+            assert!(all.starts_with(&text), "{grant:?}");
+        }
     }
 
     #[test]

@@ -269,6 +269,6 @@ pub(super) fn cure(at: &At) -> String {
     } = at.policy;
     format!(
         "no Lease in namespace {namespace} is labelled kube-rebootd/group={group}: \
-         kube-rebootd manifests --group {group} | kubectl apply -f -"
+         kube-rebootd manifests --group {group} | kubectl create -l kube-rebootd/group -f -"
     )
 }

@@ -132,6 +132,13 @@ impl Plane {
 
     /// Runs kubectl as the admin, from the namespace of the calling thread.
     pub(crate) fn kubectl(&self, words: &[&str], input: &str) -> String {
+        let (done, said) = self.try_kubectl(words, input);
+        assert!(done, "kubectl {words:?}: {said}");
+        said
+    }
+
+    /// The same where it may fail: whether it was done, and what it said.
+    pub(crate) fn try_kubectl(&self, words: &[&str], input: &str) -> (bool, String) {
         let file = self.dir.join("input.yaml");
         fs::write(&file, input).expect("input");
         let mut command = Command::new(bin("kubectl"));
@@ -141,9 +148,9 @@ impl Plane {
             .stdin(File::open(&file).expect("input"))
             .output()
             .expect("kubectl runs");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "kubectl {words:?}: {said}");
-        String::from_utf8_lossy(&output.stdout).into_owned()
+        let done = output.status.success();
+        let said = if done { output.stdout } else { output.stderr };
+        (done, String::from_utf8_lossy(&said).into_owned())
     }
 
     pub(crate) fn write_kubeconfig(&self, token: &str) -> PathBuf {
