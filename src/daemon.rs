@@ -330,7 +330,7 @@ impl Daemon {
                 hold.take.lease
             ),
             Some(_) => {
-                info!("stopping: the host goes down, and what is held goes on after the boot")
+                info!("stopping: the host goes down, and what is held goes on after the boot");
             }
             None => info!("stopping"),
         }

@@ -121,20 +121,20 @@ fn i7_a_clock_that_may_have_run_out_asks_the_api_server() {
 fn i10_what_a_reboot_did_not_clear_is_said_with_when_that_ends() {
     let said = |boot: &str| {
         let mut facts = about_to_take();
-        let settled = crate::trigger::Settled {
+        let settled = Settled {
             boot: Boot {
                 id: boot.to_owned(),
                 ..facts.boot.clone()
             },
             proved_boot: NOW,
-            reasons: std::collections::BTreeMap::new(),
+            reasons: BTreeMap::new(),
         };
         facts.record.request = None;
         facts.record.settled = Some(settled.clone());
         facts.observed = Observed {
             request: None,
             settled: Some(settled),
-            uncleared: vec![crate::trigger::Reason {
+            uncleared: vec![Reason {
                 trigger: "sentinel /run/reboot-required".to_owned(),
                 pkgs: std::collections::BTreeSet::new(),
                 words: String::new(),

@@ -16,6 +16,7 @@ use super::service::Service;
 
 /// The cluster, its hosts and the time.
 #[derive(Debug, Clone)]
+#[allow(clippy::struct_excessive_bools)] // each is a fault of its own
 pub(crate) struct World {
     pub(super) clock: Duration,
     pub(super) version: u64,

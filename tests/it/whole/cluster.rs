@@ -257,7 +257,7 @@ fn pod(server: &Server, namespace: &str, name: &str) {
         server.set(|state| {
             if there(state).is_some() {
                 state.edit(at, "kubelet", |pod| {
-                    pod["status"] = json!({"phase": "Succeeded"})
+                    pod["status"] = json!({"phase": "Succeeded"});
                 });
             }
         });

@@ -117,10 +117,10 @@ fn bind(world: &World, kubelet: &Client, bound: bool) -> Result<()> {
         world.bed.kubectl(&["delete", kind, BINDING])?;
     }
     let api: Api<Node> = Api::all(kubelet.clone());
-    let probe = json!({"metadata": {"annotations": {"kube-rebootd/probe": "bench"}}});
+    let probe = Patch::Merge(json!({"metadata": {"annotations": {"kube-rebootd/probe": "bench"}}}));
     let params = PatchParams::default().dry_run();
     world.until("the policy to be as wanted", || {
-        let tried = api.patch_metadata(NODE, &params, &Patch::Merge(&probe));
+        let tried = api.patch_metadata(NODE, &params, &probe);
         match world.runtime.block_on(tried) {
             Ok(_) => Ok(!bound),
             Err(Error::Api(status)) if status.code == 422 => Ok(bound),
@@ -132,6 +132,7 @@ fn bind(world: &World, kubelet: &Client, bound: bool) -> Result<()> {
 /// Writes statuses one after another, as a kubelet does: a strategic merge patch of its conditions.
 fn go(world: &World, client: &Client) -> Result<Cost> {
     let api: Api<Node> = Api::all(client.clone());
+    let params = PatchParams::default();
     let before = server(world)?;
     let begun = Instant::now();
     for number in 0..STATUSES {
@@ -147,7 +148,7 @@ fn go(world: &World, client: &Client) -> Result<Cost> {
             {"type": "MemoryPressure", "status": "False", "lastHeartbeatTime": beat},
             {"type": "DiskPressure", "status": "False", "lastHeartbeatTime": beat},
             {"type": "PIDPressure", "status": "False", "lastHeartbeatTime": beat}]}}));
-        let written = api.patch_status(NODE, &PatchParams::default(), &patch);
+        let written = api.patch_status(NODE, &params, &patch);
         world.runtime.block_on(written)?;
     }
     let took = begun.elapsed();
