@@ -8,7 +8,7 @@ use kube::client::Body;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use crate::plane::{Host, enter, make_node, until};
+use crate::plane::{Host, enter, make_node, make_slot, until};
 
 const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
@@ -86,6 +86,8 @@ async fn scene() -> Host {
     let plane = enter();
     let host = plane.host().await;
     plane.kubectl(&["apply", "--server-side", "-f", "-"], PEOPLE);
+    // A slot that exists, of another group: a label without one would stop every other test's daemon.
+    make_slot(&host.admin, "held", "marks").await;
     reset(&host).await;
     in_force(&host).await;
     host
