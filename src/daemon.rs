@@ -23,6 +23,7 @@ use crate::root::Root;
 
 mod act;
 mod api;
+mod credential;
 mod gather;
 mod memory;
 mod packages;
@@ -44,7 +45,7 @@ use memory::Memory;
 use report::Report;
 use triggers::Triggers;
 
-pub use api::{connect, kubelets};
+pub use credential::{connect, kubelets};
 pub use release::Left;
 pub use start::{StartError, access, start};
 pub(crate) use triggers::{command, sentinel};

@@ -7,31 +7,21 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
 
+use super::credential::{AGAIN, FLOOR, SOON, connect, renewal, spaced};
 use crate::cluster::client::{Access, Clients, ConnectError, Connector, Origin, REREAD};
 use crate::cluster::lease::{self, Leases};
 use crate::cluster::node::{self, OwnNode};
 use crate::cluster::pods::{self, OwnPods};
 use crate::cluster::waiting::Heartbeat;
 use crate::cluster::watch::{Select, Signs, Watch};
-use crate::host::{Bus, check, sentinel, systemd};
-use crate::kubelet::MainProcess;
+use crate::host::{Bus, sentinel};
 use crate::node::Node;
 use crate::pod::Pod;
 use crate::root::Root;
 use crate::slot::Lease;
 use crate::text::{self, MESSAGE};
-
-/// After a failed renewal of a credential that is not refused yet.
-const AGAIN: Duration = Duration::from_secs(10);
-/// The same when one of its files was written since then.
-const SOON: Duration = Duration::from_secs(1);
-
-/// Between two credentials, however soon the plugin says that one ends.
-const FLOOR: Duration = Duration::from_secs(5);
-/// The same when none of them lives even that long: it doubles up to this.
-const FLOOR_MAX: Duration = Duration::from_secs(300);
 
 /// So long after the last wish the own Node is watched as if there were one: a trigger that flaps must not
 /// open a watch each time.
@@ -292,41 +282,6 @@ impl Api {
     }
 }
 
-/// Connects as this host. Credential plugins are run by systemd outside the daemon's sandbox. Which process is the kubelet is PID 1's word (I14); without it, and below another root,
-/// whose /proc and PID 1 are none of ours, only the known places are searched.
-pub async fn connect(
-    connector: &Connector,
-    root: &Root,
-    bus: &Bus,
-) -> Result<Clients, ConnectError> {
-    let kubelets = if connector.searches() {
-        kubelets(root, bus).await
-    } else {
-        Vec::new()
-    };
-    let connector = connector.clone().with_kubelets(kubelets);
-    if bus.connection().await.is_err() {
-        // A command on a machine without systemd: it has no sandbox to leave.
-        return connector.connect().await;
-    }
-    let run = |plugin| {
-        let bus = bus.clone();
-        async move { check::plugin(&bus, &plugin).await }
-    };
-    connector.connect_by(run).await
-}
-
-/// The processes that are to be believed to be the kubelet.
-pub async fn kubelets(root: &Root, bus: &Bus) -> Vec<MainProcess> {
-    if !root.is_host() {
-        return Vec::new();
-    }
-    systemd::kubelets(bus).await.unwrap_or_else(|error| {
-        debug!(%error, "No running kubelet is looked for");
-        Vec::new()
-    })
-}
-
 async fn touched(files: Option<&mut sentinel::Watch>) {
     match files {
         Some(files) => files.changed().await,
@@ -342,30 +297,6 @@ async fn built<T>(building: Option<&JoinHandle<T>>) {
     while !building.is_finished() {
         tokio::time::sleep(GLANCE).await;
     }
-}
-
-/// How long to wait after a credential that is good for `left`, the one after `short` others that did not last;
-/// and how many those are now.
-fn spaced(short: u32, left: Option<Duration>) -> (Duration, u32) {
-    let spacing = FLOOR.saturating_mul(1 << short.min(10)).min(FLOOR_MAX);
-    match left {
-        Some(left) if left < FLOOR => (spacing, short.saturating_add(1)),
-        Some(_) | None => (FLOOR, 0),
-    }
-}
-
-/// Resolves when new clients are to be built: the credential ends in `left`, or a file of it was `touched`;
-/// after a failure not before `again`.
-async fn renewal(left: Option<Duration>, touched: bool, again: Option<Instant>) {
-    let left = match left {
-        _ if touched => Duration::ZERO,
-        Some(left) => left,
-        None => return std::future::pending().await,
-    };
-    let patience = again.map(|again| again.saturating_duration_since(Instant::now()));
-    // While the API server is paused nothing follows from this: not at full speed.
-    let left = left.max(patience.unwrap_or_default());
-    tokio::time::sleep(left.max(SOON)).await;
 }
 
 async fn news<T>(watch: Option<&mut Watch<T>>)
@@ -474,26 +405,5 @@ impl Connected {
             let watch = Watch::start("watch own pods", api, select, signs, pods::read);
             self.pod_watch = Some(watch);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn credentials_that_do_not_last_are_asked_for_less_and_less() {
-        let mut short = 0;
-        let mut waits = Vec::new();
-        for _ in 0..8 {
-            let spacing;
-            (spacing, short) = spaced(short, Some(Duration::ZERO));
-            waits.push(spacing.as_secs());
-        }
-        assert_eq!(waits, [5, 10, 20, 40, 80, 160, 300, 300]);
-        // One of 50 s would serve for 40 s: it is asked for again then, as often as it comes.
-        let fifty = Some(Duration::from_secs(40));
-        assert_eq!(spaced(0, fifty), (FLOOR, 0));
-        assert_eq!(spaced(7, fifty), (FLOOR, 0));
     }
 }

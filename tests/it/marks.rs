@@ -8,6 +8,7 @@ use kube::client::Body;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
+use crate::memory::merge;
 use crate::plane::{Host, enter, make_node, make_slot, until};
 
 const MERGE: &str = "application/merge-patch+json";
@@ -209,21 +210,6 @@ async fn ways(host: &Host, change: &Value) -> Vec<Write> {
         }
     }
     writes
-}
-
-fn merge(into: &mut Value, from: &Value) {
-    match (into, from) {
-        (Value::Object(into), Value::Object(from)) => {
-            for (key, value) in from {
-                if value.is_null() {
-                    into.remove(key);
-                } else {
-                    merge(into.entry(key).or_insert(Value::Null), value);
-                }
-            }
-        }
-        (into, from) => *into = from.clone(),
-    }
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::Check;
 use super::grant::NOBODY;
 use super::rights::{MANAGER, MANIFESTS, refused};
-use crate::cluster::answer::{ApiError, CALL, call};
+use crate::cluster::answer::{ApiError, CALL, call, found};
 use crate::cluster::client::Clients;
 use crate::names;
 
@@ -49,7 +49,7 @@ pub(super) async fn marks(clients: &Clients) -> Check {
 /// Not found is the good answer: the question was allowed.
 pub(super) async fn daemon_sets(coordinator: &Client) -> Check {
     let api: Api<DaemonSet> = Api::namespaced(coordinator.clone(), ANYWHERE);
-    match call("get a DaemonSet", CALL, api.get_metadata_opt(NOBODY)).await {
+    match found(call("get a DaemonSet", CALL, api.get_metadata(NOBODY)).await) {
         Ok(_) => Check::ok(DAEMON_SETS, "may be asked for by name"),
         Err(err @ ApiError::Denied { .. }) => Check::warn(
             DAEMON_SETS,

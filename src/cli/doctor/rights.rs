@@ -163,7 +163,7 @@ async fn pods(clients: &Clients, config: &Config) -> Check {
         Ok(list) => match list.items.iter().find(|pod| kured(pod)) {
             None => match movable(&list.items, config) {
                 Some(blocked) => blocked,
-                None => ending(&list.items).await,
+                None => ending(&list.items, config).await,
             },
             Some(pod) => {
                 let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
@@ -208,10 +208,10 @@ fn movable(pods: &[Pod], config: &Config) -> Option<Check> {
 }
 
 /// Pods that end for ever with the next reboot, where the kubelet shuts down gracefully.
-async fn ending(list: &[Pod]) -> Check {
+async fn ending(list: &[Pod], config: &Config) -> Check {
     let here = Check::ok(PODS, format!("{} on this node", list.len()));
     let read: Vec<_> = list.iter().map(own_pods::read).collect();
-    let bare = drain::not_made_again(&read, &drain::Policy::default());
+    let bare = drain::not_made_again(&read, &config.drain.policy);
     let locks = logind::locks(&Bus::system()).await;
     // What logind does not say is another check's matter.
     match (bare.as_slice(), locks) {

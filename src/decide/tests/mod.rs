@@ -22,6 +22,7 @@ use crate::trigger::{Observed, Reason, Request, Settled};
 mod gates;
 mod killed;
 mod options;
+mod others;
 mod queue;
 mod records;
 mod table;

@@ -158,17 +158,10 @@ fn a_clearing_names_the_longest_waiting() {
 pub(super) fn claiming() -> Facts {
     let mut facts = about_to_take();
     let hold = Hold {
-        take: take(),
         step: 2,
-        boot: boot("now"),
         node_uid: Some("node-uid".to_owned()),
         stage: Stage::Claiming,
-        foreign_cordon: false,
-        alone: false,
-        marks: None,
-        drain_spent: 0,
-        asks: 0,
-        asked: None,
+        ..Hold::begin(take(), boot("now"))
     };
     facts.record.hold = Some(hold.clone());
     let text = facts.record.annotation().unwrap();

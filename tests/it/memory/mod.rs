@@ -37,6 +37,7 @@ pub(crate) use fault::{Broken, Fate, Fault};
 pub(crate) use judge::{annotation, cordoned, holder, label};
 pub(crate) use request::{Request, Verb};
 pub(crate) use rules::User;
+pub(crate) use write::merge;
 
 use store::Store;
 use stream::{Stream, follow};

@@ -261,8 +261,8 @@ impl Asked {
     }
 }
 
-/// RFC 7396.
-fn merge(into: &mut Value, patch: &Value) {
+/// A merge patch (RFC 7396).
+pub(crate) fn merge(into: &mut Value, patch: &Value) {
     let Some(patch) = patch.as_object() else {
         *into = patch.clone();
         return;

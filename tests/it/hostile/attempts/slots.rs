@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::As::{Coordinator, Itself};
 use super::Harm::Others;
 use super::{Attempt, LEASES, MERGE, PATCH, annotations, apply, delete, patch, post, slot};
+use crate::memory::merge;
 
 pub(super) fn holders(me: &str, other: &str) -> Vec<Attempt> {
     let holder = |name: Value| json!({"spec": {"holderIdentity": name}});
@@ -256,19 +257,4 @@ pub(super) fn missing_default(me: &str) -> Vec<Attempt> {
             meta(json!({"ownerReferences": owner})),
         ),
     ]
-}
-
-fn merge(into: &mut Value, from: &Value) {
-    match (into, from) {
-        (Value::Object(into), Value::Object(from)) => {
-            for (key, value) in from {
-                if value.is_null() {
-                    into.remove(key);
-                } else {
-                    merge(into.entry(key).or_insert(Value::Null), value);
-                }
-            }
-        }
-        (into, from) => *into = from.clone(),
-    }
 }

@@ -1,0 +1,133 @@
+//! Tables: what the other Nodes forbid (I2, I8, I13): one of the quorum that is not Ready, and none that could take
+//! the pods.
+
+use super::table::*;
+use super::*;
+use crate::slot::Verdict;
+
+/// Both of the control plane, the other not Ready or not known: it counts like one that is held, before the
+/// take, after the label and right before logind.
+#[test]
+fn i8_i13_a_control_plane_node_that_is_not_ready_counts_like_one_that_is_held() {
+    let role = |facts: &mut Facts| {
+        let label = (names::QUORUM_ROLES[0].to_owned(), String::new());
+        own(facts).labels.extend([label]);
+    };
+    for (down, words) in [
+        (Ok(vec!["n2".to_owned()]), "n2 (not Ready)"),
+        (Err("denied".to_owned()), "denied"),
+    ] {
+        let mut facts = about_to_take();
+        facts.peers.as_mut().unwrap().quorum_down = down.clone();
+        // A worker does not wait for it.
+        let step = decide(&facts, &policy(), now());
+        assert!(matches!(step.effect, Effect::Take(_)), "{}", step.status);
+        role(&mut facts);
+        let step = decide(&facts, &policy(), now());
+        assert!(matches!(step.effect, Effect::Mark(_)), "{:?}", step.effect);
+        let named = step
+            .status
+            .starts_with("queued: another control-plane node is down: ");
+        assert!(named && step.status.contains(words), "{}", step.status);
+        assert!(
+            step.wake >= Some(NOW + Duration::from_secs(30)),
+            "not at once again"
+        );
+
+        let mut facts = queue::claiming();
+        role(&mut facts);
+        facts.peers.as_mut().unwrap().quorum_down = down.clone();
+        let step = decide(&facts, &policy(), now());
+        let stage = step.record.hold.map(|hold| hold.stage);
+        assert!(
+            matches!(stage, Some(Stage::Undoing(Why::Quorum(_)))),
+            "{stage:?}"
+        );
+
+        let mut facts = about_to_reboot();
+        role(&mut facts);
+        let step = decide(&facts, &policy(), now());
+        assert_eq!(step.effect, Effect::ListPeers, "{}", step.status);
+        let mut peers = about_to_take().peers.unwrap();
+        peers.quorum_down = down;
+        facts.peers = Some(peers);
+        let step = decide(&facts, &policy(), now());
+        let stage = step.record.hold.map(|hold| hold.stage);
+        assert!(
+            matches!(stage, Some(Stage::Undoing(Why::Quorum(_)))),
+            "{stage:?}"
+        );
+        facts.peers.as_mut().unwrap().quorum_down = Ok(Vec::new());
+        assert_eq!(decide(&facts, &policy(), now()).effect, Effect::AskReboot);
+    }
+}
+
+/// The smallest name waits for those that go back; for one that is not Ready nobody waits while holding.
+#[test]
+fn i13_nobody_waits_with_a_slot_for_a_node_that_is_not_ready() {
+    let mut facts = about_to_take();
+    peer(&mut facts, "other", true);
+    let peers = facts.peers.as_mut().unwrap();
+    let first = |peers: &Peers| match peers.verdict("default", ME, true) {
+        Verdict::Quorum { first, .. } => first,
+        verdict => panic!("{verdict:?}"),
+    };
+    assert!(first(peers));
+    peers.quorum_down = Ok(vec!["n2".to_owned()]);
+    assert!(!first(peers));
+}
+
+/// Others exist, and none can take pods.
+#[test]
+fn i2_without_room_for_its_pods_no_node_takes_or_keeps_a_slot() {
+    let full = |facts: &mut Facts| {
+        let census = Census {
+            nodes: 2,
+            down: Vec::new(),
+            cordoned: vec!["n2".to_owned()],
+        };
+        facts.peers.as_mut().unwrap().census = Ok(census);
+    };
+    let mut facts = about_to_take();
+    full(&mut facts);
+    let step = decide(&facts, &policy(), now());
+    assert!(matches!(step.effect, Effect::Mark(_)), "{:?}", step.effect);
+    assert!(step.status.contains("(n2 is cordoned)"), "{}", step.status);
+    for drain in [Mode::Always, Mode::Never] {
+        let policy = Policy { drain, ..policy() };
+        let step = decide(&facts, &policy, now());
+        assert!(matches!(step.effect, Effect::Take(_)), "{}", step.status);
+    }
+    let mut facts = queue::claiming();
+    full(&mut facts);
+    let step = decide(&facts, &policy(), now());
+    let stage = step.record.hold.map(|hold| hold.stage);
+    assert!(
+        matches!(stage, Some(Stage::Undoing(Why::Budget(_)))),
+        "{stage:?}"
+    );
+}
+
+/// Whether pods are evicted is decided once, with the cordon.
+#[test]
+fn i6_that_no_other_node_exists_is_recorded_with_the_cordon() {
+    for nodes in [1, 2] {
+        let mut facts = queue::claiming();
+        let census = Census {
+            nodes,
+            ..Census::default()
+        };
+        facts.peers.as_mut().unwrap().census = Ok(census);
+        let step = decide(&facts, &policy(), now());
+        assert!(
+            matches!(step.effect, Effect::Apply { .. }),
+            "{}",
+            step.status
+        );
+        let text = step.record.annotation().unwrap();
+        let hold = Record::decode(&text).unwrap().hold.unwrap();
+        assert_eq!((hold.stage, hold.alone), (Stage::Draining, nodes == 1));
+        // What an earlier version cannot read is written only where it says something.
+        assert_eq!(text.contains("alone"), nodes == 1);
+    }
+}
