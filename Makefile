@@ -130,15 +130,19 @@ $(TOOLS)/bin/cargo-deny:
 	$(CARGO) install --locked --root $(TOOLS) cargo-deny@0.20.2
 
 # Everything: lints, unit tests, the simulator, the real API server, real hosts; then what the whole
-# suite asked of the API server. The bed goes down whatever happens.
+# suite asked of the API server. A test that fails keeps no other from being run, as a run is long; the bed goes down
+# whatever happens.
 test: lint prepare build
 	$(BED) down
 	$(BED) up
 	trap '$(BED) down' EXIT; set -e; \
 	  $(CARGO) test --locked --workspace --no-run; \
-	  $(CARGO) test --locked --workspace --lib --bins --test it --test bed -- --test-threads=$(THREADS); \
-	  $(CARGO) test --locked --test packages; \
-	  $(CARGO) test --locked --test requests
+	  failed=0; \
+	  $(CARGO) test --locked --no-fail-fast --workspace --lib --bins --test it --test bed -- \
+	    --test-threads=$(THREADS) || failed=1; \
+	  $(CARGO) test --locked --test packages || failed=1; \
+	  $(CARGO) test --locked --test requests || failed=1; \
+	  exit $$failed
 
 # Hosts mostly wait; more threads than cores.
 THREADS ?= 4
