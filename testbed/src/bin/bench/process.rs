@@ -58,10 +58,14 @@ impl Look {
         let mut text = fs::read_to_string(format!("/proc/{pid}/status"))?;
         for task in fs::read_dir(format!("/proc/{pid}/task"))? {
             let task = task?.path();
-            for line in fs::read_to_string(task.join("status"))?.lines() {
+            let read = |name| fs::read_to_string(task.join(name));
+            // A thread that ended since it was listed is no part of the look.
+            let (Ok(status), Ok(times)) = (read("status"), read("schedstat")) else {
+                continue;
+            };
+            for line in status.lines() {
                 let _ = writeln!(text, "thread {line}");
             }
-            let times = fs::read_to_string(task.join("schedstat"))?;
             let _ = write!(text, "thread cpu: {times}");
         }
         Self::read(&text)
