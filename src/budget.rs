@@ -85,14 +85,23 @@ fn shortened<T: AsRef<str>>(names: &[T]) -> String {
 
 /// Why the budget of `max` is used up, as `peers` shows it; none: it is not.
 ///
-/// A Node that carries a slot label is down by a hold, which the slots count; it does not count here.
-pub fn used_up(peers: &Peers, max: MaxUnavailable) -> Option<String> {
+/// A Node that somebody cordoned takes no pods, as one that is not Ready: both are unavailable. A Node that
+/// carries a slot label is down by a hold, which the slots count; it does not count here.
+pub fn used_up(peers: &Peers, max: MaxUnavailable, count_cordoned: bool) -> Option<String> {
     let census = match &peers.census {
         Ok(census) => census,
         Err(why) => return Some(format!("it is not known which nodes are down: {why}")),
     };
-    let held = |name: &str| peers.labelled.iter().any(|peer| peer.node == name);
-    let mut down: Vec<&str> = (census.down.iter())
+    let held = |name: &str| {
+        let mut labelled = peers.labelled.iter();
+        labelled.any(|peer| peer.node == name && !peer.gone())
+    };
+    let cordoned = if count_cordoned {
+        census.cordoned.as_slice()
+    } else {
+        &[]
+    };
+    let mut down: Vec<&str> = (census.down.iter().chain(cordoned))
         .map(String::as_str)
         .filter(|name| !held(name))
         .collect();
@@ -101,8 +110,13 @@ pub fn used_up(peers: &Peers, max: MaxUnavailable) -> Option<String> {
         return None;
     }
     down.sort_unstable();
+    let state = match (census.down.is_empty(), cordoned.is_empty()) {
+        (_, true) => "not Ready",
+        (true, false) => "cordoned",
+        (false, false) => "not Ready or cordoned",
+    };
     Some(format!(
-        "{} of {} nodes not Ready ({}), coordination.max_unavailable is {most}",
+        "{} of {} nodes {state} ({}), coordination.max_unavailable is {most}",
         down.len(),
         census.nodes,
         shortened(&down)
@@ -124,6 +138,7 @@ mod tests {
             node: (*node).to_owned(),
             slot: "other".to_owned(),
             quorum: false,
+            out_of_service: false,
         });
         Peers {
             asked: Duration::ZERO,
@@ -192,22 +207,50 @@ mod tests {
     #[test]
     fn it_says_who_is_down_and_how_many_may_be() {
         let tenth = MaxUnavailable::Percent(10);
-        assert_eq!(used_up(&peers(20, &["n4"], &[]), tenth), None);
+        assert_eq!(used_up(&peers(20, &["n4"], &[]), tenth, true), None);
         assert_eq!(
-            used_up(&peers(20, &["n9", "n4"], &[]), tenth).as_deref(),
+            used_up(&peers(20, &["n9", "n4"], &[]), tenth, true).as_deref(),
             Some("2 of 20 nodes not Ready (n4, n9), coordination.max_unavailable is 2")
         );
         let many = ["a", "b", "c", "d", "e", "f", "g"];
-        let words = used_up(&peers(20, &many, &[]), tenth).expect("used up");
+        let words = used_up(&peers(20, &many, &[]), tenth, true).expect("used up");
         assert!(words.contains("(a, b, c, d, e and 2 more)"), "{words}");
     }
 
     #[test]
     fn a_node_that_is_down_by_a_hold_does_not_count() {
         let one = MaxUnavailable::Number(1);
-        assert_eq!(used_up(&peers(3, &["n2"], &["n2"]), one), None);
-        assert!(used_up(&peers(3, &["n2", "n3"], &["n2"]), one).is_some());
-        assert_eq!(used_up(&peers(3, &[], &["n2"]), one), None);
+        assert_eq!(used_up(&peers(3, &["n2"], &["n2"]), one, true), None);
+        assert!(used_up(&peers(3, &["n2", "n3"], &["n2"]), one, true).is_some());
+        assert_eq!(used_up(&peers(3, &[], &["n2"]), one, true), None);
+    }
+
+    #[test]
+    fn a_node_that_somebody_cordoned_is_unavailable_and_counts_once() {
+        let two = MaxUnavailable::Number(2);
+        let cordoned = |down: &[&str], cordoned: &[&str], labelled: &[&str]| {
+            let mut peers = peers(20, down, labelled);
+            let census = peers.census.as_mut().expect("counted");
+            census.cordoned = cordoned.iter().map(|node| (*node).to_owned()).collect();
+            used_up(&peers, two, true)
+        };
+        assert_eq!(cordoned(&[], &["n4"], &[]), None);
+        assert_eq!(
+            cordoned(&[], &["n9", "n4"], &[]).as_deref(),
+            Some("2 of 20 nodes cordoned (n4, n9), coordination.max_unavailable is 2")
+        );
+        let words = cordoned(&["n9"], &["n4"], &[]).expect("used up");
+        assert!(
+            words.contains("2 of 20 nodes not Ready or cordoned (n4, n9)"),
+            "{words}"
+        );
+        // Spares that are kept cordoned do not count where the configuration says so.
+        let mut spares = peers(20, &["n9"], &[]);
+        spares.census.as_mut().expect("counted").cordoned = vec!["n4".to_owned()];
+        assert!(used_up(&spares, two, true).is_some());
+        assert_eq!(used_up(&spares, two, false), None);
+        // What a hold cordoned is the slots' to count.
+        assert_eq!(cordoned(&["n9"], &["n4"], &["n4"]), None);
     }
 
     #[test]
@@ -216,7 +259,7 @@ mod tests {
             census: Err("denied".to_owned()),
             ..peers(0, &[], &[])
         };
-        let words = used_up(&unknown, MaxUnavailable::Percent(100)).expect("closed");
+        let words = used_up(&unknown, MaxUnavailable::Percent(100), true).expect("closed");
         assert!(words.contains("denied"), "{words}");
     }
 
@@ -227,8 +270,8 @@ mod tests {
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             let max = MaxUnavailable::Percent(percent);
             let (fewer, more) = (peers(nodes, &names[..down], &[]), peers(nodes, &names, &[]));
-            prop_assert!(used_up(&fewer, max).is_none() || used_up(&more, max).is_some());
-            prop_assert_eq!(used_up(&fewer, max).is_some(), down >= max.of(nodes));
+            prop_assert!(used_up(&fewer, max, true).is_none() || used_up(&more, max, true).is_some());
+            prop_assert_eq!(used_up(&fewer, max, true).is_some(), down >= max.of(nodes));
         }
     }
 }

@@ -85,8 +85,10 @@ pub struct Coordination {
     pub kubeconfig: Option<PathBuf>,
     /// The impersonation says which node it is (`manifests --strict`).
     pub prove_node: bool,
-    /// At so many Nodes that are not Ready no slot is taken.
+    /// At so many Nodes that are not Ready or cordoned no slot is taken.
     pub max_unavailable: MaxUnavailable,
+    /// Whether Nodes that somebody cordoned count among them.
+    pub count_cordoned: bool,
     /// From the end of one hold of the group to the next take; zero for none.
     pub min_interval: Duration,
     /// How long a holder's Node must be gone before its slot is cleared, at least 1 s.
@@ -227,6 +229,7 @@ impl Default for Coordination {
             kubeconfig: None,
             prove_node: false,
             max_unavailable: MaxUnavailable::Percent(10),
+            count_cordoned: true,
             min_interval: Duration::ZERO,
             stale_after: 30 * MINUTE,
         }

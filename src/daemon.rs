@@ -346,6 +346,7 @@ pub fn policy(config: &Config, me: &str, namespace: &str, group: &str) -> Policy
         group: group.to_owned(),
         observe: config.mode == crate::config::Mode::Observe,
         max_unavailable: config.coordination.max_unavailable,
+        count_cordoned: config.coordination.count_cordoned,
         min_interval: config.coordination.min_interval,
         // `manifests --strict`: a node may clear its own name only.
         stale_after: (!config.coordination.prove_node).then_some(config.coordination.stale_after),

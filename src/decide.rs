@@ -24,6 +24,7 @@ mod idle;
 mod observe;
 mod queue;
 mod reboot;
+mod rehearse;
 mod release;
 mod stale;
 mod start;
@@ -48,6 +49,8 @@ pub struct Policy {
     pub observe: bool,
     /// `coordination.max_unavailable`
     pub max_unavailable: MaxUnavailable,
+    /// `coordination.count_cordoned`
+    pub count_cordoned: bool,
     /// `coordination.min_interval`
     pub min_interval: Duration,
     /// `coordination.stale_after`; none where the API server lets no node clear another's slot.
@@ -106,6 +109,9 @@ fn phased(at: &At) -> Step {
         return idle::decide(at);
     };
     let rebooted = hold.boot != facts.boot;
+    if !rebooted && let Some(why) = unappliable(at, hold) {
+        return undo(at, hold, Why::Refused(why));
+    }
     match &hold.stage {
         Stage::Taking => claim::taking(at, hold),
         Stage::Releasing if proved_in(facts) => release::decide(at, hold, None),
@@ -117,6 +123,18 @@ fn phased(at: &At) -> Step {
         // Only a new boot leads there; a record that claims it in the same boot rebooted nothing.
         Stage::Uncordoned | Stage::Releasing => undo(at, hold, Why::NoHold),
     }
+}
+
+/// What this step of the hold sets on the own Node was refused, and logind was not asked yet: sent again it
+/// would be refused again, and a node that waits for it keeps its slot for nothing.
+fn unappliable(at: &At, hold: &Hold) -> Option<String> {
+    let forward = matches!(
+        hold.stage,
+        Stage::Claiming | Stage::Draining | Stage::Rebooting
+    );
+    let refused = at.facts.refused.as_ref()?;
+    let this = refused.point == Point::of(hold);
+    (forward && this && !hold.asked() && !at.facts.shutting_down).then(|| refused.why.clone())
 }
 
 /// The scheduled shutdown is a request by now, in the record of this boot: it is cancelled (I6).
@@ -318,7 +336,7 @@ fn objection(at: &At, hold: &Hold, heeded: impl Fn(Gate) -> bool) -> Option<Why>
 /// could take the pods of this one.
 fn too_few(at: &At, peers: &Peers) -> Option<String> {
     let no_room = || budget::no_room(peers).filter(|_| at.policy.drain == Mode::Auto);
-    budget::used_up(peers, at.policy.max_unavailable).or_else(no_room)
+    budget::used_up(peers, at.policy.max_unavailable, at.policy.count_cordoned).or_else(no_room)
 }
 
 /// The Node this hold labelled is there, or why the hold ends.

@@ -40,9 +40,18 @@ pub struct Facts {
     pub limited: Option<Timestamp>,
     /// Gates that are closed, or cannot be evaluated (I8).
     pub closed: Vec<Closed>,
+    /// Since when (boot clock) at least one gate has been closed without a break; none: all are open.
+    pub closed_since: Option<Duration>,
     pub node: Seen,
     /// This process' last successful apply was this step of this hold, answered then.
     pub applied: Option<Applied>,
+    /// An apply to the own Node that the API server refused, or of which something did not stay.
+    pub refused: Option<RefusedApply>,
+    /// The last dry run of what a hold sets on the own Node.
+    pub rehearsed: Option<Rehearsed>,
+    /// The API server refuses to let this node read or give up Leases: in words, with the cure. None: the
+    /// last such request was not refused.
+    pub denied: Option<String>,
     /// All Leases known: the group's by watch, others by name.
     pub leases: BTreeMap<String, Lease>,
     /// Leases that a GET answered 404, and when it was asked.
@@ -91,8 +100,12 @@ impl Facts {
             observed: Observed::default(),
             limited: None,
             closed: Vec::new(),
+            closed_since: None,
             node: Seen::Unknown,
             applied: None,
+            refused: None,
+            rehearsed: None,
+            denied: None,
             leases: BTreeMap::new(),
             absent: BTreeMap::new(),
             listed: Err("asking the API server".to_owned()),
@@ -120,6 +133,22 @@ impl Facts {
 pub struct Applied {
     pub point: Point,
     pub at: Duration,
+}
+
+/// An apply to the own Node that was refused for good: sent again it would be refused again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefusedApply {
+    pub point: Point,
+    /// The server's words, or what did not stay on the Node.
+    pub why: String,
+}
+
+/// A dry run of the apply that a hold would make, asked for at boot time `at`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rehearsed {
+    pub at: Duration,
+    /// Or why the API server would refuse it.
+    pub said: Result<(), String>,
 }
 
 /// A write-ahead point of a hold; the default stands for no hold at all.
@@ -247,6 +276,8 @@ pub enum Effect {
     ReadHolder(Held),
     ListPods,
     CreateLease,
+    /// A dry run of what the hold would set on the own Node: it changes nothing.
+    Rehearse(NodeSet),
     Take(Take),
     Apply {
         set: NodeSet,
@@ -292,6 +323,7 @@ impl Effect {
             | Self::ListPeers
             | Self::ListWaiters
             | Self::ReadHolder(_)
+            | Self::Rehearse(_)
             | Self::ListPods => false,
         }
     }

@@ -12,13 +12,17 @@ use serde::{Deserialize, Serialize};
 use crate::boot::Boot;
 use crate::node::Seen;
 use crate::pod::{Container, Pod};
+use crate::slot::scatter;
 
 #[cfg(test)]
 mod tests;
 
-/// Containers on record at most: the record is a Node annotation too (256 KiB for all of them), and
-/// one takes some 120 bytes.
+/// Containers on record at most: the record is a Node annotation too (256 KiB for all of them).
 const CONTAINERS_MAX: usize = 512;
+/// Hexadecimal digits of one container's hash there.
+const HASH: usize = 16;
+/// Bytes of the names of mirror pods and DaemonSets there.
+const NAMES_MAX: usize = 12 * 1024;
 /// Of a container ID this many characters at its end are kept: enough to tell any two apart.
 const ID_KEPT: usize = 16;
 
@@ -112,6 +116,10 @@ pub struct Marks {
     /// Containers of those kinds of pods, ready or not, by pod UID; IDs are shortened.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub containers: BTreeMap<String, Vec<Container>>,
+    /// The same containers as hashes of pod UID and the three values, 16 hexadecimal digits each: they are only
+    /// compared, and the Node's annotation has no room for more.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub hashes: String,
 }
 
 impl Marks {
@@ -143,7 +151,36 @@ impl Marks {
             daemon_sets: daemon_sets.into_iter().collect(),
             mirrors: mirrors.into_iter().collect(),
             containers,
+            hashes: String::new(),
         }
+    }
+
+    /// The same in few bytes, for the Node's annotation. What is over the bound is not waited for.
+    pub fn shorten(&mut self) {
+        let mut room = NAMES_MAX;
+        let mut fits = |bytes: usize| {
+            let left = room.checked_sub(bytes + 3);
+            room = left.unwrap_or(room);
+            left.is_some()
+        };
+        self.mirrors.retain(|name| fits(name.len()));
+        // As on record: the UID, a space, and `namespace/name`.
+        (self.daemon_sets).retain(|set| fits(set.uid.len() + 1 + set.path().len()));
+        for (pod, containers) in std::mem::take(&mut self.containers) {
+            for container in &containers {
+                self.hashes.push_str(&hash(&pod, container));
+            }
+        }
+        self.hashes.truncate(CONTAINERS_MAX * HASH);
+    }
+
+    /// The container of this pod is as it was marked.
+    fn marked(&self, pod: &Pod, now: &Container) -> bool {
+        let now = short(now);
+        let before = self.containers.get(&pod.uid);
+        let hash = hash(&pod.uid, &now);
+        before.is_some_and(|before| before.contains(&now))
+            || (self.hashes.as_bytes().chunks(HASH)).any(|known| known == hash.as_bytes())
     }
 
     /// What was ready stays as it was before the cordon; the containers are those of the later list,
@@ -154,16 +191,31 @@ impl Marks {
         self
     }
 
+    /// Every one of these pods is ready by evidence of this boot.
+    #[cfg(test)]
+    pub(crate) fn all_back(&self, pods: &[Pod]) -> bool {
+        pods.iter().all(|pod| self.back(pod))
+    }
+
     /// Ready by evidence of this boot: every container runs, and each has started anew since the mark.
     fn back(&self, pod: &Pod) -> bool {
-        let before = self.containers.get(&pod.uid);
-        let anew = |now: &Container| {
-            let same = |then: &Container| *then == short(now);
-            now.started.is_some() && !before.is_some_and(|before| before.iter().any(same))
-        };
+        let anew = |now: &Container| now.started.is_some() && !self.marked(pod, now);
         let running = !pod.containers.is_empty() && pod.containers.iter().all(anew);
         pod.ready && !pod.terminating && running
     }
+}
+
+/// A container that was marked, in [`HASH`] hexadecimal digits.
+fn hash(pod: &str, container: &Container) -> String {
+    let started = container.started.map(|at| at.to_string());
+    let words = [
+        pod,
+        &container.name,
+        &container.id,
+        started.as_deref().unwrap_or_default(),
+        &container.restarts.to_string(),
+    ];
+    format!("{:016x}", scatter(&words))
 }
 
 /// With the end of the ID only.

@@ -41,6 +41,9 @@ pub const QUORUM_ROLES: [&str; 4] = [
     "node.kubernetes.io/microk8s-controlplane",
 ];
 
+/// Taint of a Node whose host a person declares to be off (Kubernetes).
+pub const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
+
 /// Field manager of all that we apply on the Node.
 pub const NODE_MANAGER: &str = "kube-rebootd";
 /// Field manager of the Lease that an installation makes: not the taker's, else its labels would

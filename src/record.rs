@@ -148,6 +148,8 @@ pub enum Why {
     Reboot(String),
     /// The state cannot be written.
     Unwritable,
+    /// The API server refused the take, or what the hold sets on the own Node.
+    Refused(String),
     /// The Lease named this node though there was no hold.
     NoHold,
     /// A person ordered it: `undrain --release`.
@@ -163,7 +165,8 @@ impl Why {
             | Self::Uncordoned
             | Self::Lost
             | Self::Collision(_)
-            | Self::Reboot(_) => true,
+            | Self::Reboot(_)
+            | Self::Refused(_) => true,
             Self::Quorum(_)
             | Self::Gate(_)
             | Self::Budget(_)
@@ -184,7 +187,8 @@ impl Why {
             | Self::Gate(why)
             | Self::Budget(why)
             | Self::Paused(why)
-            | Self::Reboot(why) => *why = text::clean(why, MESSAGE),
+            | Self::Reboot(why)
+            | Self::Refused(why) => *why = text::clean(why, MESSAGE),
             Self::Uncordoned
             | Self::Lost
             | Self::Withdrawn
@@ -210,6 +214,7 @@ impl Why {
             Self::NodeReplaced => "the Node was deleted or replaced".to_owned(),
             Self::Reboot(why) => format!("the host did not reboot: {why}"),
             Self::Unwritable => "the state cannot be written".to_owned(),
+            Self::Refused(why) => format!("the API server refused: {why}"),
             Self::NoHold => "the slot was ours without a hold".to_owned(),
             Self::Ordered => "ordered by undrain --release".to_owned(),
         }
@@ -373,18 +378,29 @@ impl Record {
             .or(clock.map(|(what, _)| *what))
     }
 
-    /// The text of the Node annotation `kube-rebootd/state`: all that the rest of a cycle needs.
+    /// The text of the Node annotation `kube-rebootd/state`: all that the rest of a cycle needs, at most some
+    /// 30 KiB of it. All annotations of a Node share 256 KiB; what is only compared is kept as its hash.
     pub fn annotation(&self) -> Option<String> {
         if self.hold.is_none() && self.kept.is_none() {
             return None;
         }
-        let carried = Self {
+        let mut carried = Self {
             history: Vec::new(),
             backoff: None,
             waiting: None,
             settled: None,
             ..self.clone()
         };
+        if let Some(request) = &mut carried.request {
+            request.shorten();
+        }
+        if let Some(kept) = &mut carried.kept {
+            kept.why = crate::trigger::wish(&kept.why);
+        }
+        let hold = carried.hold.as_mut();
+        if let Some(marks) = hold.and_then(|hold| hold.marks.as_mut()) {
+            marks.shorten();
+        }
         serde_json::to_string(&carried).ok()
     }
 

@@ -89,6 +89,16 @@ pub struct Peer {
     pub slot: String,
     /// It has a role label of a quorum.
     pub quorum: bool,
+    /// A person tainted it `node.kubernetes.io/out-of-service`: its host is off.
+    pub out_of_service: bool,
+}
+
+impl Peer {
+    /// Its host is off for good, by a person's word: its label claims nothing any more. Never a control-plane
+    /// node's, whose quorum a person must judge (I13).
+    pub fn gone(&self) -> bool {
+        self.out_of_service && !self.quorum
+    }
 }
 
 /// One consistent list of the labelled Nodes and of the names of all Leases of all groups.
@@ -248,7 +258,9 @@ pub enum Verdict {
 impl Peers {
     /// DESIGN.md 3: the second record against a compromised node, and the quorum (I13).
     pub fn verdict(&self, lease: &str, me: &str, quorum: bool) -> Verdict {
-        let claims = |peer: &&Peer| peer.slot == lease || !self.leases.contains(&peer.slot);
+        let claims = |peer: &&Peer| {
+            !peer.gone() && (peer.slot == lease || !self.leases.contains(&peer.slot))
+        };
         if let Some(peer) = self.labelled.iter().find(claims) {
             return Verdict::Collision(format!(
                 "Node {} carries {}={}",

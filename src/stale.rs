@@ -39,31 +39,44 @@ impl Held {
     }
 }
 
+/// What a consistent read shows of a holder's Node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    Present,
+    /// It is there, but a person tainted it `node.kubernetes.io/out-of-service`: its host is off.
+    OutOfService,
+    Absent,
+}
+
 /// What consistent reads of a holder's Node have shown, on the boot clock of who reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Look {
     pub held: Held,
     /// When the last read was asked for.
     pub asked: Duration,
-    /// Every read since this one answered 404; none: the last one found the Node or had no answer.
+    /// Every read since this one answered 404, or showed a Node that is out of service; none: the last one
+    /// found the Node in service, or had no answer.
     pub absent: Option<Duration>,
+    /// The last read showed the Node, out of service.
+    pub out_of_service: bool,
 }
 
 impl Look {
-    /// The look at `held` that was asked for at `asked` and `found` the Node or not; none: the API server
-    /// did not say. Only another 404 soon after the last one goes on counting.
-    pub fn next(before: Option<&Self>, held: Held, asked: Duration, found: Option<bool>) -> Self {
+    /// The look at `held` that was asked for at `asked` and what it `found`; none: the API server did not say.
+    /// Only another that shows the Node gone, soon after the last one, goes on counting.
+    pub fn next(before: Option<&Self>, held: Held, asked: Duration, found: Option<Found>) -> Self {
         let goes_on = before
             .filter(|before| before.held == held && asked.saturating_sub(before.asked) <= GAP)
             .and_then(|before| before.absent);
         let absent = match found {
-            Some(false) => Some(goes_on.unwrap_or(asked)),
-            Some(true) | None => None,
+            Some(Found::Absent | Found::OutOfService) => Some(goes_on.unwrap_or(asked)),
+            Some(Found::Present) | None => None,
         };
         Self {
             held,
             asked,
             absent,
+            out_of_service: found == Some(Found::OutOfService),
         }
     }
 
@@ -118,7 +131,7 @@ mod tests {
     }
 
     /// Looks at these minutes, each with its answer.
-    fn looks(answers: &[(u64, Option<bool>)]) -> Look {
+    fn looks(answers: &[(u64, Option<Found>)]) -> Look {
         let mut look = None;
         for (minute, found) in answers {
             look = Some(Look::next(
@@ -133,7 +146,8 @@ mod tests {
 
     #[test]
     fn i5_only_an_absence_without_a_break_is_ripe() {
-        let (gone, there, silent) = (Some(false), Some(true), None);
+        let (gone, there, silent) = (Some(Found::Absent), Some(Found::Present), None);
+        let off = Some(Found::OutOfService);
         let cases = [
             (vec![(0, gone)], false),
             (vec![(0, gone), (10, gone), (20, gone), (29, gone)], false),
@@ -145,6 +159,10 @@ mod tests {
             // Nobody looked for half an hour.
             (vec![(0, gone), (30, gone)], false),
             (vec![(0, there), (10, gone), (25, gone), (40, gone)], true),
+            // Out of service by a person's word counts as gone.
+            (vec![(0, off), (10, off), (20, off), (30, off)], true),
+            (vec![(0, off), (10, off), (20, gone), (30, off)], true),
+            (vec![(0, off), (10, there), (20, off), (30, off)], false),
         ];
         for (answers, ripe) in cases {
             assert_eq!(looks(&answers).ripe(STALE), ripe, "{answers:?}");
@@ -153,7 +171,7 @@ mod tests {
 
     #[test]
     fn i5_another_hold_begins_anew() {
-        let before = looks(&[(0, Some(false)), (15, Some(false))]);
+        let before = looks(&[(0, Some(Found::Absent)), (15, Some(Found::Absent))]);
         for other in [
             held("n8"),
             Held {
@@ -165,7 +183,7 @@ mod tests {
                 ..held("n7")
             },
         ] {
-            let look = Look::next(Some(&before), other, minutes(30), Some(false));
+            let look = Look::next(Some(&before), other, minutes(30), Some(Found::Absent));
             assert_eq!(look.absent, Some(minutes(30)));
         }
     }
@@ -173,7 +191,7 @@ mod tests {
     #[test]
     fn looks_are_spread_over_the_waiters() {
         let first = |node: usize| first_look(&format!("n{node}"), "default", minutes(1), STALE);
-        let look = looks(&[(31, Some(true))]);
+        let look = looks(&[(31, Some(Found::Present))]);
         let next = |node: usize| look.again(&format!("n{node}"), STALE);
         let mut firsts: Vec<Duration> = (0..100).map(first).collect();
         let mut nexts: Vec<Duration> = (0..100).map(next).collect();
@@ -196,7 +214,8 @@ mod tests {
             let (mut minute, mut look, mut since) = (0, None::<Look>, None::<u64>);
             for (step, found) in answers {
                 minute += step;
-                if found != Some(false) {
+                let found = found.map(|there| if there { Found::Present } else { Found::Absent });
+                if found != Some(Found::Absent) {
                     since = None;
                 } else if since.is_none() || step > 20 {
                     since = Some(minute);

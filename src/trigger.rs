@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::boot::Boot;
 use crate::now::Now;
+use crate::slot::scatter;
 use crate::text::{self, MESSAGE, NAME, WORDS};
 
 #[cfg(test)]
@@ -82,10 +83,49 @@ pub struct Latched {
 /// What asks for a reboot until it is done, and is to be latched.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Wishes<'a> {
-    /// The Node annotation's text.
-    pub annotation: Option<&'a str>,
+    pub annotation: Asked<'a>,
     /// The scheduled shutdown that is adopted, in words.
     pub scheduled: Option<&'a str>,
+}
+
+/// Bounds of a request in the Node's annotation: reasons, bytes that one name counts as, characters of words, and
+/// bytes of one list of packages.
+const REASONS_MAX: usize = 16;
+const TRIGGER_MAX: usize = 256;
+const WORDS_MAX: usize = 100;
+const PKGS_MAX: usize = 200;
+
+/// A list of packages by its hash: none has a name like this.
+fn digest(pkgs: &BTreeSet<String>) -> String {
+    let words: Vec<&str> = pkgs.iter().map(String::as_str).collect();
+    format!("#{}:{:016x}", pkgs.len(), scatter(&words))
+}
+
+/// The same packages, one of the lists may be known by its hash only.
+fn same_pkgs(one: &BTreeSet<String>, other: &BTreeSet<String>) -> bool {
+    let known = |short: &BTreeSet<String>, long: &BTreeSet<String>| {
+        short.len() == 1
+            && short
+                .first()
+                .is_some_and(|short| short.starts_with('#') && *short == digest(long))
+    };
+    one == other || known(one, other) || known(other, one)
+}
+
+/// What the Node annotation `kube-rebootd/reboot` asks for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Asked<'a> {
+    /// The Node is not known: the last answer counts (I8).
+    #[default]
+    Unknown,
+    /// It is not there, or is not listened to.
+    No,
+    Yes(&'a str),
+}
+
+/// Somebody's reason as it is kept: clean, and short enough for the record.
+pub fn wish(text: &str) -> String {
+    text::clean(text, WORDS)
 }
 
 /// Why a reboot is wanted; never without a reason or a latched wish.
@@ -117,6 +157,25 @@ impl Request {
         self
     }
 
+    /// The same in few bytes, for the Node's annotation: long lists of packages as their hash, which still
+    /// compares ([`same_pkgs`]), and words cut.
+    pub fn shorten(&mut self) {
+        let mut room = REASONS_MAX;
+        self.reasons.retain(|reason| {
+            let left = room.checked_sub(1 + reason.trigger.len() / TRIGGER_MAX);
+            room = left.unwrap_or(room);
+            left.is_some()
+        });
+        for reason in &mut self.reasons {
+            reason.words = reason.words.chars().take(WORDS_MAX).collect();
+            let bytes: usize = reason.pkgs.iter().map(|pkg| pkg.len() + 3).sum();
+            if bytes > PKGS_MAX {
+                reason.pkgs = BTreeSet::from([digest(&reason.pkgs)]);
+            }
+        }
+        self.latched.truncate(REASONS_MAX);
+    }
+
     /// No person asked for it.
     pub fn automatic(&self) -> bool {
         self.latched.iter().all(|wish| wish.by != BY_PERSON)
@@ -131,6 +190,9 @@ pub struct Settled {
     /// When that boot was proved healthy, on its boot clock.
     pub proved_boot: Duration,
     pub reasons: BTreeMap<String, SettledReason>,
+    /// The text of the Node annotation that the reboot was for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub annotation: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -149,10 +211,13 @@ impl Settled {
             let pkgs = reason.pkgs.clone();
             (reason.trigger.clone(), SettledReason { pkgs, gone: false })
         };
+        let latched = request.map_or(&[][..], |request| &request.latched);
+        let mut asked = latched.iter().filter(|wish| wish.by == BY_ANNOTATION);
         Self {
             boot: boot.clone(),
             proved_boot: proved,
             reasons: reasons.iter().map(settle).collect(),
+            annotation: asked.next().map(|wish| wish.reason.clone()),
         }
     }
 
@@ -231,8 +296,8 @@ pub struct Observed {
     pub uncleared: Vec<Reason>,
 }
 
-/// Follows the triggers. A latched wish stays although its annotation is removed, or what was scheduled is
-/// cancelled.
+/// Follows the triggers. What was scheduled stays a wish although it is cancelled; the Node annotation is one
+/// as long as it stands.
 pub fn observe(
     request: Option<Request>,
     settled: Option<Settled>,
@@ -268,7 +333,7 @@ pub fn observe(
                 if uncleared(&mut observed.settled, &fresh, boot, now) {
                     observed.uncleared.push(fresh);
                 } else {
-                    let same = old.filter(|old| old.pkgs == fresh.pkgs);
+                    let same = old.filter(|old| same_pkgs(&old.pkgs, &fresh.pkgs));
                     reasons.push(same.map_or(fresh, |old| in_this_boot(old, now)));
                 }
             }
@@ -276,8 +341,11 @@ pub fn observe(
     }
     forget(&mut observed.settled, boot, now);
     latched.retain(|wish| wish.boot.as_ref().is_none_or(|of| of == boot));
+    if wishes.annotation == Asked::No {
+        latched.retain(|wish| wish.by != BY_ANNOTATION);
+    }
     let mut latch = |by: &str, reason: Option<&str>, boot: Option<&Boot>| {
-        let Some(reason) = reason.map(str::to_owned) else {
+        let Some(reason) = reason.map(wish) else {
             return;
         };
         if let Some(wish) = latched.iter_mut().find(|wish| wish.by == by) {
@@ -291,7 +359,11 @@ pub fn observe(
             boot: boot.cloned(),
         });
     };
-    latch(BY_ANNOTATION, wishes.annotation, None);
+    let annotation = match wishes.annotation {
+        Asked::Yes(text) => Some(text),
+        Asked::No | Asked::Unknown => None,
+    };
+    latch(BY_ANNOTATION, annotation, None);
     latch(BY_SCHEDULE, wishes.scheduled, Some(boot));
     if !(reasons.is_empty() && latched.is_empty()) {
         observed.request = Some(Request {
@@ -325,7 +397,7 @@ fn uncleared(settled: &mut Option<Settled>, reason: &Reason, boot: &Boot, now: N
     let Some(entry) = settled.reasons.get_mut(&reason.trigger) else {
         return false;
     };
-    if entry.pkgs == reason.pkgs && !(entry.gone && over) {
+    if same_pkgs(&entry.pkgs, &reason.pkgs) && !(entry.gone && over) {
         // There again: it must go once more.
         entry.gone = false;
         return true;

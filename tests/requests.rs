@@ -83,8 +83,8 @@ fn by_coordinator(request: &Request, me: &str) -> bool {
         // A missing Lease of the default group is made, paused and without a holder.
         ("create", ("leases", SLOTS)) if request.name == "default" => holder(request).is_none(),
         ("list", ("leases", HEARTBEATS)) => true,
-        // Metadata of labelled Nodes, which Nodes are Ready, whether pods have somewhere to go, and whether
-        // the Node of a holder exists.
+        // Labelled Nodes, which Nodes are Ready or cordoned, whether pods have somewhere to go, and whether
+        // the Node of a holder exists and is in service.
         ("get" | "list", ("nodes", "")) => true,
         // Whether a DaemonSet exists whose pod is missing after the boot; by its name only.
         ("get", ("daemonsets", _)) => !request.name.is_empty(),

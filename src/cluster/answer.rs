@@ -91,6 +91,23 @@ impl ApiError {
         }
     }
 
+    /// The server looked at the request and refuses it: sent again unchanged it would be refused again.
+    pub fn refused(&self) -> bool {
+        match self {
+            Self::Denied { code, .. } => *code == 403,
+            Self::Invalid { .. } => true,
+            // 408 is a time limit that somebody in between set.
+            Self::Other { code, .. } => (400..500).contains(code) && *code != 408,
+            Self::Gone { .. }
+            | Self::Conflict { .. }
+            | Self::UidMismatch { .. }
+            | Self::TaintsRace { .. }
+            | Self::Busy { .. }
+            | Self::Unreachable { .. }
+            | Self::Expired { .. } => false,
+        }
+    }
+
     /// 401: the credential has ended; read it again and build new clients.
     pub fn unauthorized(&self) -> bool {
         matches!(self, Self::Denied { code: 401, .. })

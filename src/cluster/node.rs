@@ -57,6 +57,15 @@ impl OwnNode {
         Ok(read(&node, Some(asked)))
     }
 
+    /// What the Node would be after an apply of `set`: a dry run, which changes nothing.
+    pub async fn rehearse(&self, set: &NodeSet, asked: Duration) -> Result<Node, ApiError> {
+        let params = PatchParams::apply(names::NODE_MANAGER).force().dry_run();
+        let patch = Patch::Apply(body(&self.name, set));
+        let request = self.api.patch(&self.name, &params, &patch);
+        let node = call("apply own Node (dry run)", CALL, request).await?;
+        Ok(read(&node, Some(asked)))
+    }
+
     /// Removes what an apply left, and what the Node is then.
     pub async fn mend(&self, left: &Leftovers, asked: Duration) -> Result<Node, ApiError> {
         let params = PatchParams {

@@ -15,18 +15,18 @@ use crate::cluster::answer::{ApiError, CALL, call, found};
 use crate::config::is_subdomain;
 use crate::names;
 use crate::slot::{Peer, Peers};
+use crate::stale::Found;
 use crate::text::{self, NAME};
 
 /// One row for each Node with what `kubectl get nodes` prints, and without the Node: a list of full Nodes
 /// is many times as large (proved: kubernetes.md).
 const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
+/// In that column when the Node is cordoned.
+const CORDONED: &str = "SchedulingDisabled";
 /// What the column Status of a Node begins with when its condition Ready is True; else it is `NotReady`,
 /// or `Unknown` without that condition, and `,SchedulingDisabled` may follow any of them (Kubernetes
 /// pkg/printers/internalversion/printers.go, printNode; proved).
 const READY: &str = "Ready";
-
-/// What follows in the column Status of a Node that is cordoned.
-const CORDONED: &str = "SchedulingDisabled";
 
 /// Every labelled Node but `me`, the names of the Leases of all groups, the Nodes that are down, and for a node
 /// of the `quorum` those of it that are not Ready, by consistent reads (without a resourceVersion) asked for at
@@ -76,7 +76,8 @@ fn said<T>(answer: Result<T, ApiError>) -> Result<Result<T, String>, ApiError> {
 async fn labelled(coordinator: &Client, me: &str) -> Result<Vec<Peer>, ApiError> {
     let nodes: Api<Node> = Api::all(coordinator.clone());
     let params = ListParams::default().labels(names::SLOT);
-    let list = call("list labelled Nodes", CALL, nodes.list_metadata(&params)).await?;
+    // Whole Nodes, for their taints: there are no more than slots.
+    let list = call("list labelled Nodes", CALL, nodes.list(&params)).await?;
     let labelled = list
         .items
         .iter()
@@ -91,6 +92,7 @@ async fn labelled(coordinator: &Client, me: &str) -> Result<Vec<Peer>, ApiError>
             quorum: names::QUORUM_ROLES
                 .iter()
                 .any(|role| node.labels().contains_key(*role)),
+            out_of_service: out_of_service(node),
         });
     Ok(labelled.collect())
 }
@@ -212,16 +214,31 @@ fn count(table: &Table, me: &str) -> Result<Census, String> {
     Ok(census)
 }
 
-/// Whether a Node of this name exists, by a consistent read. What can be no Node's name is not asked for:
-/// it would be another path.
-pub async fn exists(coordinator: &Client, name: &str) -> Result<bool, ApiError> {
+/// What a consistent read shows of the Node of this name. What can be no Node's name is not asked for: it would
+/// be another path.
+pub async fn find(coordinator: &Client, name: &str) -> Result<Found, ApiError> {
     if !is_subdomain(name) {
-        return Ok(false);
+        return Ok(Found::Absent);
     }
     let nodes: Api<Node> = Api::all(coordinator.clone());
     let what = format!("look for Node {name}");
-    let node = found(call(&what, CALL, nodes.get_metadata(name)).await)?;
-    Ok(node.is_some())
+    let node = found(call(&what, CALL, nodes.get(name)).await)?;
+    Ok(match node {
+        None => Found::Absent,
+        Some(node) if out_of_service(&node) => Found::OutOfService,
+        Some(_) => Found::Present,
+    })
+}
+
+/// A person says that the host is off, and that what ran on it may run elsewhere (Kubernetes, "Non-graceful node
+/// shutdown handling"). A kubelet may not set taints on a Node that exists (`NodeRestriction`).
+fn out_of_service(node: &Node) -> bool {
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
+    taints.is_some_and(|taints| {
+        taints
+            .iter()
+            .any(|taint| taint.key == names::OUT_OF_SERVICE)
+    })
 }
 
 #[cfg(test)]

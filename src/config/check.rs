@@ -26,8 +26,8 @@ const ANY: (Duration, Duration) = (Duration::ZERO, LONGEST);
 const SECTIONS: &[(&str, &[&str])] = &[
     ("node", &["kubeconfig", "context", "name"]),
     ("coordination", &[
-        "namespace", "group", "group_label", "impersonate", "kubeconfig", "prove_node", "max_unavailable", "min_interval",
-        "stale_after",
+        "namespace", "group", "group_label", "impersonate", "kubeconfig", "prove_node", "max_unavailable", "count_cordoned",
+        "min_interval", "stale_after",
     ]),
     ("triggers", &["sentinels", "node_annotation", "scheduled_shutdown", "period", "settle", "builtin", "builtin_settle", "check"]),
     ("drain", &["mode", "timeout", "stall", "on_timeout", "parallelism", "unmanaged", "jobs", "empty_dir", "volumes_timeout", "skip"]),
@@ -163,6 +163,7 @@ impl Checking<'_> {
                     MaxUnavailable::Number(number) => number.to_string(),
                 },
             ),
+            count_cordoned: r.flag("count_cordoned", d.count_cordoned),
             min_interval: r.duration("min_interval", d.min_interval, ANY),
             stale_after: r.duration("stale_after", d.stale_after, (SECOND, LONGEST)),
         };

@@ -5,13 +5,14 @@ use std::time::Duration;
 use tracing::{info, warn};
 
 use super::Daemon;
+use super::reads::denied;
 use crate::cluster::answer::ApiError;
 use crate::cluster::lease::{GiveUpError, Took};
 use crate::config::Method;
 use crate::drain::PodRef;
-use crate::facts::{Applied, Effect, Point, Refusal};
+use crate::facts::{Applied, Effect, Point, Refusal, RefusedApply, Rehearsed};
 use crate::host::{check, logind};
-use crate::node::Seen;
+use crate::node::{Node, Seen};
 use crate::node_set::{self, Leftovers, NodeSet};
 use crate::now::Now;
 use crate::pod::EvictAnswer;
@@ -26,6 +27,18 @@ const COMMAND: Duration = Duration::from_secs(90);
 const ADOPTED: &str = "kube-rebootd takes the scheduled reboot over: it comes after the drain, when the cluster allows it";
 /// What an unpaused installation does last (DESIGN.md 3).
 const PAUSED_AT_FIRST: &str = "new: remove this annotation to let nodes reboot";
+
+/// What the API server says of a dry run when an admission webhook does not know whether it has side effects.
+const NO_DRY_RUN: &str = "does not support dry run";
+
+/// What an apply set and its answer does not show; none: all of it stayed.
+fn changed_on_its_way(node: &Node, set: &NodeSet) -> Option<String> {
+    let dropped = node_set::dropped(node, set)?;
+    Some(format!(
+        "Node {}: what was set did not stay ({dropped}); does an admission webhook change Nodes?",
+        node.name
+    ))
+}
 
 /// An eviction that was answered.
 pub(super) struct Evicted {
@@ -86,6 +99,7 @@ impl Daemon {
             Effect::ReadHolder(held) => self.read_holder(held, now).await,
             Effect::ListPods => self.list_pods(now).await,
             Effect::CreateLease => self.create_lease(now).await,
+            Effect::Rehearse(set) => self.rehearse(&set, now).await,
             Effect::Take(take) => self.take(&take, now).await,
             Effect::Apply { set, point } => self.apply(&set, point, now).await,
             Effect::Mend(left) => self.mend(&left, now).await,
@@ -172,13 +186,11 @@ impl Daemon {
         match connected.node.apply(set, now.boot).await {
             Ok(node) => {
                 let answered = self.now().boot;
-                if let Some(dropped) = node_set::dropped(&node, set) {
+                self.facts.refused = None;
+                if let Some(why) = changed_on_its_way(&node, set) {
                     // It would be tried again at once, and dropped again.
-                    let why = format!(
-                        "Node {}: what was set did not stay ({dropped}); does an admission webhook change Nodes?",
-                        node.name
-                    );
-                    self.patience.longer(answered, DROPPED, why);
+                    self.patience.longer(answered, DROPPED, why.clone());
+                    self.facts.refused = Some(RefusedApply { point, why });
                 }
                 self.facts.node = Seen::Present(Box::new(node));
                 self.facts.applied = Some(Applied {
@@ -189,9 +201,33 @@ impl Daemon {
             }
             Err(err) => {
                 self.facts.node = Seen::Unknown;
+                let why = err.to_string();
+                self.facts.refused = err.refused().then_some(RefusedApply { point, why });
                 Err(err)
             }
         }
+    }
+
+    /// Whether the apply of a hold would be refused, or changed on its way.
+    async fn rehearse(&mut self, set: &NodeSet, now: Now) -> Result<(), ApiError> {
+        let Some(connected) = self.api.connected() else {
+            return Ok(());
+        };
+        let said = match connected.node.rehearse(set, now.boot).await {
+            Ok(node) => changed_on_its_way(&node, set).map_or(Ok(()), Err),
+            // It says nothing of the apply itself.
+            Err(err) if err.refused() && err.to_string().contains(NO_DRY_RUN) => Ok(()),
+            Err(err) if err.refused() => Err(err.to_string()),
+            Err(err) => {
+                self.facts.node = Seen::Unknown;
+                return Err(err);
+            }
+        };
+        if let Err(why) = &said {
+            warn!("no slot is taken, as what a hold sets on the own Node would be refused: {why}");
+        }
+        self.facts.rehearsed = Some(Rehearsed { at: now.boot, said });
+        Ok(())
     }
 
     async fn mend(&mut self, left: &Leftovers, now: Now) -> Result<(), ApiError> {
@@ -231,6 +267,9 @@ impl Daemon {
                 Ok(())
             }
             Err(err) => {
+                if let GiveUpError::Api(err) = &err {
+                    self.facts.denied = denied(err);
+                }
                 // What it is now must be read: the request may have been done, or refused.
                 self.facts.leases.remove(&give_up.lease);
                 match err {

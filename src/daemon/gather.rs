@@ -289,6 +289,10 @@ impl Daemon {
             min_uptime: self.config.gates.min_uptime,
         };
         self.facts.closed = gates::closed(&gate_facts, &policy, now);
+        self.facts.closed_since = match self.facts.closed.as_slice() {
+            [] => None,
+            _ => Some(self.facts.closed_since.unwrap_or(now.boot)),
+        };
     }
 
     /// A pause on every slot of the group; it never affects a holder.

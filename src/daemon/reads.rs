@@ -21,21 +21,22 @@ impl Daemon {
         let leases = connected.leases.all(now.boot).await;
         let node = connected.node.get(now.boot).await;
         let beat = connected.heartbeat.get().await;
+        // A node that has rebooted can prove itself and uncordon by what it reads of its own Node alone.
+        if let Ok(node) = &node {
+            self.facts.node =
+                (node.clone()).map_or(Seen::Absent, |node| Seen::Present(node.into()));
+        }
         match (leases, node, beat) {
-            (Ok(leases), Ok(node), Ok(beat)) => {
+            (Ok(leases), Ok(_), Ok(beat)) => {
                 self.facts.leases = self.followed(leases);
                 self.facts.listed = Ok(());
-                self.facts.node = node.map_or(Seen::Absent, |node| Seen::Present(Box::new(node)));
+                self.facts.denied = None;
                 self.facts.waiting = Some(beat.and_then(|beat| beat.waiting));
                 self.patience.worked();
             }
             (Err(err), ..) | (_, Err(err), _) | (.., Err(err)) => {
-                self.facts.listed = Err(match &err {
-                    ApiError::Denied { code: 403, .. } => format!(
-                        "{err}; are the manifests applied? kube-rebootd manifests | kubectl apply -f -"
-                    ),
-                    _ => err.to_string(),
-                });
+                self.facts.denied = denied(&err);
+                self.facts.listed = Err(denied(&err).unwrap_or_else(|| err.to_string()));
                 self.failed(&err);
             }
         }
@@ -45,7 +46,9 @@ impl Daemon {
         let Some(connected) = self.api.connected() else {
             return Ok(());
         };
-        if let Some(lease) = connected.leases.get(name, now.boot).await? {
+        let read = connected.leases.get(name, now.boot).await;
+        self.facts.denied = read.as_ref().err().and_then(denied);
+        if let Some(lease) = read? {
             self.know(lease);
         } else {
             self.facts.leases.remove(name);
@@ -129,4 +132,10 @@ impl Daemon {
         });
         Ok(())
     }
+}
+
+/// A refusal of what only the coordinator may do, with its cure; none: another kind of trouble.
+pub(super) fn denied(err: &ApiError) -> Option<String> {
+    let cure = "are the manifests applied? kube-rebootd manifests | kubectl apply -f -";
+    err.refused().then(|| format!("{err}; {cure}"))
 }

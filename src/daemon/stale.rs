@@ -17,12 +17,12 @@ impl Daemon {
         let Some(connected) = self.api.connected() else {
             return Ok(());
         };
-        let there = peers::exists(&connected.clients.coordinator, &held.holder).await;
+        let found = peers::find(&connected.clients.coordinator, &held.holder).await;
         let name = held.lease.clone();
         let before = self.facts.looks.get(&name);
-        let look = Look::next(before, held, now.boot, there.as_ref().ok().copied());
+        let look = Look::next(before, held, now.boot, found.as_ref().ok().copied());
         self.facts.looks.insert(name, look);
-        there.map(drop)
+        found.map(drop)
     }
 
     /// Only the hold that was looked into: the resourceVersion guards it. Whatever went wrong, the count
@@ -39,7 +39,7 @@ impl Daemon {
         warn!(
             LEASE = name,
             HOLDER = holder,
-            "cleared slot {name}: the Node of its holder {holder} is gone and no Node claims it"
+            "cleared slot {name}: the Node of its holder {holder} is gone or out of service, and no other claims it"
         );
         Ok(())
     }

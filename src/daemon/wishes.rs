@@ -10,7 +10,7 @@ use crate::names;
 use crate::node::Seen;
 use crate::now::Now;
 use crate::shutdown::{self, Scheduled};
-use crate::trigger::{self, Wishes};
+use crate::trigger::{self, Asked, Wishes};
 
 /// After a cancellation that failed.
 const CANCEL_AGAIN: Duration = Duration::from_secs(5);
@@ -48,10 +48,13 @@ impl Daemon {
         let adopts = self.facts.adopts.as_ref().map(Scheduled::words);
         let record = &self.facts.record;
         let annotation = match &self.facts.node {
-            Seen::Present(node) if self.config.triggers.node_annotation => {
-                node.annotations.get(names::REBOOT).map(String::as_str)
-            }
-            Seen::Present(_) | Seen::Absent | Seen::Unknown => None,
+            _ if !self.config.triggers.node_annotation => Asked::No,
+            Seen::Present(node) => match node.annotations.get(names::REBOOT) {
+                Some(text) => Asked::Yes(text),
+                None => Asked::No,
+            },
+            Seen::Absent => Asked::No,
+            Seen::Unknown => Asked::Unknown,
         };
         self.facts.observed = trigger::observe(
             record.request.clone(),

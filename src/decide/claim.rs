@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::release::backoff;
 use super::{At, Holding, Step, advance, apply, objection, same_node, still_ours, too_few, undo};
 use crate::budget::Census;
 use crate::facts::Effect;
@@ -30,15 +31,28 @@ pub(super) fn taking(at: &At, hold: &Hold) -> Step {
         None => send(),
         Some(TakeSaid::Taken) => taken(at, hold),
         Some(TakeSaid::Conflict(when)) => believe(at, hold, *when),
-        Some(TakeSaid::Refused(_)) => match at.facts.take.unanswered {
+        Some(TakeSaid::Refused(why)) => match at.facts.take.unanswered {
             Some(last) if at.now.boot < last + LATE => at.wait(
                 Phase::Claiming,
                 last + LATE,
                 "waiting for a take that may still land",
             ),
             Some(last) => believe(at, hold, last + LATE),
-            None => not_taken(at),
+            None => refused(at, why),
         },
+    }
+}
+
+/// A policy or a role refuses the take, and would again: a failed attempt, after which the next one waits.
+fn refused(at: &At, why: &str) -> Step {
+    let mut record = Record {
+        hold: None,
+        ..at.facts.record.clone()
+    };
+    record.backoff = Some(backoff(at, &record, &Why::Refused(why.to_owned())));
+    Step {
+        record,
+        ..at.step(Phase::Pending, Effect::Wait, "the take was refused")
     }
 }
 

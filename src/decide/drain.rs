@@ -83,7 +83,9 @@ fn drained(at: &At, hold: &Hold, node: &Node, done: Duration) -> Step {
         return at.wait(phase, due, "drained: waiting for reboot.delay");
     }
     if let Some(closed) = at.facts.closed.first() {
-        let until = due + PASSES;
+        // From when both the delay was over and a gate was closed: what came late has its time too.
+        let since = at.facts.closed_since.unwrap_or(due).max(due);
+        let until = since + PASSES;
         if at.now.boot >= until {
             return undo(at, hold, Why::Gate(closed.why.clone()));
         }

@@ -1,6 +1,6 @@
 //! No hold: Idle, Pending, and what must be put right first (I3, I6, I10).
 
-use super::{At, Step, apply, observe, queue, start, undo};
+use super::{At, Step, apply, observe, queue, rehearse, start, undo};
 use crate::facts::{Effect, Point};
 use crate::names;
 use crate::node::{Node, Seen};
@@ -169,6 +169,10 @@ fn blocked(at: &At, record: &Record, request: &Request) -> Option<Blocked> {
             why,
             opens: Some(backoff.until),
         });
+    }
+    if let Some((why, opens)) = rehearse::refused(at) {
+        let opens = Some(opens);
+        return Some(Blocked { why, opens });
     }
     if facts.closed.is_empty() {
         return None;

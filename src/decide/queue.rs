@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::{Timestamp, Unit};
 
-use super::{At, Policy, Step, stale, too_few};
+use super::{At, Policy, Step, rehearse, stale, too_few};
 use crate::facts::Effect;
 use crate::node::Seen;
 use crate::phase::Phase;
@@ -96,7 +96,10 @@ fn due(at: &At, record: Record, free: &[(&Lease, Duration)], quorum: bool) -> St
         .take_while(|(_, turn)| *turn <= at.now.boot)
         .map(|(lease, _)| (*lease, peers.verdict(&lease.name, &at.policy.me, quorum)));
     match pick(verdicts) {
-        Ok(lease) => take(at, record, lease, quorum),
+        Ok(lease) => match rehearse::before_a_take(at, &record, lease) {
+            Some(step) => step,
+            None => take(at, record, lease, quorum),
+        },
         Err(why) => {
             // Asked again when this list is as old as the pause, not at once.
             let wake = peers.asked.max(at.now.boot.saturating_sub(BLOCKED_AGAIN)) + BLOCKED_AGAIN;

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use super::{At, Holding, Step, apply};
-use crate::facts::Effect;
+use crate::facts::{Effect, Point};
 use crate::names;
 use crate::node::{Node, Seen};
 use crate::node_set::{self, Leftovers, NodeSet};
 use crate::phase::Phase;
 use crate::record::{Backoff, Hold, Record, Why};
 use crate::slot::{GiveUp, hints, scatter};
+use crate::trigger::wish;
 
 /// How old the list of waiters may be: whom it names is a hint. Longer than any call may take, so that a
 /// slow API server cannot keep a slot from being given up.
@@ -36,7 +37,17 @@ pub(super) fn decide(at: &At, hold: &Hold, undone: Option<&Why>) -> Step {
         return step;
     }
     match at.holding(hold) {
-        Holding::Ask => at.step(phase, Effect::ReadLease(hold.take.lease.clone()), words),
+        Holding::Ask => {
+            // The Node is as it was before the hold; what is left to do is said, and tried again and again.
+            let words = match &at.facts.denied {
+                Some(why) => format!(
+                    "{words}; the node is uncordoned, but slot {} cannot be given up: {why}",
+                    hold.take.lease
+                ),
+                None => words,
+            };
+            at.step(phase, Effect::ReadLease(hold.take.lease.clone()), words)
+        }
         Holding::Lost => done(at, undone),
         Holding::Yes => give_up(at, hold, phase, undone, words),
     }
@@ -52,6 +63,16 @@ fn clean(at: &At, hold: &Hold, phase: Phase, rebooted: bool, words: &str) -> Opt
     let record = &at.facts.record;
     let set = NodeSet::of(record, node);
     if !at.applied(hold) {
+        // Nothing is there that this apply could take away: its being refused keeps no slot.
+        let refused = at.facts.refused.as_ref();
+        if refused.is_some_and(|refused| refused.point == Point::of(hold)) {
+            if node.read.is_none() {
+                return Some(at.step(phase, Effect::ReadNode, words));
+            }
+            if !node_set::marked(node) {
+                return None;
+            }
+        }
         return Some(apply(at, phase, record.clone(), node, words));
     }
     if node.read.is_none() && node_set::marked(node) {
@@ -61,8 +82,18 @@ fn clean(at: &At, hold: &Hold, phase: Phase, rebooted: bool, words: &str) -> Opt
     if let Some(left) = node_set::leftovers(node, &set, ours) {
         return Some(at.step(phase, Effect::Mend(left), words));
     }
-    (rebooted && node.annotations.contains_key(names::REBOOT))
-        .then(|| at.step(phase, Effect::Mend(asked(node)), words))
+    (rebooted && served(record, node)).then(|| at.step(phase, Effect::Mend(asked(node)), words))
+}
+
+/// The Node annotation that asks for a reboot is the one that this reboot was for. One that was set or changed
+/// since logind was asked is a new request and stays.
+fn served(record: &Record, node: &Node) -> bool {
+    let asked = record
+        .settled
+        .as_ref()
+        .and_then(|it| it.annotation.as_ref());
+    let there = node.annotations.get(names::REBOOT);
+    there.is_some_and(|text| asked == Some(&wish(text)))
 }
 
 /// The annotation that asked for the reboot that is done: set again, it is a new request.
@@ -133,7 +164,7 @@ fn done(at: &At, undone: Option<&Why>) -> Step {
 }
 
 /// Doubles from `reboot.retry` to six hours, with up to a tenth of jitter.
-fn backoff(at: &At, record: &Record, why: &Why) -> Backoff {
+pub(super) fn backoff(at: &At, record: &Record, why: &Why) -> Backoff {
     let before = record
         .backoff
         .as_ref()

@@ -8,7 +8,7 @@ use crate::facts::{Effect, Waiters};
 use crate::names;
 use crate::node::Seen;
 use crate::record::Record;
-use crate::slot::{GiveUp, Lease, Waiter, hints};
+use crate::slot::{GiveUp, Lease, Peer, Waiter, hints};
 use crate::stale::{Held, Look, first_look};
 
 /// What the group's holds ask for now, or when to look again; none: there is nothing to look into.
@@ -74,7 +74,12 @@ fn clear(at: &At, record: &Record, lease: &Lease, look: &Look) -> Result<(), Box
     let Some(peers) = peers.filter(|peers| peers.asked >= look.asked) else {
         return Err(Box::new(Effect::ListPeers));
     };
-    let claimed = peers.labelled.iter().any(|peer| peer.slot == lease.name);
+    // The label of a holder that a person declared off is as dead as its host.
+    let claims = |peer: &&Peer| {
+        let dead = look.out_of_service && peer.node == look.held.holder && peer.gone();
+        peer.slot == lease.name && !dead
+    };
+    let claimed = peers.labelled.iter().any(|peer| claims(&peer));
     if claimed || labelled(&at.facts.node, &lease.name) {
         return Ok(());
     }
@@ -97,12 +102,22 @@ fn clear(at: &At, record: &Record, lease: &Lease, look: &Look) -> Result<(), Box
             resource_version: lease.resource_version.clone(),
             next: hints(&all, &holder),
             last_hold: format!(
-                "{holder} until {}: cleared by {}, its Node is gone",
-                at.now.wall, at.policy.me
+                "{holder} until {}: cleared by {}, its Node is {}",
+                at.now.wall,
+                at.policy.me,
+                gone(look)
             ),
         },
         holder,
     }))
+}
+
+fn gone(look: &Look) -> &'static str {
+    if look.out_of_service {
+        "out of service"
+    } else {
+        "gone"
+    }
 }
 
 /// The own Node carries the label of this slot, or is not known.
@@ -125,14 +140,15 @@ fn known<'a>(at: &At<'a>, held: &Held) -> Option<&'a Look> {
 
 /// How long the holder's Node has been gone, for people; empty when it is not or nobody looked.
 pub(super) fn words(at: &At, lease: &Lease) -> String {
-    let absent = Held::of(lease)
-        .and_then(|held| known(at, &held))
-        .and_then(|look| look.absent);
-    let both = absent.zip(at.policy.stale_after);
-    both.map_or_else(String::new, |(since, stale_after)| {
-        let minutes = |time: Duration| time.as_secs() / 60;
+    let look = Held::of(lease).and_then(|held| known(at, &held));
+    let (Some(look), Some(stale_after)) = (look, at.policy.stale_after) else {
+        return String::new();
+    };
+    let minutes = |time: Duration| time.as_secs() / 60;
+    look.absent.map_or_else(String::new, |since| {
         format!(
-            ", whose Node is gone for {} min (cleared after {} min)",
+            ", whose Node is {} for {} min (cleared after {} min)",
+            gone(look),
             minutes(at.now.since(since)),
             minutes(stale_after)
         )

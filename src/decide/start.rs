@@ -11,10 +11,11 @@ use crate::slot::{Lease, Take};
 use crate::trigger::Past;
 
 /// Before the Leases of all groups and the own Node were read nothing is decided: a phase on record
-/// waits where it is (I7).
+/// waits where it is (I7). What needs the own Node alone is not kept waiting by the Leases.
 pub(super) fn decide(at: &At) -> Step {
     let phase = standing(at);
-    if at.facts.listed.is_err() || at.facts.node == Seen::Unknown {
+    let unlisted = at.facts.listed.is_err() && !alone(at);
+    if unlisted || at.facts.node == Seen::Unknown {
         let status = match &at.facts.listed {
             Err(why) => format!("starting: {why}"),
             Ok(()) => "starting: reading the own Node".to_owned(),
@@ -26,6 +27,23 @@ pub(super) fn decide(at: &At) -> Step {
         record,
         ..at.step(phase, Effect::Begin, "starting")
     }
+}
+
+/// A hold goes on although the Leases cannot be read: both records tell of the same one, and it is past its
+/// take. After a new boot the node is proved and uncordoned, in the same boot it is undone; both are done
+/// with its own identity. Only the end of the hold waits for the Lease.
+fn alone(at: &At) -> bool {
+    let carried = match &at.facts.node {
+        Seen::Present(node) => node_set::recorded(node).and_then(|there| there.hold),
+        Seen::Absent | Seen::Unknown => None,
+    };
+    let hold = match (&at.facts.record.hold, &carried) {
+        (Some(file), Some(node)) if !file.same(node) => return false,
+        (Some(file), _) => file,
+        (None, Some(node)) if nothing_on_disk(at) => node,
+        (None, _) => return false,
+    };
+    hold.stage != Stage::Taking
 }
 
 /// The phase that the state file alone says, for display until the API server answers.

@@ -3,15 +3,16 @@
 
 use std::time::Duration;
 
-use super::{At, Holding, Step, advance, apply};
+use super::{At, Holding, Step, advance};
 use crate::boot::Boot;
 use crate::facts::{Effect, Point};
 use crate::names;
 use crate::node::{Node, Seen};
-use crate::node_set::{self, NodeSet};
+use crate::node_set::{self, Leftovers, NodeSet};
 use crate::phase::Phase;
-use crate::record::{HISTORY_MAX, Hold, Kept, Stage};
-use crate::trigger::{Past, Settled};
+use crate::record::{HISTORY_MAX, Hold, Kept, Record, Stage};
+use crate::slot::Keys;
+use crate::trigger::{Past, Settled, wish};
 
 pub(super) fn decide(at: &At, hold: &Hold) -> Step {
     let node = match &at.facts.node {
@@ -36,14 +37,14 @@ pub(super) fn decide(at: &At, hold: &Hold) -> Step {
     }
     if hold.stage != Stage::Uncordoned {
         return match &at.facts.host_health {
-            Err(missing) => late(at, &missing.join("; ")),
+            Err(missing) => unhealthy(at, hold, node, &missing.join("; ")),
             Ok(()) => uncordon(at, hold, node),
         };
     }
-    if !node_set::carries(node, hold) {
-        return reapply(at, node);
+    let set = set(at, hold, &at.facts.record, node);
+    if !shows(node, hold, &set) {
+        return reapply(at, hold, node);
     }
-    let set = NodeSet::of(&at.facts.record, node);
     let ours = !hold.foreign_cordon;
     if at.applied(hold)
         && let Some(left) = node_set::leftovers(node, &set, ours)
@@ -55,8 +56,75 @@ pub(super) fn decide(at: &At, hold: &Hold) -> Step {
         );
     }
     match health(at) {
-        Err(missing) => late(at, &missing),
-        Ok(()) => settle(at, hold),
+        Err(missing) => unhealthy(at, hold, node, &missing),
+        Ok(()) => settle(at, hold, node),
+    }
+}
+
+/// All of ours on the Node, with the label only as long as this node may show it: who labels itself keeps
+/// others from the slot, so it is set only while the Lease names this node, and one that is there stays until
+/// the Lease is known to name it no more (I1).
+fn set(at: &At, hold: &Hold, record: &Record, node: &Node) -> NodeSet {
+    let mut set = NodeSet::of(record, node);
+    let labelled = node.labels.get(names::SLOT) == Some(&hold.take.lease);
+    let may = match at.holding(hold) {
+        Holding::Yes => true,
+        Holding::Lost => false,
+        Holding::Ask => labelled,
+    };
+    if !may {
+        set.labels.remove(names::SLOT);
+    }
+    set
+}
+
+/// The apply of `set` for this step of the hold has landed.
+fn shows(node: &Node, hold: &Hold, set: &NodeSet) -> bool {
+    let label = |labels: &Keys| labels.get(names::SLOT).cloned();
+    let there = node_set::recorded(node).and_then(|record| record.hold);
+    label(&node.labels) == label(&set.labels)
+        && there.is_some_and(|there| there.same(hold) && there.step == hold.step)
+}
+
+fn put(at: &At, hold: &Hold, record: Record, node: &Node, status: &str) -> Step {
+    let point = record.hold.as_ref().map(Point::of).unwrap_or_default();
+    let set = set(at, hold, &record, node);
+    Step {
+        record,
+        ..at.step(Phase::Verifying, Effect::Apply { set, point }, status)
+    }
+}
+
+/// Not healthy. Somebody may have unlocked the slot meanwhile: it is others' then, and a label here would keep it
+/// from them. The cordon stays, as the node is not healthy, until it is.
+fn unhealthy(at: &At, hold: &Hold, node: &Node, missing: &str) -> Step {
+    let words = "verifying: asking whether the slot is still held";
+    match at.holding(hold) {
+        Holding::Yes => late(at, missing),
+        // Where Leases cannot be read there is nothing to ask, and health is waited for all the same.
+        Holding::Ask if at.facts.denied.is_some() || at.facts.listed.is_err() => late(at, missing),
+        Holding::Ask => at.step(
+            Phase::Verifying,
+            Effect::ReadLease(hold.take.lease.clone()),
+            words,
+        ),
+        Holding::Lost if node.labels.get(names::SLOT) == Some(&hold.take.lease) => {
+            let left = Leftovers {
+                uid: node.uid.clone(),
+                resource_version: node.resource_version.clone(),
+                labels: vec![names::SLOT.to_owned()],
+                ..Leftovers::default()
+            };
+            let words = "verifying: the slot is somebody else's now, taking the label off";
+            at.step(Phase::Verifying, Effect::Mend(left), words)
+        }
+        Holding::Lost => {
+            let words = format!(
+                "{missing}; slot {} was taken away (unlock?), what was cordoned stays so until the node is healthy",
+                hold.take.lease
+            );
+            late(at, &words)
+        }
     }
 }
 
@@ -127,6 +195,8 @@ fn adopt(at: &At, hold: &Hold, node: &Node) -> Step {
         };
         match at.holding(hold) {
             Holding::Lost => {}
+            // It would wait for ever, and without the slot this Node must not be marked (I1).
+            Holding::Ask if at.facts.denied.is_some() => {}
             Holding::Ask => return step(Effect::ReadLease(hold.take.lease.clone())),
             Holding::Yes if node.read.is_none() => return step(Effect::ReadNode),
             Holding::Yes => {
@@ -162,16 +232,16 @@ fn uncordon(at: &At, hold: &Hold, node: &Node) -> Step {
             why: why.clone(),
         });
     }
-    apply(
+    put(
         at,
-        Phase::Verifying,
+        hold,
         record,
         node,
         "verifying: the host is healthy, uncordoning",
     )
 }
 
-fn reapply(at: &At, node: &Node) -> Step {
+fn reapply(at: &At, hold: &Hold, node: &Node) -> Step {
     if node.read.is_none() {
         return at.step(
             Phase::Verifying,
@@ -179,17 +249,12 @@ fn reapply(at: &At, node: &Node) -> Step {
             "verifying: reading the own Node",
         );
     }
-    apply(
-        at,
-        Phase::Verifying,
-        at.facts.record.clone(),
-        node,
-        "verifying: uncordoning",
-    )
+    let record = at.facts.record.clone();
+    put(at, hold, record, node, "verifying: uncordoning")
 }
 
 /// Proved: the request is settled and the history written before anything is given back.
-fn settle(at: &At, hold: &Hold) -> Step {
+fn settle(at: &At, hold: &Hold, node: &Node) -> Step {
     let mut record = advance(at, hold, Stage::Releasing);
     let request = record.request.take();
     if !found_in_this_boot(at, hold) {
@@ -198,7 +263,12 @@ fn settle(at: &At, hold: &Hold) -> Step {
             .insert(0, Past::of(request.as_ref(), at.now.wall));
         record.history.truncate(HISTORY_MAX);
     }
-    record.settled = Some(Settled::of(request.as_ref(), &at.facts.boot, at.now.boot));
+    let mut settled = Settled::of(request.as_ref(), &at.facts.boot, at.now.boot);
+    if request.is_none() {
+        // What was asked for is lost: the annotation that is there counts as served, else it would be twice (I10).
+        settled.annotation = node.annotations.get(names::REBOOT).map(|text| wish(text));
+    }
+    record.settled = Some(settled);
     record.backoff = None;
     record.waiting = None;
     let status = "healthy: giving the slot up";

@@ -20,7 +20,7 @@ fn at(seconds: u64) -> Now {
 
 fn annotated(reason: &str) -> Wishes<'_> {
     Wishes {
-        annotation: Some(reason),
+        annotation: Asked::Yes(reason),
         scheduled: None,
     }
 }
@@ -209,4 +209,67 @@ proptest! {
             prop_assert_eq!(&observed.request, &None);
         }
     }
+}
+
+/// Once: a request by the Node annotation stayed for ever although the annotation was taken away.
+#[test]
+fn an_annotation_is_a_request_as_long_as_it_stands() {
+    let look = |request, annotation, seconds| {
+        let wishes = Wishes {
+            annotation,
+            scheduled: None,
+        };
+        observe(request, None, &[], wishes, &boot("b"), at(seconds)).request
+    };
+    let asked = look(None, Asked::Yes("firmware"), 1);
+    let words = |request: &Option<Request>| request.as_ref().map(|it| it.latched[0].reason.clone());
+    assert_eq!(words(&asked).as_deref(), Some("firmware"));
+    // Not known is not gone.
+    let asked = look(asked, Asked::Unknown, 2);
+    assert_eq!(words(&asked).as_deref(), Some("firmware"));
+    let asked = look(asked, Asked::Yes("more of it"), 3);
+    assert_eq!(words(&asked).as_deref(), Some("more of it"));
+    assert_eq!(look(asked, Asked::No, 4), None);
+}
+
+#[test]
+fn i10_a_long_list_of_packages_compares_by_its_hash() {
+    let pkgs = |from: usize| -> BTreeSet<String> {
+        (from..from + 2_000)
+            .map(|n| format!("package-{n}-1.2.3-4.x86_64"))
+            .collect()
+    };
+    let wants = |pkgs: BTreeSet<String>| {
+        finding(Verdict::Reboot {
+            pkgs,
+            words: "w".repeat(9_000),
+        })
+    };
+    let mut request = observe(
+        None,
+        None,
+        &[wants(pkgs(0))],
+        Wishes::default(),
+        &boot("b"),
+        at(1),
+    )
+    .request
+    .unwrap();
+    request.shorten();
+    assert!(serde_json::to_string(&request).unwrap().len() < 1_000);
+    let settled = Settled::of(Some(&request), &boot("b"), Duration::from_secs(5));
+    let look = |pkgs| {
+        let settled = Some(settled.clone());
+        observe(
+            None,
+            settled,
+            &[wants(pkgs)],
+            Wishes::default(),
+            &boot("b"),
+            at(9),
+        )
+        .request
+    };
+    assert_eq!(look(pkgs(0)), None, "the same reason");
+    assert!(look(pkgs(1)).is_some(), "another one");
 }

@@ -12,7 +12,7 @@ use kube_rebootd::cluster::lease::{Leases, Took, follow, stored};
 use kube_rebootd::cluster::peers;
 use kube_rebootd::names;
 use kube_rebootd::slot::{GiveUp, Lease, Take};
-use kube_rebootd::stale::{Held, Look};
+use kube_rebootd::stale::{Found, Held, Look};
 use serde_json::{Value, json};
 
 use crate::plane::{Host, enter, make_node, make_slot};
@@ -135,8 +135,11 @@ async fn i8_nodes_that_are_not_ready_are_counted_from_a_table() {
         .iter()
         .filter(|name| seen.labelled.iter().any(|peer| peer.node == **name));
     let others = u32::try_from(census.down.len() - held.count()).expect("a number");
-    assert!(used_up(&seen, MaxUnavailable::Number(others)).is_some());
-    assert_eq!(used_up(&seen, MaxUnavailable::Number(others + 1)), None);
+    assert!(used_up(&seen, MaxUnavailable::Number(others), false).is_some());
+    assert_eq!(
+        used_up(&seen, MaxUnavailable::Number(others + 1), false),
+        None
+    );
 
     // The node's own identity may not list Nodes: that closes the budget, it is no error to wait for.
     let refused = peers::census(&host.clients.node, &host.name)
@@ -148,6 +151,18 @@ async fn i8_nodes_that_are_not_ready_are_counted_from_a_table() {
     );
 }
 
+/// What a person does when a host is off for good.
+async fn taint(admin: &kube::Client, name: &str) {
+    let nodes: Api<Node> = Api::all(admin.clone());
+    let taint =
+        json!({"key": names::OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute"});
+    let patch = Patch::Merge(json!({"spec": {"taints": [taint]}}));
+    nodes
+        .patch(name, &PatchParams::default(), &patch)
+        .await
+        .expect("tainted");
+}
+
 #[tokio::test]
 async fn i5_a_waiter_clears_the_slot_of_a_node_that_is_gone_and_no_other() {
     let plane = enter();
@@ -156,9 +171,19 @@ async fn i5_a_waiter_clears_the_slot_of_a_node_that_is_gone_and_no_other() {
     take(&holder, "gone").await;
     let there = async |name: &str| {
         let coordinator = &waiter.clients.coordinator;
-        peers::exists(coordinator, name).await.expect("an answer")
+        peers::find(coordinator, name).await.expect("an answer")
     };
-    assert!(there(&holder.name).await);
+    assert_eq!(there(&holder.name).await, Found::Present);
+    taint(&waiter.admin, &holder.name).await;
+    assert_eq!(there(&holder.name).await, Found::OutOfService);
+    // A kubelet may not say so of itself, nor take it back.
+    let own: Api<Node> = Api::all(holder.clients.node.clone());
+    let back = Patch::Merge(json!({"spec": {"taints": []}}));
+    let refused = own
+        .patch(&holder.name, &PatchParams::default().dry_run(), &back)
+        .await;
+    let words = refused.map(drop).expect_err("refused").to_string();
+    assert!(words.contains("not allowed to modify taints"), "{words}");
     let nodes: Api<Node> = Api::all(waiter.admin.clone());
     nodes
         .delete(&holder.name, &DeleteParams::default())
@@ -172,14 +197,19 @@ async fn i5_a_waiter_clears_the_slot_of_a_node_that_is_gone_and_no_other() {
         "",
         "..",
     ] {
-        assert!(!there(name).await, "{name:?}");
+        assert_eq!(there(name).await, Found::Absent, "{name:?}");
     }
     // A waiter may not ask as itself: no answer is not an absence.
-    let node = peers::exists(&waiter.clients.node, &holder.name).await;
+    let node = peers::find(&waiter.clients.node, &holder.name).await;
     assert!(node.is_err(), "{node:?}");
 
     let seen = get(&waiter, "gone").await;
-    let look = Look::next(None, Held::of(&seen).expect("held"), AT, Some(false));
+    let look = Look::next(
+        None,
+        Held::of(&seen).expect("held"),
+        AT,
+        Some(Found::Absent),
+    );
     assert_eq!(look.held.holder, holder.name);
     assert!(look.ripe(Duration::ZERO));
     // The Lease was touched since it was looked at: nothing is cleared.

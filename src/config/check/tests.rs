@@ -52,6 +52,7 @@ const WRONG: &[(&str, &str, &[&str])] = &[
     ("coordination", "kubeconfig", &["1", "\"x\""]),
     ("coordination", "prove_node", &["\"yes\""]),
     ("coordination", "max_unavailable", &["true", "0", "-1", "0.5", "\"5\"", "\"0%\"", "\"101%\"", "\"+5%\"", "\"%\"", "99999999999"]),
+    ("coordination", "count_cordoned", &["\"yes\"", "1"]),
     ("coordination", "min_interval", &["60", "\"-1s\"", "\"9000h\""]),
     ("coordination", "stale_after", &["30", "\"0s\"", "\"9000h\""]),
     ("triggers", "sentinels", &["\"/run/x\"", "[1]", "[\"run/x\"]", "[\"/x\\u0000\"]"]),

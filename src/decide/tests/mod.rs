@@ -11,7 +11,7 @@ use super::*;
 use crate::boot::Boot;
 use crate::budget::{self, Census};
 use crate::config::Config;
-use crate::facts::{Applied, Drained, LastList, Waiters};
+use crate::facts::{Applied, Drained, LastList, RefusedApply, Rehearsed, Waiters};
 use crate::gates::{Closed, Gate};
 use crate::health::Marks;
 use crate::names;
@@ -21,6 +21,7 @@ use crate::trigger::{Observed, Reason, Request, Settled};
 
 mod gates;
 mod killed;
+mod leaks;
 mod options;
 mod others;
 mod queue;
@@ -178,6 +179,7 @@ fn peers() -> impl Strategy<Value = Option<Peers>> {
         node: "n2".to_owned(),
         slot: ["default", "other", "unknown"][slot].to_owned(),
         quorum,
+        out_of_service: false,
     });
     let list = (asked(), prop::collection::vec(peer, 0..2), queue::census());
     list.prop_map(|(asked, labelled, census)| {
@@ -235,6 +237,7 @@ prop_compose! {
                 boot: boot("now"),
                 proved_boot: NOW,
                 reasons: BTreeMap::new(),
+                annotation: None,
             }),
             ..Record::default()
         };
@@ -249,6 +252,10 @@ prop_compose! {
             adopts: None,
             observed: Observed { request: wish, settled, uncleared: Vec::new() },
             limited: None,
+            closed_since: None,
+            refused: None,
+            rehearsed: Some(Rehearsed { at: NOW, said: Ok(()) }),
+            denied: None,
             closed: closed.then(|| Closed { gate: Gate::Inhibitors, why: "shut".to_owned(), opens: None }).into_iter().collect(),
             node,
             applied: hold.as_ref().filter(|_| flags[5]).map(|hold| Applied { point: Point::of(hold), at: NOW.checked_sub(Duration::from_secs(3)).unwrap() }),
@@ -325,7 +332,7 @@ proptest! {
         for peer in &peers.labelled {
             prop_assert!(peer.slot == "other" && !(peer.quorum && node.quorum()));
         }
-        prop_assert_eq!(budget::used_up(peers, policy().max_unavailable), None);
+        prop_assert_eq!(budget::used_up(peers, policy().max_unavailable, true), None);
         prop_assert!(facts.closed.is_empty() && facts.writable && facts.record.backoff.is_none());
         prop_assert!(facts.record.request.is_some());
     }

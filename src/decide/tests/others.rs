@@ -80,6 +80,11 @@ fn i13_nobody_waits_with_a_slot_for_a_node_that_is_not_ready() {
 /// Others exist, and none can take pods.
 #[test]
 fn i2_without_room_for_its_pods_no_node_takes_or_keeps_a_slot() {
+    // The budget, which counts cordoned Nodes too, would be the first to say no.
+    let policy = || Policy {
+        count_cordoned: false,
+        ..policy()
+    };
     let full = |facts: &mut Facts| {
         let census = Census {
             nodes: 2,

@@ -39,6 +39,7 @@ fn about_to_clear() -> Facts {
         held: Held::of(lease).unwrap(),
         asked: NOW,
         absent: NOW.checked_sub(STALE_AFTER),
+        out_of_service: false,
     };
     facts.looks.insert("default".to_owned(), look);
     let own = crate::slot::Waiting {
@@ -257,7 +258,7 @@ proptest! {
         lease.held = Some(Duration::from_secs(held));
         lease.control_plane = control_plane;
         let ago = |seconds| NOW.checked_sub(Duration::from_secs(seconds)).unwrap();
-        let look = Look { held: Held::of(lease).unwrap(), asked: ago(asked), absent: gone.map(ago) };
+        let look = Look { held: Held::of(lease).unwrap(), asked: ago(asked), absent: gone.map(ago), out_of_service: false };
         facts.looks.insert("default".to_owned(), look.clone());
         let step = decide(&facts, &policy(), now());
         let Effect::Clear { holder, give_up } = &step.effect else { return Ok(()) };

@@ -57,6 +57,13 @@ pub(super) fn about_to_reboot() -> Facts {
         },
         limited: None,
         closed: Vec::new(),
+        closed_since: None,
+        refused: None,
+        rehearsed: Some(Rehearsed {
+            at: NOW,
+            said: Ok(()),
+        }),
+        denied: None,
         node: Seen::Present(Box::new(node)),
         applied: Some(Applied {
             point: Point::of(&hold),
@@ -131,6 +138,7 @@ pub(super) fn peer(facts: &mut Facts, slot: &str, quorum: bool) {
         node: "n2".to_owned(),
         slot: slot.to_owned(),
         quorum,
+        out_of_service: false,
     };
     facts.peers.as_mut().unwrap().labelled.push(peer);
 }

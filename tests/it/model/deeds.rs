@@ -19,6 +19,16 @@ impl Host {
         self.disk = outcome.disk;
     }
 
+    /// It sets its label anew after a boot, and does not know that the Lease names it.
+    fn claims(&self, node: &Node) -> bool {
+        let rebooted = self.disk.hold.is_some_and(|hold| !hold.here);
+        let Some(slot) = node.label.filter(|_| self.node.label.is_none() && rebooted) else {
+            return false;
+        };
+        let view = self.process.leases[at(slot)];
+        view.is_none_or(|view| view.holder != Holder::Me)
+    }
+
     pub(super) fn crash(&mut self) {
         self.process = Process::default();
     }
@@ -71,6 +81,14 @@ impl State {
                 host.process.accepted = now;
             }
             Act::Write(write) => {
+                if let Write::Apply {
+                    node,
+                    current: true,
+                    ..
+                } = write
+                {
+                    self.claimed |= host.claims(node);
+                }
                 let done = self.perform(index, write);
                 self.answer(index, write, done, now);
             }

@@ -35,6 +35,8 @@ pub(super) enum Mood {
     Closed,
     /// Nothing asks for it.
     Withdrawn,
+    /// Wanted and allowed, but host and pods are not healthy.
+    Sick,
 }
 
 /// What a step does.
@@ -65,6 +67,7 @@ impl Local {
             group: "default".to_owned(),
             observe: false,
             max_unavailable: MaxUnavailable::Percent(100),
+            count_cordoned: true,
             min_interval: Duration::ZERO,
             // A stale holder's slot is cleared as anybody may clear it: `Move::Clear`.
             stale_after: None,
@@ -133,6 +136,7 @@ impl Local {
             | Effect::ReadHolder(_)
             | Effect::Clear { .. }
             | Effect::ListPods
+            | Effect::Rehearse(_)
             | Effect::CreateLease
             | Effect::CancelShutdown
             | Effect::Mark(_)

@@ -46,6 +46,7 @@ const CALM: Model = Model {
     crashes: false,
     power_loss: false,
     moods: false,
+    sick: false,
     clears: false,
     unlocks: false,
     hostile: false,
@@ -61,6 +62,7 @@ const ALL: Model = Model {
     crashes: true,
     power_loss: true,
     moods: true,
+    sick: true,
     unlocks: true,
     hostile: true,
     labels: true,
@@ -148,6 +150,21 @@ fn i1_i13_control_plane_nodes_on_two_slots() {
         ..model
     };
     proved(accident, 1_000);
+}
+
+/// Found by people: a node that was unlocked while it was not healthy set its label again, and kept everybody
+/// from the slot until it was.
+#[test]
+fn i1_a_node_that_was_unlocked_while_sick_does_not_claim_the_slot_again() {
+    let model = Model {
+        accidents: Some(3),
+        unlocks: true,
+        sick: true,
+        crashes: true,
+        late: true,
+        ..CALM
+    };
+    proved(model, 50_000);
 }
 
 /// The model finds what it is there for: daemons that believe a list of labels from before their own.

@@ -23,6 +23,8 @@ pub(super) struct Model {
     pub(super) power_loss: bool,
     /// Gates close and requests are withdrawn.
     pub(super) moods: bool,
+    /// Hosts are not healthy for a while after a boot.
+    pub(super) sick: bool,
     /// Somebody who may clear a Lease does.
     pub(super) clears: bool,
     /// `unlock NODE`: the label, then the Lease.
@@ -210,10 +212,11 @@ impl Model {
         known: &mut Decisions,
         found: &mut Vec<(Move, State)>,
     ) {
-        let moods: &[Mood] = if self.moods {
-            &[Mood::Wanted, Mood::Closed, Mood::Withdrawn]
-        } else {
-            &[Mood::Wanted]
+        let moods: &[Mood] = match (self.moods, self.sick) {
+            (true, true) => &[Mood::Wanted, Mood::Closed, Mood::Withdrawn, Mood::Sick],
+            (true, false) => &[Mood::Wanted, Mood::Closed, Mood::Withdrawn],
+            (false, true) => &[Mood::Wanted, Mood::Sick],
+            (false, false) => &[Mood::Wanted],
         };
         for mood in moods {
             let outcome = known.of(self.local(state, host, *mood));

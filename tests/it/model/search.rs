@@ -100,6 +100,9 @@ impl Model {
 
     /// I1 and I13 in a state, if they do not hold.
     fn broken(&self, state: &State) -> Option<String> {
+        if state.claimed {
+            return Some("I1: a host labels itself for a slot that it does not hold".to_owned());
+        }
         let down: Vec<(usize, u8)> = (0..usize::from(self.hosts))
             .filter_map(|host| Some((host, state.hosts[host].down?)))
             .collect();

@@ -186,6 +186,8 @@ pub(super) struct State {
     pub(super) hostile_label: bool,
     /// An admin's `unlock` has cleared this host's label; the Lease comes next.
     pub(super) unlocking: Option<u8>,
+    /// Ghost: a host set its label after a boot although its Lease did not name it, as far as it knew.
+    pub(super) claimed: bool,
     /// How many accidents may still happen; more than any search meets stands for any number.
     pub(super) left: u8,
 }

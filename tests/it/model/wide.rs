@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube_rebootd::boot::Boot;
 use kube_rebootd::budget::Census;
-use kube_rebootd::facts::{Applied, Drained, Facts, LastList, Point, Refusal, Waiters};
+use kube_rebootd::facts::{Applied, Drained, Facts, LastList, Point, Refusal, Rehearsed, Waiters};
 use kube_rebootd::gates::{Closed, Gate};
 use kube_rebootd::health::Marks;
 use kube_rebootd::names;
@@ -152,6 +152,7 @@ impl Local {
                 boot: boot(true),
                 proved_boot: Duration::ZERO,
                 reasons: BTreeMap::new(),
+                annotation: None,
             }),
             ..Record::default()
         }
@@ -235,6 +236,7 @@ impl Local {
                     node: name(host),
                     slot: SLOT_NAMES[usize::from(slot?)].to_owned(),
                     quorum: self.quorum,
+                    out_of_service: false,
                 })
             })
             .collect();
@@ -242,6 +244,7 @@ impl Local {
             node: "hostile".to_owned(),
             slot: SLOT_NAMES[0].to_owned(),
             quorum: false,
+            out_of_service: false,
         }));
         Some(slot::Peers {
             // The weakened daemon believes a list from before its label.
@@ -271,6 +274,13 @@ impl Local {
                 Said::Refused => Some(TakeSaid::Refused(String::new())),
                 Said::Conflict(when) => Some(TakeSaid::Conflict(time(&self.host, when))),
             },
+        }
+    }
+
+    fn health(&self) -> Result<(), Vec<String>> {
+        match self.mood {
+            Mood::Sick => Err(vec!["sick".to_owned()]),
+            Mood::Wanted | Mood::Closed | Mood::Withdrawn => Ok(()),
         }
     }
 
@@ -339,8 +349,12 @@ impl Local {
                 why: String::new(),
             }),
             ask_accepted: some(&self.host, process.accepted),
-            host_health: Ok(()),
-            pod_health: Ok(()),
+            rehearsed: Some(Rehearsed {
+                at: NOW,
+                said: Ok(()),
+            }),
+            host_health: self.health(),
+            pod_health: self.health(),
             ..Facts::of_a_start(boot(true), record)
         }
     }

@@ -6,14 +6,16 @@ use std::time::Duration;
 use kube_rebootd::budget::Census;
 use kube_rebootd::cluster::lease::follow;
 use kube_rebootd::drain::PodRef;
-use kube_rebootd::facts::{Applied, Drained, Effect, Facts, LastList, Refusal, Waiters};
+use kube_rebootd::facts::{
+    Applied, Drained, Effect, Facts, LastList, Refusal, RefusedApply, Rehearsed, Waiters,
+};
 use kube_rebootd::health::Marks;
 use kube_rebootd::names;
 use kube_rebootd::node::{Node, Seen};
 use kube_rebootd::node_set::{Leftovers, NodeSet};
 use kube_rebootd::now::Now;
 use kube_rebootd::slot::{GiveUp, Lease, Peer, Peers, Take, TakeSaid, Waiter};
-use kube_rebootd::stale::Look;
+use kube_rebootd::stale::{Found, Look};
 
 use super::host::{Host, ModelNode};
 use super::turn::Said;
@@ -22,7 +24,22 @@ use super::world::World;
 impl World {
     /// Does the effect; an error is a definite refusal.
     pub(super) fn perform(&mut self, index: usize, effect: &Effect, now: Now) -> Said {
+        let coordinator = matches!(
+            effect,
+            Effect::ReadStart
+                | Effect::ReadLease(_)
+                | Effect::ListPeers
+                | Effect::ListWaiters
+                | Effect::ReadHolder(_)
+                | Effect::Take(_)
+                | Effect::GiveUp(_)
+                | Effect::Clear { .. }
+        );
+        if coordinator && self.pruned {
+            return Said::Refused;
+        }
         match effect {
+            Effect::Apply { .. } if self.nodes_refused => Said::Refused,
             Effect::Take(take) => self.take(index, take),
             Effect::Apply { set, .. } => self.apply(index, set),
             Effect::Mend(left) => self.mend(index, left),
@@ -52,6 +69,7 @@ impl World {
             }
             Effect::CreateLease => Said::Refused,
             Effect::ListWaiters if self.waiters_refused => Said::Refused,
+            Effect::Rehearse(_) if self.nodes_refused => Said::Refused,
             Effect::Wait
             | Effect::ReadStart
             | Effect::Begin
@@ -63,6 +81,7 @@ impl World {
             | Effect::ListPeers
             | Effect::ListWaiters
             | Effect::ReadHolder(_)
+            | Effect::Rehearse(_)
             | Effect::ListPods => Said::Done,
         }
     }
@@ -91,12 +110,15 @@ impl World {
         if lease.resource_version == give_up.resource_version {
             assert_eq!(lease.holder.as_deref(), Some(holder), "I5: another's hold");
             assert!(!lease.control_plane, "I13: a control-plane node's hold");
+            let there = self.nodes.get(holder);
             assert!(
-                !self.nodes.contains_key(holder),
+                there.is_none_or(|node| node.out_of_service),
                 "I5: the Node of {holder} is there\n{}",
                 self.told()
             );
-            let claims = |node: &ModelNode| node.labels.get(names::SLOT) == Some(&give_up.lease);
+            let claims = |node: &ModelNode| {
+                !node.out_of_service && node.labels.get(names::SLOT) == Some(&give_up.lease)
+            };
             assert!(!self.nodes.values().any(claims), "I5: a Node claims it");
         }
         self.cleared += 1;
@@ -218,6 +240,19 @@ impl World {
                 None | Some(Said::Conflict | Said::Refused),
             ) => {
                 facts.node = Seen::Unknown;
+                if let (Effect::Apply { point, .. }, Some(Said::Refused)) = (effect, said) {
+                    facts.refused = Some(RefusedApply {
+                        point: *point,
+                        why: "a policy".to_owned(),
+                    });
+                }
+            }
+            (Effect::Rehearse(_), Some(said)) => {
+                let said = match said {
+                    Said::Done => Ok(()),
+                    Said::Conflict | Said::Refused => Err("a policy".to_owned()),
+                };
+                facts.rehearsed = Some(Rehearsed { at: now.boot, said });
             }
             (Effect::Apply { point, .. }, Some(Said::Done)) => {
                 facts.node = node;
@@ -235,6 +270,11 @@ impl World {
                     .collect();
                 facts.listed = Ok(());
                 facts.waiting = Some(waiting);
+            }
+            (Effect::ReadStart, Some(_)) => {
+                facts.node = node;
+                facts.listed = Err("denied".to_owned());
+                facts.denied = Some("denied".to_owned());
             }
             (Effect::Begin, Some(_)) => facts.started = true,
             (Effect::ListPeers, Some(Said::Done)) => facts.peers = Some(peers),
@@ -291,6 +331,7 @@ impl World {
                     node: name.clone(),
                     slot: node.labels.get(names::SLOT)?.clone(),
                     quorum: node.labels.contains_key(names::QUORUM_ROLES[0]),
+                    out_of_service: node.out_of_service,
                 })
             })
             .collect();
@@ -405,18 +446,25 @@ fn learn_of_slots(
             Some(Said::Done),
         ) => {
             let read = read(&facts.leases, &leases[lease], now);
+            facts.denied = None;
             facts.leases.insert(lease.clone(), read);
         }
+        (Effect::ReadLease(_), Some(_)) => facts.denied = Some("denied".to_owned()),
         // A lost answer of a write says nothing; the object must be read again.
-        (Effect::GiveUp(give_up), _) => {
+        (Effect::GiveUp(give_up), said) => {
             facts.leases.remove(&give_up.lease);
+            facts.denied = (said == Some(Said::Refused)).then(|| "denied".to_owned());
         }
         (Effect::Clear { give_up, .. }, _) => {
             facts.leases.remove(&give_up.lease);
             facts.looks.remove(&give_up.lease);
         }
         (Effect::ReadHolder(held), said) => {
-            let found = said.map(|_| nodes.contains_key(&held.holder));
+            let found = said.map(|_| match nodes.get(&held.holder) {
+                None => Found::Absent,
+                Some(node) if node.out_of_service => Found::OutOfService,
+                Some(_) => Found::Present,
+            });
             let before = facts.looks.get(&held.lease);
             let look = Look::next(before, held.clone(), now.boot, found);
             facts.looks.insert(held.lease.clone(), look);

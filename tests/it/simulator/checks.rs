@@ -55,7 +55,10 @@ impl World {
     /// I1 and I13, after every step.
     pub(super) fn check(&self) {
         let down = |node: &&ModelNode| {
-            node.labels.contains_key(names::SLOT) && node.cordon.contains(names::NODE_MANAGER)
+            // Of one that is out of service a person says that its host is off.
+            !node.out_of_service
+                && node.labels.contains_key(names::SLOT)
+                && node.cordon.contains(names::NODE_MANAGER)
         };
         let down: Vec<&ModelNode> = self.nodes.values().filter(down).collect();
         let slots: BTreeSet<&String> = down.iter().map(|node| &node.labels[names::SLOT]).collect();

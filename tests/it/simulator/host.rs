@@ -21,6 +21,7 @@ pub(super) struct ModelNode {
     pub(super) labels: BTreeMap<String, String>,
     pub(super) ours: BTreeSet<String>,
     pub(super) annotations: BTreeMap<String, String>,
+    pub(super) out_of_service: bool,
 }
 
 #[allow(clippy::struct_excessive_bools)] // knobs of a model

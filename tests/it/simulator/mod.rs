@@ -5,6 +5,7 @@
 //! preconditions, field ownership of the cordon, lost answers, requests that land late. What a real
 //! API server answers is proved in `cluster_*`; here it is only imitated.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kube_rebootd::names;
@@ -14,6 +15,7 @@ mod api;
 mod chance;
 mod checks;
 mod host;
+mod leaks;
 mod month;
 mod options;
 mod people;
@@ -130,7 +132,8 @@ fn i6_any_single_fault_at_any_effect_ends_in_one_reboot() {
 
 #[test]
 fn i6_a_lost_disk_is_made_up_for_by_the_node_and_the_lease() {
-    for nth in 1..40 {
+    let mut lost = 0;
+    for nth in 1.. {
         let mut world = World::new(1, 1, 0);
         world.touch(0);
         let mut met = false;
@@ -144,7 +147,12 @@ fn i6_a_lost_disk_is_made_up_for_by_the_node_and_the_lease() {
         });
         world.at_rest();
         assert!(world.boots(0) <= 2, "lost at {nth}: {}", world.told());
+        if !met {
+            break;
+        }
+        lost += 1;
     }
+    assert!(lost >= 10, "only {lost} disks were lost");
 }
 
 #[test]
@@ -265,6 +273,8 @@ fn i7_an_api_server_that_is_gone_for_hours_changes_nothing() {
             }
             Fate::Done
         });
+        let silent = since.unwrap_or(0);
+        assert!(silent >= 5_000, "{phase}: {silent} turns without an answer");
         world.api_down = false;
         world.advance(Duration::from_secs(1));
         world.run(HOUR, calm);
@@ -276,6 +286,7 @@ fn i7_an_api_server_that_is_gone_for_hours_changes_nothing() {
 /// Many hosts, few slots, faults at random: I1, I2, I4 and I13 are checked at every step.
 #[test]
 fn i1_i6_random_faults_never_break_the_lock() {
+    let (mut met, mut unlocked) = (BTreeMap::new(), 0);
     for seed in 0..300 {
         let mut chance = Chance::seed(seed);
         let (hosts, slots) = (2 + chance.below(4), 1 + chance.below(2));
@@ -285,10 +296,13 @@ fn i1_i6_random_faults_never_break_the_lock() {
         world.run(12 * HOUR, |world, _| {
             if budget > 0 && chance.hit(8) {
                 budget -= 1;
-                return FATES[chance.below(FATES.len())];
+                let fate = FATES[chance.below(FATES.len())];
+                *met.entry(format!("{fate:?}")).or_insert(0) += 1;
+                return fate;
             }
             if budget > 0 && chance.hit(1) {
                 budget -= 1;
+                unlocked += u32::from(world.holder("default").is_some());
                 world.unlock_by_admin("default");
             }
             Fate::Done
@@ -303,15 +317,10 @@ fn i1_i6_random_faults_never_break_the_lock() {
             );
         }
     }
-}
-
-/// Once: the list of waiters was refused, and the slot was kept for ever.
-#[test]
-fn i4_a_slot_is_given_up_although_nobody_may_list_who_waits() {
-    let mut world = World::new(3, 1, 0);
-    world.waiters_refused = true;
-    (0..3).for_each(|host| world.touch(host));
-    world.run(HOUR, calm);
-    world.at_rest();
-    (0..3).for_each(|host| assert_eq!(world.boots(host), 1, "{}", world.told()));
+    // Half of the turns that meet a fate write nothing: so many are some thousands of writes.
+    assert!(
+        met.len() == FATES.len() && met.values().all(|times| *times > 500),
+        "{met:?}"
+    );
+    assert!(unlocked > 100, "only {unlocked} holders were unlocked");
 }

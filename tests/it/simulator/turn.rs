@@ -143,6 +143,10 @@ impl World {
             Fate::Done => {
                 let said = self.perform(index, &step.effect, now);
                 self.answer(index, &step.effect, Some(said), now);
+                if said == Said::Refused {
+                    // The daemon's own back-off between retries.
+                    self.clock += Duration::from_secs(20);
+                }
             }
             Fate::AnswerLost => {
                 self.perform(index, &step.effect, now);

@@ -1,6 +1,6 @@
 //! What the daemon of a host sees: its memory, the watches, the disk, the host.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use kube_rebootd::cluster::lease::follow;
@@ -8,7 +8,7 @@ use kube_rebootd::facts::Facts;
 use kube_rebootd::health::Marks;
 use kube_rebootd::names;
 use kube_rebootd::node::Seen;
-use kube_rebootd::trigger::{Finding, Verdict, Wishes, observe};
+use kube_rebootd::trigger::{Asked, Finding, Verdict, Wishes, observe};
 
 use super::host::fresh;
 use super::world::World;
@@ -28,6 +28,8 @@ impl World {
                     if old.resource_version == new.resource_version => {}
                 _ => facts.node = watched,
             }
+            // A watch that is refused shows nothing new.
+            let leases = if self.pruned { BTreeMap::new() } else { leases };
             for (name, lease) in leases {
                 let known = facts.leases.get(&name);
                 if known.is_some_and(|known| known.resource_version == lease.resource_version) {
@@ -53,8 +55,12 @@ impl World {
             settle: Duration::ZERO,
         };
         let annotation = match &facts.node {
-            Seen::Present(node) => node.annotations.get(names::REBOOT).map(String::as_str),
-            Seen::Absent | Seen::Unknown => None,
+            Seen::Present(node) => match node.annotations.get(names::REBOOT) {
+                Some(text) => Asked::Yes(text),
+                None => Asked::No,
+            },
+            Seen::Absent => Asked::No,
+            Seen::Unknown => Asked::Unknown,
         };
         facts.observed = observe(
             facts.record.request.clone(),
@@ -70,7 +76,7 @@ impl World {
         facts.marks = Some(Marks::default());
         facts.drain = drained;
         // The kubelet comes some time after the boot.
-        host.kubelet_up |= now.boot > Duration::from_secs(3);
+        host.kubelet_up |= now.boot > Duration::from_secs(3) && !host.broken;
         facts.host_health = if host.kubelet_up {
             Ok(())
         } else {

@@ -30,6 +30,10 @@ pub(crate) struct World {
     pub(crate) uncounted: bool,
     /// Nobody may list who waits.
     pub(crate) waiters_refused: bool,
+    /// The rights of the coordinator are gone: no Lease can be read or written, no Node listed.
+    pub(crate) pruned: bool,
+    /// A policy refuses every apply to a Node.
+    pub(crate) nodes_refused: bool,
     /// Slots that were cleared for a holder that is gone.
     pub(crate) cleared: usize,
     pub(crate) trace: Vec<String>,
@@ -57,6 +61,8 @@ impl World {
             api_down: false,
             uncounted: false,
             waiters_refused: false,
+            pruned: false,
+            nodes_refused: false,
             cleared: 0,
             trace: Vec::new(),
             telling: true,
@@ -89,6 +95,7 @@ impl World {
                     labels,
                     ours: BTreeSet::new(),
                     annotations: BTreeMap::new(),
+                    out_of_service: false,
                 },
             );
             world.hosts.push(Host::new(&name));
@@ -170,8 +177,33 @@ impl World {
             labels: BTreeMap::new(),
             ours: BTreeSet::new(),
             annotations: BTreeMap::new(),
+            out_of_service: false,
         };
         self.nodes.insert(name.to_owned(), node);
+    }
+
+    /// A person taints the Node of a host that is off.
+    pub(crate) fn out_of_service(&mut self, host: usize, off: bool) {
+        let name = self.hosts[host].name.clone();
+        let node = self.nodes.get_mut(&name).unwrap();
+        node.out_of_service = off;
+        node.version += 1;
+    }
+
+    /// `unlock NODE`: label and record of the Node, then its Lease.
+    pub(crate) fn unlock_node(&mut self, host: usize, lease: &str) {
+        let name = self.hosts[host].name.clone();
+        let node = self.nodes.get_mut(&name).unwrap();
+        node.labels.remove(names::SLOT);
+        node.annotations.remove(names::STATE);
+        node.version += 1;
+        self.unlock_by_admin(lease);
+        self.wake_all();
+    }
+
+    pub(crate) fn labelled(&self, host: usize) -> bool {
+        let name = &self.hosts[host].name;
+        self.nodes[name].labels.contains_key(names::SLOT)
     }
 
     pub(crate) fn label(&mut self, node: &str, key: &str, value: &str) {

@@ -154,3 +154,96 @@ async fn i4_a_slot_is_given_up_whatever_the_list_of_waiters_answers() {
         world.check((2..=4).contains(&tries), &words);
     }
 }
+
+/// Once: rights that were pruned while the host was down left a healthy node cordoned for ever.
+#[tokio::test(start_paused = true)]
+async fn i3_rights_pruned_while_the_host_is_down_leave_no_cordon() {
+    let world = World::new(2, 1).await;
+    world.want(0);
+    world.until_phase(0, "Rebooting", HOUR).await;
+    let down = |world: &World| world.hosts[0].logind().preparing;
+    world.until("the host goes down", HOUR, down).await;
+    let answer = Answer::status(403, "Forbidden", "the coordinator may not");
+    let fault = Fault {
+        namespace: "kube-rebootd",
+        ..Fault::new(Fate::Says(answer))
+    };
+    world.server.set(|state| {
+        state.refusals_wanted = true;
+        state.faults.push(fault);
+    });
+    let open = |world: &World| world.boots(0) == 1 && !world.cordoned(0);
+    world.until("it is uncordoned", HOUR, open).await;
+    world.pass(10 * MINUTE).await;
+    world.check(!world.cordoned(0), "cordoned again");
+    world.check(world.phase(0) == "Releasing", "the slot is not given up");
+    world.server.set(|state| state.faults.clear());
+    world.until_rebooted(&[0], 1, HOUR).await;
+}
+
+/// Once: an apply to the Node that is refused for good kept the slot for ever.
+#[tokio::test(start_paused = true)]
+async fn i3_a_policy_that_refuses_the_node_apply_keeps_no_slot() {
+    // The dry run is the first; the label comes next, then the cordon.
+    for skip in 0..3 {
+        let world = World::new(2, 1).await;
+        let answer = Answer::status(
+            422,
+            "Invalid",
+            "ValidatingAdmissionPolicy 'x' denied request",
+        );
+        let fault = Fault {
+            from: "n0".to_owned(),
+            skip,
+            ..Fault::of(Fate::Says(answer), Verb::Patch, "nodes")
+        };
+        world.server.set(|state| {
+            state.refusals_wanted = true;
+            state.faults.push(fault);
+        });
+        world.want(0);
+        let tries = |world: &World| u32::MAX - world.server.state().faults[0].times;
+        // Where inotify has no instance left the sentinel is only polled.
+        world
+            .until("it is refused", HOUR, |world| tries(world) > 0)
+            .await;
+        world.pass(4 * MINUTE).await;
+        let tries = tries(&world);
+        world.check(tries <= 60, &format!("{skip}: {tries} tries in 4 minutes"));
+        world.check(!world.cordoned(0), "cordoned");
+        world.check(world.boots(0) == 0, "rebooted");
+        if skip == 0 {
+            world.check(world.phase(0) == "Pending", "the gate is closed");
+        }
+        if skip < 2 {
+            world.check(world.holder("default").is_none(), "the slot is kept");
+        }
+        world.server.set(|state| state.faults.clear());
+        world.until_rebooted(&[0], 1, 3 * HOUR).await;
+    }
+}
+
+/// Once: a refused take was journalled and written to disk every few seconds for ever.
+#[tokio::test(start_paused = true)]
+async fn a_take_that_is_refused_leaves_disk_and_journal_in_peace() {
+    let world = World::new(1, 1).await;
+    let answer = Answer::status(
+        422,
+        "Invalid",
+        "ValidatingAdmissionPolicy 'x' denied request",
+    );
+    let fault = Fault {
+        namespace: "kube-rebootd",
+        ..Fault::of(Fate::Says(answer), Verb::Patch, "leases")
+    };
+    world.server.set(|state| state.faults.push(fault));
+    world.want(0);
+    world.pass(6 * HOUR).await;
+    let takes = met(&world);
+    world.check(
+        (3..=8).contains(&takes),
+        &format!("{takes} takes in 6 hours"),
+    );
+    let said = world.phases(0).len();
+    world.check(said <= 6 * 8, &format!("{said} transitions in 6 hours"));
+}

@@ -1,0 +1,72 @@
+//! Before a slot is taken: would the API server let this node set on its own Node what a hold needs (I3)?
+//!
+//! A policy, a webhook or full annotations refuse the cordon only when the slot is held and others wait for it.
+//! A dry run of that very apply shows it before the take; it changes nothing.
+
+use std::time::Duration;
+
+use super::{At, Step};
+use crate::facts::{Effect, Rehearsed};
+use crate::node::{Node, Seen};
+use crate::node_set::NodeSet;
+use crate::phase::Phase;
+use crate::record::{Hold, Record, Stage};
+use crate::slot::{Lease, Take};
+
+/// A yes is believed so long: what could refuse changes rarely, and the apply itself may still be refused.
+const GOOD: Duration = Duration::from_secs(10 * 60);
+/// After a no it is tried again this much later.
+const AGAIN: Duration = Duration::from_secs(5 * 60);
+
+/// The dry run that is due before `lease` is taken; none: it was answered with a yes not long ago.
+pub(super) fn before_a_take(at: &At, record: &Record, lease: &Lease) -> Option<Step> {
+    let good = at
+        .facts
+        .rehearsed
+        .as_ref()
+        .is_some_and(|rehearsed| rehearsed.said.is_ok() && at.now.since(rehearsed.at) <= GOOD);
+    if good {
+        return None;
+    }
+    let Seen::Present(node) = &at.facts.node else {
+        return None;
+    };
+    let status = "queued: trying what a hold sets on this Node";
+    let effect = Effect::Rehearse(set(at, record, lease, node));
+    Some(Step {
+        record: record.clone(),
+        ..at.step(Phase::Queued, effect, status)
+    })
+}
+
+/// The last dry run was refused: why, and when it is tried again.
+pub(super) fn refused(at: &At) -> Option<(String, Duration)> {
+    let Some(Rehearsed {
+        at: asked,
+        said: Err(why),
+    }) = &at.facts.rehearsed
+    else {
+        return None;
+    };
+    let opens = *asked + AGAIN;
+    (at.now.boot < opens).then(|| {
+        let why = format!("what a hold sets on this Node would be refused: {why}");
+        (why, opens)
+    })
+}
+
+/// All that the hold would set while the node is drained, as far as it is known before the take.
+fn set(at: &At, record: &Record, lease: &Lease, node: &Node) -> NodeSet {
+    let take = Take::of(lease, &at.policy.namespace, at.now.wall, node.quorum());
+    let hold = Hold {
+        stage: Stage::Draining,
+        node_uid: Some(node.uid.clone()),
+        marks: at.facts.marks.clone(),
+        ..Hold::begin(take, at.facts.boot.clone())
+    };
+    let record = Record {
+        hold: Some(hold),
+        ..record.clone()
+    };
+    NodeSet::of(&record, node)
+}

@@ -1,0 +1,381 @@
+//! Nothing leaks (I3, I4, I6): what is refused, unread or taken away keeps neither slot nor cordon.
+
+use super::table::{about_to_reboot, about_to_take, own, shut, slot};
+use super::*;
+use crate::node::Node;
+use crate::trigger::{BY_ANNOTATION, Latched};
+
+/// The host has booted; its hold is at `stage`, on disk and on the Node.
+fn booted(stage: Stage) -> Facts {
+    let mut facts = about_to_reboot();
+    let hold = facts.record.hold.as_mut().unwrap();
+    hold.boot = boot("before");
+    hold.stage = stage;
+    let state = facts.record.annotation().unwrap();
+    let node = own(&mut facts);
+    node.annotations.insert(names::STATE.to_owned(), state);
+    facts.applied = None;
+    facts
+}
+
+fn label(facts: &mut Facts) -> Option<&String> {
+    own(facts).labels.get(names::SLOT)
+}
+
+#[test]
+fn i4_a_list_of_waiters_that_cannot_be_had_keeps_no_slot() {
+    let mut facts = about_to_reboot();
+    let hold = facts.record.hold.as_mut().unwrap();
+    hold.stage = Stage::Undoing(Why::Withdrawn);
+    facts.applied = Some(Applied {
+        point: Point::of(hold),
+        at: NOW,
+    });
+    let node = own(&mut facts);
+    node.labels.clear();
+    node.annotations.clear();
+    node.unschedulable = false;
+    let next = |facts: &Facts| decide(facts, &policy(), now()).effect;
+    assert_eq!(next(&facts), Effect::ListWaiters);
+    // No answer: once more, and no more.
+    facts.waiters = Some(Waiters::unlisted(None, NOW, false));
+    assert_eq!(next(&facts), Effect::ListWaiters);
+    facts.waiters = Some(Waiters::unlisted(facts.waiters.as_ref(), NOW, false));
+    assert!(matches!(next(&facts), Effect::GiveUp(give_up) if give_up.next.is_empty()));
+    facts.waiters = Some(Waiters::unlisted(None, NOW, true));
+    assert!(matches!(next(&facts), Effect::GiveUp(_)));
+}
+
+/// Once: the rights of the coordinator were pruned while the host was down, and a start wants the Leases.
+#[test]
+fn i3_a_start_goes_on_without_the_leases_where_a_hold_is_on_record() {
+    let begins = |change: fn(&mut Facts)| {
+        let mut facts = booted(Stage::Rebooting);
+        facts.started = false;
+        facts.listed = Err("denied".to_owned());
+        facts.leases.clear();
+        change(&mut facts);
+        decide(&facts, &policy(), now()).effect == Effect::Begin
+    };
+    assert!(begins(|_| {}));
+    // The disk was lost: the Node tells.
+    assert!(begins(|facts| facts.record = Record::default()));
+    assert!(begins(|facts| own(facts).annotations.clear()));
+    assert!(begins(
+        |facts| facts.record.hold.as_mut().unwrap().boot = boot("now")
+    ));
+    // What only the Leases can tell is waited for.
+    assert!(!begins(|facts| facts.node = Seen::Unknown));
+    assert!(!begins(|facts| facts.record.hold = None));
+    assert!(!begins(|facts| {
+        facts.record.hold.as_mut().unwrap().take.uid = "another".to_owned();
+    }));
+    assert!(!begins(|facts| {
+        own(facts).annotations.clear();
+        facts.record.hold.as_mut().unwrap().stage = Stage::Taking;
+    }));
+}
+
+#[test]
+fn i3_a_healthy_node_is_uncordoned_although_its_lease_cannot_be_read() {
+    let mut facts = booted(Stage::Rebooting);
+    facts.leases.clear();
+    facts.listed = Err("denied".to_owned());
+    facts.denied = Some("denied; are the manifests applied?".to_owned());
+    facts.host_health = Ok(());
+    let step = decide(&facts, &policy(), now());
+    assert!(
+        matches!(&step.effect, Effect::Apply { set, .. } if !set.unschedulable),
+        "{:?}",
+        step.effect
+    );
+    // What remains is asked for again, and said with its cure.
+    let hold = facts.record.hold.as_mut().unwrap();
+    hold.stage = Stage::Releasing;
+    facts.applied = Some(Applied {
+        point: Point::of(hold),
+        at: NOW,
+    });
+    facts.record.settled = Some(Settled::of(None, &boot("now"), NOW));
+    let node = own(&mut facts);
+    node.labels.clear();
+    node.annotations.clear();
+    node.unschedulable = false;
+    let step = decide(&facts, &policy(), now());
+    assert_eq!(step.effect, Effect::ReadLease("default".to_owned()));
+    assert!(
+        step.status.contains("are the manifests applied?"),
+        "{}",
+        step.status
+    );
+}
+
+/// Once: a node that was unlocked while it was not healthy labelled itself again, and blocked everybody.
+#[test]
+fn i1_after_a_boot_a_node_labels_itself_only_while_the_lease_names_it() {
+    let leases: [(&str, fn(&mut Facts)); 4] = [
+        ("ours", |_| {}),
+        ("free", |facts| slot(facts).holder = None),
+        ("another's", |facts| {
+            slot(facts).holder = Some("n2".to_owned())
+        }),
+        ("not readable", |facts| {
+            facts.leases.clear();
+            facts.denied = Some("denied".to_owned());
+        }),
+    ];
+    let mut labelled = 0;
+    for stage in [
+        Stage::Claiming,
+        Stage::Draining,
+        Stage::Rebooting,
+        Stage::Uncordoned,
+    ] {
+        for (what, lease) in leases {
+            for (host, pods) in [(true, true), (true, false), (false, false)] {
+                let mut facts = booted(stage.clone());
+                let node = own(&mut facts);
+                node.labels.clear();
+                node.annotations.clear();
+                lease(&mut facts);
+                let health = |good: bool| {
+                    if good {
+                        Ok(())
+                    } else {
+                        Err(vec!["kubelet".to_owned()])
+                    }
+                };
+                (facts.host_health, facts.pod_health) = (health(host), health(pods));
+                let step = decide(&facts, &policy(), now());
+                let Effect::Apply { set, .. } = &step.effect else {
+                    continue;
+                };
+                let labels = set.labels.contains_key(names::SLOT);
+                assert!(!labels || what == "ours", "{stage:?} {what}: {set:?}");
+                labelled += usize::from(labels);
+            }
+        }
+    }
+    assert!(
+        labelled >= 4,
+        "it labels itself while the slot is its own: {labelled}"
+    );
+}
+
+#[test]
+fn i4_an_unlocked_node_keeps_its_cordon_and_loses_its_label_until_it_is_healthy() {
+    let mut facts = booted(Stage::Rebooting);
+    slot(&mut facts).holder = Some("n2".to_owned());
+    facts.host_health = Err(vec!["the kubelet is silent".to_owned()]);
+    let step = decide(&facts, &policy(), now());
+    let Effect::Mend(left) = &step.effect else {
+        panic!("{:?}", step.effect)
+    };
+    assert_eq!(left.labels, [names::SLOT]);
+    assert!(!left.cordon && left.annotations.is_empty());
+    own(&mut facts).labels.clear();
+    let step = decide(&facts, &policy(), now());
+    assert_eq!(step.effect, Effect::Wait);
+    assert!(step.status.contains("was taken away"), "{}", step.status);
+    facts.host_health = Ok(());
+    let step = decide(&facts, &policy(), now());
+    assert!(
+        matches!(&step.effect, Effect::Apply { set, .. }
+            if !set.unschedulable && !set.labels.contains_key(names::SLOT)),
+        "{:?}",
+        step.effect
+    );
+    // A watch alone does not say that the slot is lost.
+    let mut facts = booted(Stage::Rebooting);
+    facts.host_health = Err(vec!["the kubelet is silent".to_owned()]);
+    (slot(&mut facts).holder, slot(&mut facts).read) = (None, None);
+    let step = decide(&facts, &policy(), now());
+    assert_eq!(step.effect, Effect::ReadLease("default".to_owned()));
+    assert!(label(&mut facts).is_some());
+}
+
+#[test]
+fn i3_an_apply_that_is_refused_before_logind_was_asked_undoes() {
+    for stage in [Stage::Claiming, Stage::Draining, Stage::Rebooting] {
+        let mut facts = about_to_reboot();
+        let hold = facts.record.hold.as_mut().unwrap();
+        hold.stage = stage.clone();
+        let point = Point::of(hold);
+        let why = "denied by webhook".to_owned();
+        facts.refused = Some(RefusedApply { point, why });
+        let step = decide(&facts, &policy(), now());
+        let Some(Stage::Undoing(why)) = step.record.hold.map(|hold| hold.stage) else {
+            panic!("{stage:?}: {}", step.status)
+        };
+        assert!(why.backs_off() && why.words().contains("denied by webhook"));
+        // Of another step of the hold it says nothing.
+        facts.refused.as_mut().unwrap().point.step = 1;
+        let step = decide(&facts, &policy(), now());
+        let undoes = |hold: &Hold| matches!(hold.stage, Stage::Undoing(_));
+        assert!(!step.record.hold.as_ref().is_some_and(undoes), "{stage:?}");
+    }
+    // A host that may be going down is not uncordoned.
+    let mut facts = about_to_reboot();
+    let hold = facts.record.hold.as_mut().unwrap();
+    (hold.asks, hold.asked) = (1, Some(NOW));
+    let point = Point::of(hold);
+    let why = String::new();
+    facts.refused = Some(RefusedApply { point, why });
+    let step = decide(&facts, &policy(), now());
+    assert_eq!(step.record.hold.unwrap().stage, Stage::Rebooting);
+}
+
+/// Once: a give-back waited for a 200 that a policy never gives.
+#[test]
+fn i4_nothing_demands_an_apply_where_nothing_of_ours_is_there() {
+    let mut facts = about_to_reboot();
+    let hold = facts.record.hold.as_mut().unwrap();
+    hold.stage = Stage::Undoing(Why::Refused("policy".to_owned()));
+    let point = Point::of(hold);
+    let why = "policy".to_owned();
+    facts.applied = None;
+    facts.waiters = Some(Waiters::listed(NOW, Vec::new()));
+    let bare = |node: &mut Node| {
+        node.labels.clear();
+        node.annotations.clear();
+        node.unschedulable = false;
+        node.cordon_owners.clear();
+    };
+    bare(own(&mut facts));
+    let next = |facts: &Facts| decide(facts, &policy(), now()).effect;
+    assert!(
+        matches!(next(&facts), Effect::Apply { .. }),
+        "an earlier one may be on its way"
+    );
+    facts.refused = Some(RefusedApply { point, why });
+    own(&mut facts).read = None;
+    assert_eq!(next(&facts), Effect::ReadNode);
+    own(&mut facts).read = Some(NOW);
+    assert!(
+        matches!(next(&facts), Effect::GiveUp(_)),
+        "{:?}",
+        next(&facts)
+    );
+    own(&mut facts)
+        .labels
+        .insert(names::SLOT.to_owned(), "default".to_owned());
+    assert!(matches!(next(&facts), Effect::Apply { .. }));
+}
+
+#[test]
+fn i3_what_a_hold_sets_on_the_node_is_tried_before_the_take() {
+    let mut facts = about_to_take();
+    facts.rehearsed = None;
+    let step = decide(&facts, &policy(), now());
+    let Effect::Rehearse(set) = &step.effect else {
+        panic!("{:?}", step.effect)
+    };
+    assert!(set.unschedulable && set.annotations.contains_key(names::STATE));
+    assert_eq!(set.labels.get(names::SLOT).unwrap(), "default");
+    assert_eq!(step.record.hold, None);
+    // Refused: a closed gate with the server's words, until it is tried again.
+    let refused = |ago: u64| {
+        let mut facts = about_to_take();
+        facts.rehearsed = Some(Rehearsed {
+            at: NOW.checked_sub(Duration::from_secs(ago)).unwrap(),
+            said: Err("admission webhook denied it".to_owned()),
+        });
+        decide(&facts, &policy(), now())
+    };
+    let step = refused(10);
+    assert_eq!((step.phase, &step.effect), (Phase::Pending, &Effect::Wait));
+    assert!(
+        step.status.contains("admission webhook denied it"),
+        "{}",
+        step.status
+    );
+    assert!(matches!(refused(600).effect, Effect::Rehearse(_)));
+}
+
+/// Once: a take that a policy refuses was written ahead, sent and journalled every few seconds for ever.
+#[test]
+fn a_take_that_is_refused_backs_off() {
+    let mut facts = about_to_take();
+    let hold = Hold::begin(take(), boot("now"));
+    facts.record.hold = Some(hold);
+    facts.take.said = Some(TakeSaid::Refused("policy x".to_owned()));
+    let step = decide(&facts, &policy(), now());
+    assert_eq!(step.record.hold, None);
+    let backoff = step.record.backoff.clone().expect("backs off");
+    assert!(backoff.until >= NOW + policy().retry && backoff.why.contains("policy x"));
+    facts.record = step.record;
+    let step = decide(&facts, &policy(), now());
+    assert_eq!((step.phase, &step.effect), (Phase::Pending, &Effect::Wait));
+    // Without a break: nothing is written.
+    assert_eq!(step.record, facts.record);
+}
+
+/// Once: an inhibitor that came at the end of `reboot.delay` undid a drained node at once.
+#[test]
+fn a_gate_that_closes_late_has_its_own_time() {
+    let delay = Duration::from_secs(20 * 60);
+    let policy = Policy { delay, ..policy() };
+    let mut facts = about_to_reboot();
+    let hold = facts.record.hold.as_mut().unwrap();
+    hold.stage = Stage::Draining;
+    let ago = |seconds: u64| NOW.checked_sub(Duration::from_secs(seconds)).unwrap();
+    facts.drain = Drained::Done {
+        at: ago(20 * 60 + 280),
+    };
+    facts.closed.push(shut());
+    let mut undoes = |since: Duration| {
+        facts.closed_since = Some(since);
+        let step = decide(&facts, &policy, now());
+        step.phase == Phase::Undoing
+    };
+    assert!(!undoes(ago(1)), "it has just closed");
+    assert!(!undoes(ago(290)), "the delay ended 280 s ago");
+    facts.drain = Drained::Done {
+        at: ago(20 * 60 + 301),
+    };
+    let mut undoes = |since: Duration| {
+        facts.closed_since = Some(since);
+        decide(&facts, &policy, now()).phase == Phase::Undoing
+    };
+    assert!(!undoes(ago(299)));
+    assert!(undoes(ago(300)));
+    assert!(undoes(ago(1_000)));
+}
+
+/// Once: the annotation was taken away whatever it said by then, so that a new request was lost.
+#[test]
+fn i6_only_the_annotation_that_was_served_is_removed() {
+    let effect = |there: &str, served: Option<&str>| {
+        let mut facts = booted(Stage::Releasing);
+        let mut request = request();
+        request.latched.extend(served.map(|reason| Latched {
+            by: BY_ANNOTATION.to_owned(),
+            reason: reason.to_owned(),
+            at: wall(),
+            boot: None,
+        }));
+        facts.record.settled = Some(Settled::of(Some(&request), &boot("now"), NOW));
+        facts.applied = Some(Applied {
+            point: Point::of(facts.record.hold.as_ref().unwrap()),
+            at: NOW,
+        });
+        facts.waiters = Some(Waiters::listed(NOW, Vec::new()));
+        let node = own(&mut facts);
+        node.labels.clear();
+        node.annotations = [(names::REBOOT.to_owned(), there.to_owned())].into();
+        node.unschedulable = false;
+        decide(&facts, &policy(), now()).effect
+    };
+    let long = "x".repeat(5_000);
+    assert!(matches!(
+        effect("firmware", Some("firmware")),
+        Effect::Mend(_)
+    ));
+    let cut = crate::trigger::wish(&long);
+    assert!(matches!(effect(&long, Some(&cut)), Effect::Mend(_)));
+    assert!(matches!(
+        effect("once more", Some("firmware")),
+        Effect::GiveUp(_)
+    ));
+    assert!(matches!(effect("firmware", None), Effect::GiveUp(_)));
+}
