@@ -142,6 +142,7 @@ mod tests {
         });
         Peers {
             asked: Duration::ZERO,
+            came: Duration::ZERO,
             labelled: labelled.collect(),
             leases: BTreeSet::new(),
             census: Ok(Census {

@@ -18,6 +18,7 @@ use crate::host::notify::{Notify, watchdog_interval};
 use crate::host::view;
 use crate::host::{Bus, Clock, Store};
 use crate::now::Now;
+use crate::phase::Phase;
 use crate::record::Stage;
 use crate::root::Root;
 
@@ -160,6 +161,9 @@ impl Daemon {
             return Some(now.boot + UNWRITABLE);
         };
         if step.effect == Effect::Wait {
+            if step.phase == Phase::Rebooting {
+                self.memory.rests();
+            }
             return if wrote {
                 None
             } else {
@@ -370,6 +374,6 @@ fn finishing(step: &Step) -> bool {
             matches!(
                 hold.stage,
                 Stage::Undoing(_) | Stage::Releasing | Stage::Uncordoned
-            ) || step.phase == crate::phase::Phase::Verifying
+            ) || step.phase == Phase::Verifying
         })
 }

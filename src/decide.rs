@@ -32,8 +32,14 @@ mod start;
 mod tests;
 mod verify;
 
-/// How old a consistent read may be when a cordon or a reboot rests on it (I2).
+/// How old a look at the host may be when a take, a cordon or a reboot rests on it (I2).
 const FRESH: Duration = Duration::from_secs(5);
+/// How old an answer of the API server may be when the next request rests on it. No proof of anything, that is the order
+/// of the requests and the conditions of the writes; but what is older is asked for again. Longer than what
+/// belongs together takes from the slowest server that is still believed to answer (15 s a request).
+const RECENT: Duration = Duration::from_secs(60);
+/// How long a stage before logind may take that has nothing to wait for but answers; then it undoes (I2, I7).
+const DEADLINE: Duration = Duration::from_secs(5 * 60);
 /// A person's look at a phase that waits: when to decide again although nothing changed. Long, as
 /// every change wakes the daemon by itself.
 const LOOK_AGAIN: Duration = Duration::from_secs(300);
@@ -220,9 +226,14 @@ impl<'a> At<'a> {
         self.wait(phase, self.now.boot + LOOK_AGAIN, status)
     }
 
-    /// A consistent read asked for at `asked` still counts.
+    /// A look at the host that began at `asked` still counts.
     fn fresh(&self, asked: Option<Duration>) -> bool {
         asked.is_some_and(|asked| self.now.since(asked) <= FRESH)
+    }
+
+    /// An answer of the API server that was asked for at `asked` still counts.
+    fn recent(&self, asked: Duration) -> bool {
+        self.now.since(asked) <= RECENT
     }
 
     fn lease(&self, name: &str) -> Option<&Lease> {
@@ -309,6 +320,21 @@ fn undo(at: &At, hold: &Hold, why: Why) -> Step {
         record,
         ..at.step(Phase::Undoing, Effect::Wait, status)
     }
+}
+
+/// `step`, or the undoing when its stage has had its time: it names what was waited for.
+fn in_time(at: &At, hold: &Hold, step: Step) -> Step {
+    let same = step.record.hold.as_ref().map(|hold| &hold.stage) == Some(&hold.stage);
+    if at.facts.in_stage < DEADLINE || !same || step.effect == Effect::AskReboot {
+        return step;
+    }
+    let why = format!(
+        "{} took longer than {} min, the API server is slow or silent; the last step was: {}",
+        step.phase,
+        DEADLINE.as_secs() / 60,
+        step.status
+    );
+    undo(at, hold, Why::Reboot(why))
 }
 
 /// What ends a hold before logind was asked; None: go on. Gates as `heeded` says: each costs more the further it is.

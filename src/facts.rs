@@ -15,7 +15,7 @@ use crate::node::Seen;
 use crate::node_set::{Leftovers, NodeSet};
 use crate::record::{Hold, Record};
 use crate::shutdown::Scheduled;
-use crate::slot::{GiveUp, Lease, Peers, Take, TakeAnswer, Waiter, Waiting};
+use crate::slot::{Fence, GiveUp, Lease, Peers, Take, TakeAnswer, Waiter, Waiting};
 use crate::stale::{Held, Look};
 use crate::trigger::Observed;
 
@@ -74,6 +74,12 @@ pub struct Facts {
     pub ending: Vec<PodRef>,
     /// The consistent list of pods after the drain.
     pub last_list: Option<LastList>,
+    /// When the last [`Effect::Confirm`] was asked for that was answered in full.
+    pub confirmed: Option<Duration>,
+    /// This process has written ahead that it asks logind, and has not asked yet.
+    pub fenced: Option<Fenced>,
+    /// How long this process has worked on this stage of the hold without a rest.
+    pub in_stage: Duration,
     /// This process' last call of logind was refused.
     pub ask: Option<Refusal>,
     /// It was accepted; when it was made.
@@ -119,6 +125,9 @@ impl Facts {
             drain: Drained::Starting,
             ending: Vec::new(),
             last_list: None,
+            confirmed: None,
+            fenced: None,
+            in_stage: Duration::ZERO,
             ask: None,
             ask_accepted: None,
             host_health: Err(vec!["not looked yet".to_owned()]),
@@ -247,6 +256,16 @@ pub struct LastList {
     pub marks: Marks,
 }
 
+/// The fence before one ask of logind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fenced {
+    /// Acquire time of the hold, and which of its asks.
+    pub hold: Timestamp,
+    pub asks: u32,
+    /// When it was answered with 200; none: it may or may not have been done.
+    pub at: Option<Duration>,
+}
+
 /// logind (or the configured command) said no.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
@@ -275,6 +294,12 @@ pub enum Effect {
     /// Whether the Node of a holder exists.
     ReadHolder(Held),
     ListPods,
+    /// All that a reboot rests on in the cluster, at once: the own Lease, Node and pods, and for a node of the
+    /// `quorum` the others.
+    Confirm {
+        lease: String,
+        quorum: bool,
+    },
     CreateLease,
     /// A dry run of what the hold would set on the own Node: it changes nothing.
     Rehearse(NodeSet),
@@ -287,6 +312,8 @@ pub enum Effect {
     Mark(Waiting),
     Unmark,
     Evict(Vec<PodRef>),
+    /// The last write before logind is asked; what is said on terminals goes to logind before it.
+    Fence(Fence),
     AskReboot,
     /// Cancels a scheduled shutdown that has become a request.
     CancelShutdown,
@@ -309,6 +336,7 @@ impl Effect {
             | Self::Mark(_)
             | Self::Unmark
             | Self::Evict(_)
+            | Self::Fence(_)
             | Self::AskReboot
             | Self::CancelShutdown
             | Self::GiveUp(_)
@@ -324,7 +352,8 @@ impl Effect {
             | Self::ListWaiters
             | Self::ReadHolder(_)
             | Self::Rehearse(_)
-            | Self::ListPods => false,
+            | Self::ListPods
+            | Self::Confirm { .. } => false,
         }
     }
 }

@@ -12,6 +12,8 @@ pub const ROLE: &str = "kube-rebootd/role";
 pub const NEXT: &str = "kube-rebootd/next";
 /// Annotation on a Lease: who held it last and until when; changes at every give-up.
 pub const LAST_HOLD: &str = "kube-rebootd/last-hold";
+/// Annotation on a held Lease: its holder goes down now; the give-up removes it.
+pub const GOING_DOWN: &str = "kube-rebootd/going-down";
 /// Annotation on a Lease or a Node: closed, and why.
 pub const PAUSED: &str = "kube-rebootd/paused";
 

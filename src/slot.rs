@@ -106,6 +106,8 @@ impl Peer {
 pub struct Peers {
     /// Boot time at which the list was asked for: it shows at least what was true then.
     pub asked: Duration,
+    /// When it was there: a pause before the next list counts from then, as a list itself may take longer.
+    pub came: Duration,
     pub labelled: Vec<Peer>,
     pub leases: BTreeSet<String>,
     /// All Nodes, ready or not, or why they could not be counted.
@@ -127,6 +129,16 @@ pub struct Waiter {
 pub struct Waiting {
     pub group: String,
     pub since: Timestamp,
+}
+
+/// The last request before logind is asked: a write on the own Lease that is refused when anything about the Lease has
+/// changed, and that tells everybody that this node goes down now (I2).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fence {
+    pub lease: String,
+    pub resource_version: String,
+    /// Value of `kube-rebootd/going-down`.
+    pub words: String,
 }
 
 /// The one request that gives a slot up.

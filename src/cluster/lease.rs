@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::answer::{ApiError, CALL, call, found};
 use crate::names;
-use crate::slot::{GiveUp, Lease, Take, TakeSaid, scatter};
+use crate::slot::{Fence, GiveUp, Lease, Take, TakeSaid, scatter};
 use crate::stale::Held;
 use crate::text::{self, NAME, WORDS};
 
@@ -123,6 +123,29 @@ impl Leases {
         }
     }
 
+    /// Says on the own Lease that this node goes down now, if the Lease is still the one that was read.
+    pub async fn fence(&self, fence: &Fence, asked: Duration) -> Result<Lease, ApiError> {
+        let body = json!({
+            "metadata": {
+                "resourceVersion": fence.resource_version,
+                "annotations": {(names::GOING_DOWN): fence.words},
+            },
+        });
+        let what = format!("say on Lease {} that this node goes down", fence.lease);
+        let params = self.by_manager();
+        let patch = Patch::Merge(&body);
+        let request = self.api.patch(&fence.lease, &params, &patch);
+        let lease = call(&what, CALL, request).await?;
+        Ok(read(&lease, Some(asked)))
+    }
+
+    fn by_manager(&self) -> PatchParams {
+        PatchParams {
+            field_manager: Some(self.manager.clone()),
+            ..PatchParams::default()
+        }
+    }
+
     /// Gives the slot up in one request and returns the freed Lease.
     ///
     /// An apply cannot do this: what kubectl, a restore or `GitOps` came to own would stay (proved).
@@ -133,6 +156,7 @@ impl Leases {
                 "resourceVersion": give_up.resource_version,
                 "annotations": {
                     (names::ROLE): null,
+                    (names::GOING_DOWN): null,
                     (names::NEXT): next,
                     (names::LAST_HOLD): give_up.last_hold,
                 },
@@ -159,7 +183,7 @@ impl Leases {
         let body = json!({
             "metadata": {
                 "resourceVersion": lease.resource_version,
-                "annotations": {(names::ROLE): null},
+                "annotations": {(names::ROLE): null, (names::GOING_DOWN): null},
             },
             "spec": {"holderIdentity": null, "acquireTime": null},
         });
@@ -167,10 +191,7 @@ impl Leases {
     }
 
     async fn free(&self, name: &str, body: &Value, asked: Duration) -> Result<Lease, GiveUpError> {
-        let params = PatchParams {
-            field_manager: Some(self.manager.clone()),
-            ..PatchParams::default()
-        };
+        let params = self.by_manager();
         let what = format!("give up Lease {name}");
         let patch = Patch::Merge(body);
         let lease = call(&what, CALL, self.api.patch(name, &params, &patch)).await?;

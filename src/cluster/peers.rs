@@ -49,6 +49,7 @@ pub async fn list(
     );
     let mut peers = Peers {
         asked,
+        came: asked,
         labelled: labelled?,
         leases: std::collections::BTreeSet::new(),
         census: said(census)?,

@@ -10,13 +10,15 @@ use crate::cluster::answer::ApiError;
 use crate::cluster::lease::{GiveUpError, Took};
 use crate::config::Method;
 use crate::drain::PodRef;
-use crate::facts::{Applied, Effect, Point, Refusal, RefusedApply, Rehearsed};
+use crate::facts::{
+    Applied, Effect, Fenced, Point, Refusal, RefusedApply, Rehearsed,
+};
 use crate::host::{check, logind};
 use crate::node::{Node, Seen};
 use crate::node_set::{self, Leftovers, NodeSet};
 use crate::now::Now;
 use crate::pod::EvictAnswer;
-use crate::slot::{GiveUp, Take};
+use crate::slot::{Fence, GiveUp, Take};
 
 /// After an apply that was changed on its way: somebody must mend a webhook first.
 const DROPPED: Duration = Duration::from_secs(5);
@@ -98,6 +100,8 @@ impl Daemon {
             Effect::ListWaiters => self.list_waiters(now).await,
             Effect::ReadHolder(held) => self.read_holder(held, now).await,
             Effect::ListPods => self.list_pods(now).await,
+            Effect::Confirm { lease, quorum } => self.confirm(&lease, quorum, now).await,
+            Effect::Fence(fence) => self.fence(&fence, now).await,
             Effect::CreateLease => self.create_lease(now).await,
             Effect::Rehearse(set) => self.rehearse(&set, now).await,
             Effect::Take(take) => self.take(&take, now).await,
@@ -284,6 +288,39 @@ impl Daemon {
         }
     }
 
+    /// What can be ready before logind is asked is ready now: the connection, and what terminals are told.
+    async fn fence(&mut self, fence: &Fence, now: Now) -> Result<(), ApiError> {
+        let Some(hold) = &self.facts.record.hold else {
+            return Ok(());
+        };
+        let mut fenced = Fenced {
+            hold: hold.take.acquire_time,
+            asks: hold.asks,
+            at: None,
+        };
+        self.facts.fenced = Some(fenced);
+        if self.config.reboot.method == Method::Logind {
+            logind::announce_reboot(&self.bus, &self.config.reboot.message).await;
+        }
+        let Some(connected) = self.api.connected() else {
+            return Ok(());
+        };
+        match connected.leases.fence(fence, now.boot).await {
+            Ok(lease) => {
+                self.know(lease);
+                fenced.at = Some(self.now().boot);
+                self.facts.fenced = Some(fenced);
+                Ok(())
+            }
+            Err(err) => {
+                // It may have been done, or somebody changed the Lease: all is read again (I2).
+                self.facts.leases.remove(&fence.lease);
+                self.facts.confirmed = None;
+                Err(err)
+            }
+        }
+    }
+
     /// Evictions go beside the loop; every one is answered, a lost one as busy.
     #[allow(clippy::unnecessary_wraps)] // as every other effect
     fn evict(&mut self, pods: Vec<PodRef>) -> Result<(), ApiError> {
@@ -339,9 +376,10 @@ impl Daemon {
         let asked = self.now().boot;
         self.facts.ask = None;
         self.facts.ask_accepted = None;
+        (self.facts.fenced, self.facts.confirmed) = (None, None);
         info!("asking for the reboot");
         let refused = match &self.config.reboot.method {
-            Method::Logind => logind::ask_reboot(&self.bus, &self.config.reboot.message)
+            Method::Logind => logind::ask_reboot(&self.bus)
                 .await
                 .map_err(|err| err.to_string()),
             Method::Command(command) => {

@@ -266,6 +266,7 @@ impl Daemon {
         self.facts.host_read = host.map(|host| host.read);
         // Not known is not "no" once logind was asked: nothing is undone on a host that may go down.
         let asked = self.facts.record.hold.as_ref().is_some_and(Hold::asked);
+        let asked = asked && self.facts.fenced.is_none();
         let same_boot = self
             .facts
             .record
@@ -338,6 +339,7 @@ impl Daemon {
 
     /// The drain, and the health of what came back, as far as the phase needs them.
     fn judge(&mut self, now: Now) {
+        self.facts.in_stage = self.memory.in_stage(&self.facts, now.boot);
         let facts = &mut self.facts;
         facts.marks = self.memory.pods.as_deref().map(Marks::take);
         let draining = facts.record.hold.as_ref().is_some_and(|hold| {

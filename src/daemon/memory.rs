@@ -1,8 +1,10 @@
 //! What one process knows beside the record and the facts; a restart begins it anew.
 
 use std::collections::BTreeMap;
+use std::mem::{Discriminant, discriminant};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::time::Instant;
 use tracing::warn;
 
@@ -18,6 +20,7 @@ use crate::host::logind::Changes;
 use crate::host::sentinel::Watch;
 use crate::node::Seen;
 use crate::pod::Pod;
+use crate::record::Stage;
 use crate::root::Root;
 use crate::shutdown::Scheduled;
 use crate::slot::TakeAnswer;
@@ -64,6 +67,8 @@ pub(super) struct Memory {
     pub(super) found: BTreeMap<String, (Duration, health::Found)>,
     /// What is not waited for any longer after the boot, and was said.
     pub(super) waived: Vec<String>,
+    /// The stage of the hold in this boot, and since when this process has worked on it without a rest.
+    stage: Option<(Timestamp, Discriminant<Stage>, Duration)>,
 }
 
 /// The host, at one look.
@@ -109,7 +114,26 @@ impl Memory {
             verifying: None,
             found: BTreeMap::new(),
             waived: Vec::new(),
+            stage: None,
         }
+    }
+
+    /// How long this process has worked on this stage of the hold without a rest.
+    pub(super) fn in_stage(&mut self, facts: &Facts, now: Duration) -> Duration {
+        let hold = facts.record.hold.as_ref();
+        let Some(hold) = hold.filter(|hold| hold.boot == facts.boot) else {
+            self.stage = None;
+            return Duration::ZERO;
+        };
+        let key = (hold.take.acquire_time, discriminant(&hold.stage));
+        let known = self.stage.filter(|known| (known.0, known.1) == key);
+        let (.., since) = *self.stage.insert(known.unwrap_or((key.0, key.1, now)));
+        now.saturating_sub(since)
+    }
+
+    /// It waits for something that has a time of its own.
+    pub(super) fn rests(&mut self) {
+        self.stage = None;
     }
 
     /// A drain under way keeps the policy it began with.
@@ -126,6 +150,7 @@ impl Memory {
         facts.take = TakeAnswer::default();
         facts.ask = None;
         facts.ask_accepted = None;
+        (facts.confirmed, facts.fenced) = (None, None);
         facts.last_list = None;
         facts.waiters = None;
         self.drain = None;

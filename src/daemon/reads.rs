@@ -7,6 +7,7 @@ use crate::facts::{LastList, Waiters};
 use crate::health::Marks;
 use crate::node::Seen;
 use crate::now::Now;
+use crate::pod::Pod;
 use crate::slot::Lease;
 
 impl Daemon {
@@ -97,7 +98,8 @@ impl Daemon {
         };
         let clients = &connected.clients;
         let (namespace, me) = (connected.namespace(), &clients.name);
-        let list = peers::list(&clients.coordinator, namespace, me, quorum, now.boot).await?;
+        let mut list = peers::list(&clients.coordinator, namespace, me, quorum, now.boot).await?;
+        list.came = self.now().boot;
         self.facts.peers = Some(list);
         Ok(())
     }
@@ -119,18 +121,70 @@ impl Daemon {
         list.map(drop)
     }
 
+    /// All at once, and all or nothing: what was answered alone is no proof.
+    pub(super) async fn confirm(
+        &mut self,
+        name: &str,
+        quorum: bool,
+        now: Now,
+    ) -> Result<(), ApiError> {
+        let Some(connected) = self.api.connected() else {
+            return Ok(());
+        };
+        let (namespace, clients) = (connected.namespace(), &connected.clients);
+        let others = async {
+            if !quorum {
+                return Ok(None);
+            }
+            peers::list(
+                &clients.coordinator,
+                namespace,
+                &clients.name,
+                true,
+                now.boot,
+            )
+            .await
+            .map(Some)
+        };
+        let (lease, node, pods, others) = tokio::join!(
+            connected.leases.get(name, now.boot),
+            connected.node.get(now.boot),
+            connected.pods.list(),
+            others
+        );
+        let (lease, node, pods, others) = (lease?, node?, pods?, others?);
+        match lease {
+            Some(lease) => self.know(lease),
+            None => {
+                self.facts.leases.remove(name);
+                self.facts.absent.insert(name.to_owned(), now.boot);
+            }
+        }
+        self.facts.node = node.map_or(Seen::Absent, |node| Seen::Present(Box::new(node)));
+        self.listed(&pods, now);
+        if let Some(mut others) = others {
+            others.came = self.now().boot;
+            self.facts.peers = Some(others);
+        }
+        self.facts.confirmed = Some(now.boot);
+        Ok(())
+    }
+
     pub(super) async fn list_pods(&mut self, now: Now) -> Result<(), ApiError> {
         let Some(connected) = self.api.connected() else {
             return Ok(());
         };
         let pods = connected.pods.list().await?;
-        let clean = self.memory.clean(&self.facts, &pods);
+        self.listed(&pods, now);
+        Ok(())
+    }
+
+    fn listed(&mut self, pods: &[Pod], now: Now) {
         self.facts.last_list = Some(LastList {
             asked: now.boot,
-            clean,
-            marks: Marks::take(&pods),
+            clean: self.memory.clean(&self.facts, pods),
+            marks: Marks::take(pods),
         });
-        Ok(())
     }
 }
 

@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use super::release::backoff;
-use super::{At, Holding, Step, advance, apply, objection, same_node, still_ours, too_few, undo};
+use super::{
+    At, Holding, Step, advance, apply, in_time, objection, same_node, still_ours, too_few, undo,
+};
 use crate::budget::Census;
 use crate::facts::Effect;
 use crate::node::Node;
@@ -95,7 +97,8 @@ fn not_taken(at: &At) -> Step {
 
 /// The slot is taken: make it known, look who else claims, then cordon.
 pub(super) fn decide(at: &At, hold: &Hold) -> Step {
-    claim(at, hold).unwrap_or_else(|step| *step)
+    let step = claim(at, hold).unwrap_or_else(|step| *step);
+    in_time(at, hold, step)
 }
 
 fn claim(at: &At, hold: &Hold) -> Result<Step, Box<Step>> {
@@ -125,10 +128,10 @@ fn claim(at: &At, hold: &Hold) -> Result<Step, Box<Step>> {
                 return Ok(undo(at, hold, Why::Quorum(who)));
             }
             let status = format!("waiting to be the only control-plane node that is down: {who}");
-            if at.now.since(peers.asked) >= ALONE_AGAIN {
+            if at.now.since(peers.came) >= ALONE_AGAIN {
                 return Ok(at.step(phase, Effect::ListPeers, status));
             }
-            return Ok(at.wait(phase, peers.asked + ALONE_AGAIN, status));
+            return Ok(at.wait(phase, peers.came + ALONE_AGAIN, status));
         }
     }
     if let Some(why) = too_few(at, peers) {
@@ -173,7 +176,7 @@ fn cordon(at: &At, hold: &Hold, node: &Node, peers: &Peers) -> Step {
     if !at.fresh(at.facts.host_read) {
         return at.step(phase, Effect::ReadHost, "checking the gates");
     }
-    if !at.fresh(Some(peers.asked)) {
+    if !at.recent(peers.asked) {
         let status = "looking for others that are down";
         return at.step(phase, Effect::ListPeers, status);
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{At, FRESH, Step, advance, apply, cordoned, objection, still_ours, undo};
+use super::{At, DEADLINE, RECENT, Step, advance, apply, cordoned, objection, still_ours, undo};
 use crate::facts::{Drained, Effect};
 use crate::node::Node;
 use crate::phase::Phase;
@@ -92,9 +92,12 @@ fn drained(at: &At, hold: &Hold, node: &Node, done: Duration) -> Step {
         let step = at.stay(phase, format!("drained: {}", closed.why));
         return sooner(step, Some(closed.opens.unwrap_or(until).min(until)));
     }
+    if at.now.boot >= due + PASSES + DEADLINE {
+        let why = "drained, but the API server was too slow or silent to confirm it";
+        return undo(at, hold, Why::Drain(why.to_owned()));
+    }
     let list = at.facts.last_list.as_ref();
-    let Some(list) = list.filter(|list| list.asked >= due && at.now.since(list.asked) <= FRESH)
-    else {
+    let Some(list) = list.filter(|list| list.asked >= due && at.recent(list.asked)) else {
         return at.step(
             phase,
             Effect::ListPods,
@@ -102,7 +105,9 @@ fn drained(at: &At, hold: &Hold, node: &Node, done: Duration) -> Step {
         );
     };
     if !list.clean {
-        return at.stay(phase, "draining: a pod came late");
+        // The watch shows it soon; if it never does, another list.
+        let again = list.asked + RECENT + Duration::from_secs(1);
+        return sooner(at.stay(phase, "draining: a pod came late"), Some(again));
     }
     let ready = Hold {
         marks: Some(merge(hold, list)),

@@ -10,7 +10,7 @@ use crate::facts::Effect;
 use crate::node::Seen;
 use crate::phase::Phase;
 use crate::record::{Hold, Record};
-use crate::slot::{Lease, Take, Verdict, Waiting, scatter};
+use crate::slot::{Lease, Peers, Take, Verdict, Waiting, scatter};
 
 /// How often a queue that another Node's label blocks looks again: such a Node does not wake us.
 const BLOCKED_AGAIN: Duration = Duration::from_secs(5);
@@ -70,12 +70,14 @@ pub(super) fn decide(at: &At, record: Record) -> Step {
 
 /// A slot is free and it is this node's turn: takes it after a fresh look at the others and the gates.
 fn due(at: &At, record: Record, free: &[(&Lease, Duration)], quorum: bool) -> Step {
-    let Some(peers) = at
-        .facts
-        .peers
-        .as_ref()
-        .filter(|peers| at.fresh(Some(peers.asked)))
-    else {
+    let due = || free.iter().take_while(|(_, turn)| *turn <= at.now.boot);
+    // Only a list from after the slot became free says yes, and no older one that said no.
+    let freed = due().filter_map(|(lease, _)| lease.freed).max();
+    let counts = |peers: &&Peers| {
+        let closed = closed_to_all(at, peers, quorum).is_some();
+        at.recent(peers.asked) && freed <= Some(peers.asked) && !closed
+    };
+    let Some(peers) = at.facts.peers.as_ref().filter(counts) else {
         return with(
             record,
             at.step(Phase::Queued, Effect::ListPeers, "queued: a slot is free"),
@@ -91,18 +93,20 @@ fn due(at: &At, record: Record, free: &[(&Lease, Duration)], quorum: bool) -> St
     }
     // Whose turn comes later is not taken early because the one that is due cannot be had.
     let later = free.iter().find(|(_, turn)| *turn > at.now.boot);
-    let verdicts = free
-        .iter()
-        .take_while(|(_, turn)| *turn <= at.now.boot)
-        .map(|(lease, _)| (*lease, peers.verdict(&lease.name, &at.policy.me, quorum)));
+    let verdicts =
+        due().map(|(lease, _)| (*lease, peers.verdict(&lease.name, &at.policy.me, quorum)));
     match pick(verdicts) {
         Ok(lease) => match rehearse::before_a_take(at, &record, lease) {
             Some(step) => step,
             None => take(at, record, lease, quorum),
         },
         Err(why) => {
-            // Asked again when this list is as old as the pause, not at once.
-            let wake = peers.asked.max(at.now.boot.saturating_sub(BLOCKED_AGAIN)) + BLOCKED_AGAIN;
+            // Asked again a pause after this list has come, however long it took.
+            let wake = peers.came + BLOCKED_AGAIN;
+            if at.now.boot >= wake {
+                let status = format!("queued: {why}");
+                return with(record, at.step(Phase::Queued, Effect::ListPeers, status));
+            }
             let wake = later.map_or(wake, |(_, turn)| wake.min(*turn));
             let wake = wake.max(at.now.boot + Duration::from_secs(1));
             wait(at, record, wake, &format!("queued: {why}"))
@@ -131,16 +135,16 @@ pub(super) fn interval(at: &At, group: &[&Lease]) -> Duration {
 /// old count may still say no, only a fresh one says yes.
 fn too_few_for_long(at: &At, quorum: bool) -> Option<(Duration, String)> {
     let peers = at.facts.peers.as_ref()?;
-    let not_ready = || {
-        peers
-            .not_ready()
-            .filter(|_| quorum)
-            .map(|who| another(&who))
-    };
-    let why = too_few(at, peers).or_else(not_ready)?;
+    let why = closed_to_all(at, peers, quorum)?;
     let spread = Duration::from_millis(scatter(&[&at.policy.me, "budget"]) % BUDGET_SPREAD_MILLIS);
-    let again = peers.asked + BUDGET_AGAIN + spread;
+    let again = peers.came + BUDGET_AGAIN + spread;
     (at.now.boot < again).then_some((again, why))
+}
+
+/// Why no slot is for this node, whichever it is, while the Nodes are as `peers` shows them.
+fn closed_to_all(at: &At, peers: &Peers, quorum: bool) -> Option<String> {
+    let not_ready = || peers.not_ready().filter(|_| quorum);
+    too_few(at, peers).or_else(|| not_ready().map(|who| another(&who)))
 }
 
 /// Every slot is taken or closed: waits, and looks now and then whether a holder is gone for good.

@@ -1,12 +1,16 @@
-//! Rebooting: the last look, then logind (I2, I8). Nothing is undone while logind shuts down.
+//! Rebooting: the last look, the fence, then logind (I2, I8). Nothing is undone while logind shuts down.
+//!
+//! What proves the holder is no age of a read: all is read together, then one conditional write on the own Lease says
+//! that this node goes down, and only the host itself is looked at between its answer and logind.
 
 use std::time::Duration;
 
-use super::{At, Step, cordoned, objection, still_ours, undo};
+use super::{At, Step, cordoned, in_time, objection, still_ours, undo};
 use crate::facts::Effect;
 use crate::node::Node;
 use crate::phase::Phase;
 use crate::record::{Hold, Why};
+use crate::slot::Fence;
 
 /// logind is asked this often before the attempt counts as failed.
 const ASKS: u32 = 3;
@@ -18,7 +22,12 @@ const REFUSED_AGAIN: Duration = Duration::from_secs(10);
 const UNSURE: Duration = Duration::from_secs(10);
 
 pub(super) fn decide(at: &At, hold: &Hold) -> Step {
-    reboot(at, hold).unwrap_or_else(|step| *step)
+    let step = reboot(at, hold).unwrap_or_else(|step| *step);
+    match step.effect {
+        // For logind's next call, or for the shutdown: that has times of its own.
+        Effect::Wait => step,
+        _ => in_time(at, hold, step),
+    }
 }
 
 fn reboot(at: &At, hold: &Hold) -> Result<Step, Box<Step>> {
@@ -26,7 +35,8 @@ fn reboot(at: &At, hold: &Hold) -> Result<Step, Box<Step>> {
     if at.facts.shutting_down {
         return Ok(at.stay(phase, "rebooting: accepted by logind"));
     }
-    if let Some(due) = next_ask(at, hold)
+    let armed = armed(at, hold);
+    if let Some(due) = next_ask(at, hold).filter(|_| !armed)
         && at.now.boot < due
     {
         let status = match &at.facts.ask {
@@ -35,70 +45,102 @@ fn reboot(at: &At, hold: &Hold) -> Result<Step, Box<Step>> {
         };
         return Ok(at.wait(phase, due, status));
     }
-    if hold.asks >= ASKS {
+    if hold.asks >= ASKS && !armed {
         let why = match &at.facts.ask {
             Some(no) => no.why.clone(),
             None => format!("asked {ASKS} times, no shutdown within reboot.timeout"),
         };
         return Ok(undo(at, hold, Why::Reboot(why)));
     }
+    if armed && at.facts.observed.request.is_none() {
+        return Ok(undo(at, hold, Why::Withdrawn));
+    }
     still_ours(at, hold, phase)?;
-    if !at.fresh(at.facts.host_read) {
+    at.node(phase)?;
+    // Before anything is told to anybody, and again after the fence; one from before the last reads is none.
+    let fenced = at.facts.fenced.filter(|_| armed).and_then(|fence| fence.at);
+    let fenced = fenced.filter(|done| at.facts.confirmed <= Some(*done));
+    if !at.fresh(at.facts.host_read) || at.facts.host_read < fenced {
         return Ok(at.step(phase, Effect::ReadHost, "rebooting: checking the gates"));
     }
-    at.node(phase)?;
     if let Some(why) = objection(at, hold, |_| true) {
         return Ok(undo(at, hold, why));
     }
-    let read = at.lease(&hold.take.lease).and_then(|lease| lease.read);
-    if !at.fresh(read) {
-        let effect = Effect::ReadLease(hold.take.lease.clone());
-        return Ok(at.step(phase, effect, "rebooting: confirming the slot"));
-    }
-    still_ours(at, hold, phase)?;
     let node = cordoned(at, hold, phase)?;
-    if !at.fresh(node.read) {
-        return Ok(at.step(phase, Effect::ReadNode, "rebooting: reading the own Node"));
+    confirmed(at, hold, node, armed)?;
+    if fenced.is_none() {
+        return Ok(fence(at, hold, armed));
     }
-    if let Some(step) = quorum(at, hold, node) {
-        return Ok(step);
-    }
-    if !at.fresh(at.facts.last_list.as_ref().map(|list| list.asked)) {
-        return Ok(at.step(
-            phase,
-            Effect::ListPods,
-            "rebooting: listing the pods once more",
-        ));
-    }
-    if at.facts.last_list.as_ref().is_some_and(|list| !list.clean) {
-        let why = Why::Drain("a pod came after the drain".to_owned());
-        return Ok(undo(at, hold, why));
-    }
-    let mut record = at.facts.record.clone();
-    record.hold = Some(Hold {
-        asks: hold.asks + 1,
-        asked: Some(at.now.boot),
-        ..hold.clone()
-    });
-    Ok(Step {
-        record,
-        ..at.step(phase, Effect::AskReboot, "rebooting: asking logind")
-    })
+    Ok(at.step(phase, Effect::AskReboot, "rebooting: asking logind"))
 }
 
-/// A node of the quorum looks once more whether another of it has gone meanwhile (I13). Who is only labelled has
-/// seen this node's label and goes back.
-fn quorum(at: &At, hold: &Hold, node: &Node) -> Option<Step> {
-    if !node.quorum() {
-        return None;
+/// This process has written ahead that it asks logind, and has not asked yet.
+fn armed(at: &At, hold: &Hold) -> bool {
+    let fenced = at.facts.fenced.as_ref();
+    fenced.is_some_and(|it| (it.hold, it.asks) == (hold.take.acquire_time, hold.asks))
+}
+
+/// All that the reboot rests on in the cluster was read together, since logind was asked last, and speaks for it;
+/// else the step that reads it, or the undoing.
+fn confirmed(at: &At, hold: &Hold, node: &Node, armed: bool) -> Result<(), Box<Step>> {
+    let phase = Phase::Rebooting;
+    let last = hold.asked.filter(|_| !armed);
+    let since_then = |asked: &Duration| at.recent(*asked) && last.is_none_or(|last| *asked >= last);
+    if at.facts.confirmed.filter(since_then).is_none() {
+        let effect = Effect::Confirm {
+            lease: hold.take.lease.clone(),
+            quorum: node.quorum(),
+        };
+        let status = "rebooting: confirming slot, cordon and pods";
+        return Err(Box::new(at.step(phase, effect, status)));
     }
-    let peers = at.facts.peers.as_ref();
-    let Some(peers) = peers.filter(|peers| at.fresh(Some(peers.asked))) else {
-        let status = "rebooting: looking for control-plane nodes that are down";
-        return Some(at.step(Phase::Rebooting, Effect::ListPeers, status));
+    // Who is only labelled has seen this node's label and goes back; who is not Ready does not (I13).
+    let others = at.facts.peers.as_ref();
+    let unknown = "it is not known which are Ready".to_owned();
+    let not_ready = || match others.filter(|peers| Some(peers.asked) >= at.facts.confirmed) {
+        Some(peers) => peers.not_ready(),
+        None => Some(unknown),
     };
-    let who = peers.not_ready()?;
-    Some(undo(at, hold, Why::Quorum(who)))
+    if node.quorum()
+        && let Some(who) = not_ready()
+    {
+        return Err(Box::new(undo(at, hold, Why::Quorum(who))));
+    }
+    if at.facts.last_list.as_ref().is_none_or(|list| !list.clean) {
+        let why = Why::Drain("a pod came after the drain".to_owned());
+        return Err(Box::new(undo(at, hold, why)));
+    }
+    Ok(())
+}
+
+/// The last write: on the own Lease as it was read, so that whatever happened to it since refuses it. The intent to ask
+/// logind is durable before it, as nothing may come between the gates and logind.
+fn fence(at: &At, hold: &Hold, armed: bool) -> Step {
+    let phase = Phase::Rebooting;
+    let Some(lease) = at.lease(&hold.take.lease) else {
+        let effect = Effect::ReadLease(hold.take.lease.clone());
+        return at.step(phase, effect, "rebooting: confirming the slot");
+    };
+    let mut record = at.facts.record.clone();
+    if !armed {
+        record.hold = Some(Hold {
+            asks: hold.asks + 1,
+            asked: Some(at.now.boot),
+            ..hold.clone()
+        });
+    }
+    let effect = Effect::Fence(Fence {
+        lease: lease.name.clone(),
+        resource_version: lease.resource_version.clone(),
+        words: format!(
+            "{} goes down now, {}, in its hold since {}",
+            at.policy.me, at.now.wall, hold.take.acquire_time
+        ),
+    });
+    Step {
+        record,
+        ..at.step(phase, effect, "rebooting: telling that this node goes down")
+    }
 }
 
 /// When logind may be asked again; none: not asked yet.

@@ -193,14 +193,25 @@ pub async fn cancel_shutdown(bus: &Bus, message: &str) -> Result<bool, BusError>
     bounded("cancelling the scheduled shutdown", cancelled).await
 }
 
-/// Asks for a reboot; `message` is shown on every terminal. `Ok` means accepted, not begun: the
-/// kubelet's delay lock may hold it back for `InhibitDelayMaxSec`.
-pub async fn ask_reboot(bus: &Bus, message: &str) -> Result<(), RebootError> {
+/// What every terminal is shown when the shutdown begins, told to logind before anything that must come right before the
+/// reboot. It also makes the connection that [`ask_reboot`] uses.
+pub async fn announce_reboot(bus: &Bus, message: &str) {
+    let proxy = bus.call("reaching logind", |connection| async move {
+        login(&connection).await
+    });
+    match proxy.await {
+        Ok(proxy) => announce(&proxy, message).await,
+        Err(error) => tracing::warn!(%error, "Not announced on terminals: {message}"),
+    }
+}
+
+/// Asks for a reboot. `Ok` means accepted, not begun: the kubelet's delay lock may hold it back for
+/// `InhibitDelayMaxSec`.
+pub async fn ask_reboot(bus: &Bus) -> Result<(), RebootError> {
     let connection = bus.connection().await.map_err(RebootError::Bus)?;
     let proxy = bounded("reaching logind", login(&connection))
         .await
         .map_err(RebootError::Bus)?;
-    announce(&proxy, message).await;
     bounded("asking logind to reboot", proxy.reboot(false))
         .await
         .map_err(reboot_error)

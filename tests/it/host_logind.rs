@@ -27,7 +27,8 @@ async fn reboot_is_asked_once_with_its_message() {
     let host = FakeHostBus::start().await;
     let bus = Bus::at(host.address());
     assert!(!logind::preparing_for_shutdown(&bus).await.unwrap());
-    logind::ask_reboot(&bus, "kernel update").await.unwrap();
+    logind::announce_reboot(&bus, "kernel update").await;
+    logind::ask_reboot(&bus).await.unwrap();
     assert_eq!(host.knobs().reboots, 1);
     assert_eq!(host.knobs().wall, "kernel update");
     assert!(logind::preparing_for_shutdown(&bus).await.unwrap());
@@ -46,7 +47,7 @@ async fn i2_each_refusal_has_its_name() {
         Refusal::InProgress,
     ] {
         host.knobs().refusal = refusal;
-        let error = logind::ask_reboot(&bus, "").await.unwrap_err();
+        let error = logind::ask_reboot(&bus).await.unwrap_err();
         let right = match refusal {
             Refusal::Blocked252 | Refusal::Blocked257 | Refusal::Blocked258 => {
                 matches!(error, RebootError::BlockedByInhibitor(_))
@@ -70,7 +71,7 @@ async fn silence_ends_in_a_timeout() {
         tokio::time::advance(Duration::from_secs(11)).await;
         tokio::time::resume();
     };
-    let (asked, ()) = tokio::join!(logind::ask_reboot(&bus, ""), hurry);
+    let (asked, ()) = tokio::join!(logind::ask_reboot(&bus), hurry);
     assert!(matches!(asked, Err(RebootError::NoAnswer(_))), "{asked:?}");
 }
 
@@ -81,7 +82,7 @@ async fn no_logind_is_an_error_and_not_an_open_gate() {
     host.stop_logind().await;
     logind::block_inhibitors(&bus).await.unwrap_err();
     logind::preparing_for_shutdown(&bus).await.unwrap_err();
-    let asked = logind::ask_reboot(&bus, "").await;
+    let asked = logind::ask_reboot(&bus).await;
     assert!(matches!(asked, Err(RebootError::Bus(_))), "{asked:?}");
     host.start_logind().await;
     assert!(logind::block_inhibitors(&bus).await.unwrap().is_empty());

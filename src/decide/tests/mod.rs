@@ -11,7 +11,7 @@ use super::*;
 use crate::boot::Boot;
 use crate::budget::{self, Census};
 use crate::config::Config;
-use crate::facts::{Applied, Drained, LastList, RefusedApply, Rehearsed, Waiters};
+use crate::facts::{Applied, Drained, Fenced, LastList, RefusedApply, Rehearsed, Waiters};
 use crate::gates::{Closed, Gate};
 use crate::health::Marks;
 use crate::names;
@@ -189,6 +189,7 @@ fn peers() -> impl Strategy<Value = Option<Peers>> {
             .collect();
         asked.map(|asked| Peers {
             asked,
+            came: asked,
             labelled,
             leases,
             census,
@@ -222,7 +223,7 @@ prop_compose! {
              (node in node(hold.clone()), hold in Just(hold), lease in prop::option::weighted(0.95, lease()),
               peers in peers(), drain in drained(), list in prop::option::of((asked(), any::<bool>())),
               flags in prop::collection::vec(any::<bool>(), 8), closed in prop::bool::weighted(0.3),
-              host_read in asked(), wanted in prop::bool::weighted(0.8)) -> Facts {
+              host_read in asked(), confirmed in asked(), fence in asked(), wanted in prop::bool::weighted(0.8)) -> Facts {
         let wish = wanted.then(request);
         let record = Record {
             hold: hold.clone(),
@@ -272,6 +273,9 @@ prop_compose! {
             drain,
             ending: Vec::new(),
             last_list: list.and_then(|(asked, clean)| Some(LastList { asked: asked?, clean, marks: Marks::default() })),
+            confirmed,
+            fenced: hold.as_ref().filter(|_| flags[1]).map(|hold| Fenced { hold: hold.take.acquire_time, asks: hold.asks, at: fence }),
+            in_stage: Duration::ZERO,
             ask: None,
             ask_accepted: None,
             host_health: if flags[2] { Ok(()) } else { Err(vec!["kubelet".to_owned()]) },
@@ -292,6 +296,10 @@ fn fresh(asked: Option<Duration>) -> bool {
     asked.is_some_and(|asked| NOW.saturating_sub(asked) <= FRESH)
 }
 
+fn recent(asked: Duration) -> bool {
+    NOW.saturating_sub(asked) <= RECENT
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(5_000))]
 
@@ -301,14 +309,16 @@ proptest! {
         if step.effect == Effect::AskReboot {
             let lease = &facts.leases["default"];
             prop_assert_eq!(lease.holder.as_deref(), Some(ME));
-            prop_assert!(fresh(lease.read), "an old read");
+            let fenced = facts.fenced.and_then(|fence| fence.at);
+            prop_assert!(fenced.is_some() && facts.host_read >= fenced, "the gates come after the fence");
             prop_assert!(fresh(facts.host_read) && facts.closed.is_empty(), "a gate");
-            prop_assert!(fresh(facts.last_list.as_ref().map(|list| list.asked)));
+            prop_assert!(facts.confirmed.is_some(), "not confirmed");
             prop_assert!(facts.last_list.as_ref().is_some_and(|list| list.clean));
             prop_assert!(present(&facts).is_some_and(|node| node.unschedulable), "not cordoned");
             prop_assert!(facts.writable && !facts.shutting_down);
             let hold = step.record.hold.as_ref().unwrap();
-            prop_assert_eq!(hold.asks, facts.record.hold.as_ref().unwrap().asks + 1, "not written ahead");
+            prop_assert_eq!(Some(hold), facts.record.hold.as_ref(), "nothing is written between the gates and logind");
+            prop_assert!(hold.asks > 0, "not written ahead");
             prop_assert_eq!(&hold.boot, &facts.boot);
         }
     }
@@ -328,7 +338,7 @@ proptest! {
         prop_assert_eq!(&take.resource_version, &lease.resource_version);
         let node = present(&facts).unwrap();
         let peers = facts.peers.as_ref().unwrap();
-        prop_assert!(fresh(Some(peers.asked)));
+        prop_assert!(recent(peers.asked));
         for peer in &peers.labelled {
             prop_assert!(peer.slot == "other" && !(peer.quorum && node.quorum()));
         }

@@ -91,7 +91,7 @@ fn an_observer_that_holds_undoes_unless_logind_was_asked() {
     let mut facts = about_to_reboot();
     let hold = facts.record.hold.as_mut().unwrap();
     (hold.asks, hold.asked) = (1, Some(NOW));
-    facts.ask_accepted = Some(NOW);
+    (facts.ask_accepted, facts.fenced) = (Some(NOW), None);
     assert_eq!(decide(&facts, &observer, now()).phase, Phase::Rebooting);
 }
 

@@ -46,8 +46,6 @@ fn i8_i13_a_control_plane_node_that_is_not_ready_counts_like_one_that_is_held() 
 
         let mut facts = about_to_reboot();
         role(&mut facts);
-        let step = decide(&facts, &policy(), now());
-        assert_eq!(step.effect, Effect::ListPeers, "{}", step.status);
         let mut peers = about_to_take().peers.unwrap();
         peers.quorum_down = down;
         facts.peers = Some(peers);

@@ -207,7 +207,7 @@ fn i8_the_budget_sends_back_who_has_labelled_itself_and_not_cordoned() {
     // Waiting for the pods took too long: counted again.
     let mut facts = claiming();
     facts.applied.as_mut().unwrap().at = Duration::ZERO;
-    facts.peers.as_mut().unwrap().asked = STALE;
+    facts.peers.as_mut().unwrap().asked = table::LONG_AGO;
     let step = decide(&facts, &policy(), now());
     assert_eq!(step.effect, Effect::ListPeers);
 }

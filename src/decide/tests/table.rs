@@ -14,8 +14,8 @@ pub(super) fn about_to_reboot() -> Facts {
         alone: false,
         marks: Some(Marks::default()),
         drain_spent: 0,
-        asks: 0,
-        asked: None,
+        asks: 1,
+        asked: Some(NOW),
     };
     let record = Record {
         hold: Some(hold.clone()),
@@ -86,6 +86,13 @@ pub(super) fn about_to_reboot() -> Facts {
             clean: true,
             marks: Marks::default(),
         }),
+        confirmed: Some(NOW),
+        fenced: Some(Fenced {
+            hold: hold.take.acquire_time,
+            asks: 1,
+            at: Some(NOW),
+        }),
+        in_stage: Duration::ZERO,
         ask: None,
         ask_accepted: None,
         host_health: Err(Vec::new()),
@@ -110,6 +117,7 @@ pub(super) fn about_to_take() -> Facts {
     let leases = ["default", "other"].map(str::to_owned).into();
     facts.peers = Some(Peers {
         asked: NOW,
+        came: NOW,
         labelled: Vec::new(),
         leases,
         census: Ok(Census {
@@ -146,6 +154,8 @@ pub(super) fn peer(facts: &mut Facts, slot: &str, quorum: bool) {
 /// Longer than any read may be old.
 const OLD: Duration = Duration::from_secs(6);
 pub(super) const STALE: Duration = Duration::from_secs(9_994);
+/// Longer than any answer may be old.
+pub(super) const LONG_AGO: Duration = Duration::from_secs(9_939);
 
 pub(super) type Change = (&'static str, fn(&mut Facts));
 
@@ -155,20 +165,24 @@ fn i2_every_single_thing_that_keeps_logind_from_being_asked() {
         decide(&about_to_reboot(), &policy(), now()).effect,
         Effect::AskReboot
     );
-    let changes: [Change; 16] = [
-        ("an old read of the Node", |f| own(f).read = Some(STALE)),
-        ("an old read of the Lease", |f| {
-            slot(f).read = Some(STALE);
+    let changes: [Change; 18] = [
+        ("no reads that belong together", |f| f.confirmed = None),
+        ("old reads", |f| f.confirmed = Some(LONG_AGO)),
+        ("no fence", |f| f.fenced = None),
+        ("a fence without an answer", |f| {
+            f.fenced.as_mut().unwrap().at = None;
         }),
-        ("only a watch of the Lease", |f| slot(f).read = None),
+        ("a fence of another ask", |f| {
+            f.fenced.as_mut().unwrap().asks = 2;
+        }),
+        ("a look at the host from before the fence", |f| {
+            f.host_read = NOW.checked_sub(Duration::from_millis(1));
+        }),
         ("another holder", |f| slot(f).holder = Some("n2".to_owned())),
         ("taken anew by us", |f| slot(f).acquire_time = None),
         ("an old look at the host", |f| f.host_read = Some(STALE)),
         ("no look at the host", |f| f.host_read = None),
         ("a closed gate", |f| f.closed.push(shut())),
-        ("an old list of pods", |f| {
-            f.last_list.as_mut().unwrap().asked = STALE;
-        }),
         ("a late pod", |f| {
             f.last_list.as_mut().unwrap().clean = false;
         }),
@@ -198,11 +212,22 @@ fn i2_the_node_is_read_again_before_logind_is_asked_again() {
         at: NOW.checked_sub(Duration::from_secs(15)).unwrap(),
         why: "busy".to_owned(),
     });
-    own(&mut facts).read = Some(STALE);
+    facts.fenced = None;
+    facts.confirmed = NOW.checked_sub(Duration::from_secs(30));
     let step = decide(&facts, &policy(), now());
-    assert_eq!(step.effect, Effect::ReadNode, "{}", step.status);
-    own(&mut facts).read = Some(NOW);
-    assert_eq!(decide(&facts, &policy(), now()).effect, Effect::AskReboot);
+    assert!(
+        matches!(step.effect, Effect::Confirm { .. }),
+        "{}",
+        step.status
+    );
+    facts.confirmed = Some(NOW);
+    let step = decide(&facts, &policy(), now());
+    assert!(matches!(step.effect, Effect::Fence(_)), "{}", step.status);
+    assert_eq!(
+        step.record.hold.unwrap().asks,
+        2,
+        "written ahead of the fence"
+    );
 }
 
 /// Found by review: a cordon set between the take and the label was recorded only with our own cordon, so
@@ -273,7 +298,7 @@ fn i1_i8_i13_every_single_thing_that_forbids_a_take() {
         decide(&about_to_take(), &policy(), now()).effect,
         Effect::Take(_)
     ));
-    let changes: [Change; 20] = [
+    let changes: [Change; 21] = [
         ("a holder", |f| slot(f).holder = Some("n2".to_owned())),
         ("a paused slot", |f| slot(f).paused = Some("why".to_owned())),
         ("a newer protocol", |f| slot(f).protocol = 2),
@@ -287,6 +312,10 @@ fn i1_i8_i13_every_single_thing_that_forbids_a_take() {
         }),
         ("no look at the peers", |f| f.peers = None),
         ("an old look at the peers", |f| {
+            f.peers.as_mut().unwrap().asked = LONG_AGO;
+        }),
+        ("a look from before it became free", |f| {
+            slot(f).freed = Some(NOW);
             f.peers.as_mut().unwrap().asked = STALE;
         }),
         ("a Node that claims it", |f| peer(f, "default", false)),
@@ -309,7 +338,7 @@ fn i1_i8_i13_every_single_thing_that_forbids_a_take() {
         }),
         ("a count that is old and says no", |f| {
             let peers = f.peers.as_mut().unwrap();
-            peers.asked = STALE;
+            peers.asked = LONG_AGO;
             peers.census = Err("denied".to_owned());
         }),
         ("an old look at the host", |f| f.host_read = Some(STALE)),

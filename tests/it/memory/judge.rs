@@ -213,6 +213,23 @@ impl State {
         if node["spec"]["unschedulable"] != true {
             self.breaks(format!("I2: {host} reboots without a cordon"));
         }
+        let lease = lease.unwrap_or_default();
+        if annotation(&lease, names::GOING_DOWN).is_none() {
+            self.breaks(format!("I2: {host} reboots and nobody was told"));
+        }
+        // Of all that it wrote, the fence came last.
+        let own = |line: &&String| {
+            let from = line.split_whitespace().nth(1);
+            let wrote = line.contains(": patch ") || line.contains(": create ");
+            from.is_some_and(|from| from.trim_end_matches(':') == host)
+                && wrote
+                && (line.ends_with("-> 200") || line.ends_with("-> 201"))
+        };
+        let last = self.trace.iter().rev().find(own).cloned();
+        let last = last.unwrap_or_default();
+        if !last.contains(&format!("patch leases {SLOTS}/")) {
+            self.breaks(format!("I2: {host} reboots, and wrote last: {last}"));
+        }
         // One that has finished is there until the kubelet has unmounted its volumes and deletes the object; when
         // only a finalizer is left, the kubelet has deleted it with a grace of 0.
         let stays = |pod: &Arc<Value>| {

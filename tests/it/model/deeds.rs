@@ -15,6 +15,7 @@ impl Host {
             self.process.said = Said::Nothing;
             (self.process.unanswered, self.process.refused) = (0, 0);
             self.process.accepted = 0;
+            (self.process.confirmed, self.process.fence) = (0, None);
         }
         self.disk = outcome.disk;
     }
@@ -48,6 +49,11 @@ impl Host {
             Write::Take { .. } => self.process.unanswered = now,
             Write::Apply { .. } | Write::Mend { .. } => self.process.node = None,
             Write::GiveUp { slot, .. } => self.process.leases[at(*slot)] = None,
+            Write::Fence { slot, .. } => {
+                self.process.leases[at(*slot)] = None;
+                self.process.confirmed = 0;
+                self.process.fence = self.disk.hold.map(|hold| (hold.asks, 0));
+            }
         }
     }
 }
@@ -76,7 +82,13 @@ impl State {
                     asked: now,
                 });
             }
+            Act::Confirm(slot) => {
+                host.process.confirmed = now;
+                self.show(index, *slot, now);
+                self.show_node(index, now);
+            }
             Act::AskReboot => {
+                (host.process.confirmed, host.process.fence) = (0, None);
                 host.shutting_down = true;
                 host.process.accepted = now;
             }
@@ -103,6 +115,7 @@ impl State {
             | Write::Apply { current, .. }
             | Write::Mend { current, .. }
             | Write::GiveUp { current, .. }
+            | Write::Fence { current, .. }
                 if !current =>
             {
                 return false;
@@ -112,6 +125,7 @@ impl State {
                 self.set(slot, Lease { owner, id });
             }
             Write::GiveUp { slot, .. } => self.set(slot, Lease::default()),
+            Write::Fence { slot, .. } => self.set(slot, self.leases[at(slot)]),
             Write::Apply { node, .. } => {
                 host.node = node;
                 self.node_changed(index);
@@ -147,6 +161,12 @@ impl State {
             (Write::Apply { .. } | Write::Mend { .. }, false) => process.node = None,
             (Write::GiveUp { slot, .. }, true) => self.show(index, *slot, now),
             (Write::GiveUp { slot, .. }, false) => process.leases[at(*slot)] = None,
+            (Write::Fence { .. }, false) => self.hosts[at(index)].unanswered(write, now),
+            (Write::Fence { slot, .. }, true) => {
+                let host = &mut self.hosts[at(index)];
+                host.process.fence = host.disk.hold.map(|hold| (hold.asks, now));
+                self.show(index, *slot, now);
+            }
         }
     }
 
@@ -163,7 +183,8 @@ impl State {
                 Write::Take {
                     slot: of, current, ..
                 }
-                | Write::GiveUp { slot: of, current },
+                | Write::GiveUp { slot: of, current }
+                | Write::Fence { slot: of, current },
             ) = &mut host.late
             {
                 *current &= *of != slot;

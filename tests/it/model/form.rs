@@ -25,6 +25,7 @@ impl Write {
             Self::Take { current, .. }
             | Self::Apply { current, .. }
             | Self::Mend { current, .. }
+            | Self::Fence { current, .. }
             | Self::GiveUp { current, .. } => *current,
         }
     }
@@ -61,7 +62,9 @@ impl Host {
                 &mut process.unanswered,
                 &mut process.refused,
                 &mut process.accepted,
+                &mut process.confirmed,
             ])
+            .chain(process.fence.as_mut().map(|fence| &mut fence.1))
             .chain(self.disk.hold.as_mut().map(|hold| &mut hold.asked))
             .chain(self.node.record.as_mut().map(|hold| &mut hold.asked))
             .chain(late.map(|hold| &mut hold.asked))
@@ -101,6 +104,7 @@ impl Host {
         }
         if stage != Some(Stage::Rebooting) {
             (process.refused, process.accepted) = (0, 0);
+            (process.confirmed, process.fence) = (0, None);
         }
         if matches!(stage, None | Some(Stage::Taking)) {
             let stale = self.stale;

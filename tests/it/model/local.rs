@@ -48,6 +48,7 @@ pub(super) enum Act {
     ReadLease(u8),
     ReadNode,
     ListPeers,
+    Confirm(u8),
     AskReboot,
     Write(Write),
 }
@@ -101,6 +102,11 @@ impl Local {
             Effect::ReadLease(lease) => return Act::ReadLease(slot(lease)),
             Effect::ReadNode => return Act::ReadNode,
             Effect::ListPeers => return Act::ListPeers,
+            Effect::Confirm { lease, .. } => return Act::Confirm(slot(lease)),
+            Effect::Fence(fence) => Write::Fence {
+                slot: slot(&fence.lease),
+                current: fence.resource_version == version(true),
+            },
             Effect::AskReboot => return Act::AskReboot,
             Effect::Take(take) => Write::Take {
                 slot: slot(&take.lease),

@@ -7,7 +7,7 @@
 //! node that may do with the Leases whatever the policy allows but can label only itself.
 //!
 //! What is abstract, and why no story is lost by it:
-//! - Time is what is older than 5 s, or than 75 s, and what was asked before what; passing it is a move of
+//! - Time is what is older than a minute, or than 75 s, and what was asked before what; passing it is a move of
 //!   its own. A write on its way lands within 75 s or never (`claim::LATE`).
 //! - A resourceVersion is the object's or not. Turns, hints and back-off are left out: any host may try at
 //!   any time.

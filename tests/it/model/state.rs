@@ -118,6 +118,9 @@ pub(super) struct Process {
     pub(super) unanswered: Moment,
     pub(super) refused: Moment,
     pub(super) accepted: Moment,
+    pub(super) confirmed: Moment,
+    /// Of which ask, and when it was answered.
+    pub(super) fence: Option<(u8, Moment)>,
 }
 
 /// A write, as it is sent.
@@ -143,6 +146,10 @@ pub(super) enum Write {
         slot: u8,
         current: bool,
     },
+    Fence {
+        slot: u8,
+        current: bool,
+    },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -155,7 +162,7 @@ pub(super) struct Host {
     pub(super) shutting_down: bool,
     /// A write on its way that nobody waits for any more.
     pub(super) late: Option<Write>,
-    /// Moments up to here are older than 5 s (20 s), and older than 75 s.
+    /// Moments up to here are older than a minute, and older than 75 s.
     pub(super) stale: Moment,
     pub(super) old: Moment,
     /// The age of what is known counts while claiming: I13's patience.

@@ -6,7 +6,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube_rebootd::boot::Boot;
 use kube_rebootd::budget::Census;
-use kube_rebootd::facts::{Applied, Drained, Facts, LastList, Point, Refusal, Rehearsed, Waiters};
+use kube_rebootd::facts::{
+    Applied, Drained, Facts, Fenced, LastList, Point, Refusal, Rehearsed, Waiters,
+};
 use kube_rebootd::gates::{Closed, Gate};
 use kube_rebootd::health::Marks;
 use kube_rebootd::names;
@@ -28,12 +30,12 @@ pub(super) fn name(host: u8) -> String {
     format!("n{host}")
 }
 
-/// A moment as a time: 1 s, 20 s or 1000 s ago, in order.
+/// A moment as a time: 1 s, 65 s or 1000 s ago, in order.
 pub(super) fn time(host: &Host, moment: Moment) -> Duration {
     let age = if moment <= host.old {
         1_000
     } else if moment <= host.stale {
-        20
+        65
     } else {
         1
     };
@@ -219,9 +221,11 @@ impl Local {
     pub(super) fn peers(&self) -> Option<slot::Peers> {
         let hold = self.host.disk.hold;
         if hold.is_some_and(|hold| hold.stage == Stage::Rebooting) {
-            // The last look of a node of the quorum is for nodes that are not Ready: none is, and no state keeps it.
+            // Part of what was confirmed: nobody is down but by a hold.
+            let asked = some(&self.host, self.host.process.confirmed)?;
             return Some(slot::Peers {
-                asked: NOW,
+                asked,
+                came: asked,
                 labelled: Vec::new(),
                 leases: SLOT_NAMES.map(str::to_owned).into_iter().collect(),
                 census: Ok(Census::default()),
@@ -253,6 +257,7 @@ impl Local {
             } else {
                 time(&self.host, peers.asked)
             },
+            came: NOW,
             labelled,
             census: Ok(Census {
                 nodes: HOSTS,
@@ -343,6 +348,12 @@ impl Local {
                 asked: NOW,
                 clean: true,
                 marks: Marks::default(),
+            }),
+            confirmed: some(&self.host, process.confirmed),
+            fenced: (process.fence.zip(self.host.disk.hold)).map(|((asks, at), hold)| Fenced {
+                hold: acquired(hold.id),
+                asks: u32::from(asks),
+                at: some(&self.host, at),
             }),
             ask: some(&self.host, process.refused).map(|at| Refusal {
                 at,

@@ -7,14 +7,14 @@ use kube_rebootd::budget::Census;
 use kube_rebootd::cluster::lease::follow;
 use kube_rebootd::drain::PodRef;
 use kube_rebootd::facts::{
-    Applied, Drained, Effect, Facts, LastList, Refusal, RefusedApply, Rehearsed, Waiters,
+    Applied, Drained, Effect, Facts, Fenced, LastList, Refusal, RefusedApply, Rehearsed, Waiters,
 };
 use kube_rebootd::health::Marks;
 use kube_rebootd::names;
 use kube_rebootd::node::{Node, Seen};
 use kube_rebootd::node_set::{Leftovers, NodeSet};
 use kube_rebootd::now::Now;
-use kube_rebootd::slot::{GiveUp, Lease, Peer, Peers, Take, TakeSaid, Waiter};
+use kube_rebootd::slot::{Fence, GiveUp, Lease, Peer, Peers, Take, TakeSaid, Waiter};
 use kube_rebootd::stale::{Found, Look};
 
 use super::host::{Host, ModelNode};
@@ -44,6 +44,7 @@ impl World {
             Effect::Apply { set, .. } => self.apply(index, set),
             Effect::Mend(left) => self.mend(index, left),
             Effect::GiveUp(give_up) => self.give_up(Some(index), give_up),
+            Effect::Fence(fence) => self.fence(fence),
             Effect::Clear { holder, give_up } => self.clear(holder, give_up),
             Effect::Mark(waiting) => {
                 self.hosts[index].waiting = Some(waiting.clone());
@@ -82,6 +83,7 @@ impl World {
             | Effect::ListWaiters
             | Effect::ReadHolder(_)
             | Effect::Rehearse(_)
+            | Effect::Confirm { .. }
             | Effect::ListPods => Said::Done,
         }
     }
@@ -101,6 +103,19 @@ impl World {
         lease.control_plane = take.control_plane;
         lease.resource_version = version;
         self.served(index);
+        Said::Done
+    }
+
+    fn fence(&mut self, fence: &Fence) -> Said {
+        let version = self.bump();
+        let Some(lease) = self.leases.get_mut(&fence.lease) else {
+            return Said::Refused;
+        };
+        if lease.resource_version != fence.resource_version {
+            return Said::Conflict;
+        }
+        self.lease_changes += 1;
+        lease.resource_version = version;
         Said::Done
     }
 
@@ -211,6 +226,19 @@ impl World {
             return;
         };
         learn_of_slots(facts, effect, said, &leases, &nodes, now);
+        learn_before_logind(facts, effect, said, now);
+        if let (Effect::Confirm { quorum, .. }, Some(Said::Done)) = (effect, said) {
+            facts.node = node;
+            facts.peers = quorum.then_some(peers).or(facts.peers.take());
+            let (asked, clean) = (now.boot, pods == 0);
+            facts.last_list = Some(LastList {
+                asked,
+                clean,
+                marks: Marks::default(),
+            });
+            facts.confirmed = Some(now.boot);
+            return;
+        }
         let known = facts.leases.clone();
         let read = |lease: &Lease| read(&known, lease, now);
         match (effect, said) {
@@ -347,6 +375,7 @@ impl World {
         };
         Peers {
             asked,
+            came: asked,
             labelled,
             leases: self.leases.keys().cloned().collect(),
             census: if self.uncounted {
@@ -426,6 +455,27 @@ fn read(known: &BTreeMap<String, Lease>, lease: &Lease, now: Now) -> Lease {
     follow(known.get(&lease.name), lease, now.boot)
 }
 
+/// The fence, whatever became of it, and logind's call.
+fn learn_before_logind(facts: &mut Facts, effect: &Effect, said: Option<Said>, now: Now) {
+    let done = said == Some(Said::Done);
+    match effect {
+        Effect::Fence(fence) => {
+            let hold = facts.record.hold.as_ref().unwrap();
+            facts.fenced = Some(Fenced {
+                hold: hold.take.acquire_time,
+                asks: hold.asks,
+                at: done.then_some(now.boot),
+            });
+            if !done {
+                facts.leases.remove(&fence.lease);
+                facts.confirmed = None;
+            }
+        }
+        Effect::AskReboot => (facts.fenced, facts.confirmed) = (None, None),
+        _ => {}
+    }
+}
+
 /// Giving up, clearing, and what is asked about a slot or its holder.
 fn learn_of_slots(
     facts: &mut Facts,
@@ -442,7 +492,9 @@ fn learn_of_slots(
                 give_up: GiveUp { lease, .. },
                 ..
             }
-            | Effect::ReadLease(lease),
+            | Effect::ReadLease(lease)
+            | Effect::Confirm { lease, .. }
+            | Effect::Fence(Fence { lease, .. }),
             Some(Said::Done),
         ) => {
             let read = read(&facts.leases, &leases[lease], now);

@@ -22,8 +22,19 @@ impl World {
             "I2: not the holder\n{}",
             self.told()
         );
-        let read = facts.leases[&hold.take.lease].read.unwrap();
-        assert!(now.since(read) <= Duration::from_secs(5), "I2: an old read");
+        let fenced = facts.fenced.expect("I2: no fence");
+        assert_eq!(fenced.asks, hold.asks, "I2: another ask's fence");
+        let fenced = fenced.at.expect("I2: a fence without an answer");
+        let read = facts.confirmed.expect("I2: not confirmed");
+        assert!(read <= fenced, "I2: read after the fence");
+        assert!(
+            now.since(read) <= Duration::from_secs(60),
+            "I2: an old read"
+        );
+        assert!(
+            facts.host_read >= Some(fenced),
+            "I2: an old look at the gates"
+        );
         assert_eq!(host.pods, 0, "I2: not drained");
         assert!(!host.mounted, "volumes are mounted\n{}", self.told());
         assert!(facts.closed.is_empty(), "I2: a gate is closed");

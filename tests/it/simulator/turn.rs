@@ -107,6 +107,7 @@ impl World {
                 facts.take = TakeAnswer::default();
                 facts.ask = None;
                 facts.ask_accepted = None;
+                (facts.confirmed, facts.fenced) = (None, None);
             }
             facts.record = step.record.clone();
         }

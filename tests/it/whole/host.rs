@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tracing::{Instrument, info_span};
 
 use super::cluster;
-use crate::fake_bus::{Knobs, Shared, in_process};
+use crate::fake_bus::{InhibitorRow, Knobs, Shared, in_process};
 use crate::memory::{Server, User};
 
 /// From logind's yes to the end of the daemon.
@@ -183,7 +183,15 @@ impl Host {
         };
         let shutdown = async {
             down.notified().await;
-            self.server.set(|state| state.judge_reboot(&self.name));
+            let blocks = |row: &InhibitorRow| row.3 == "block" && row.0.contains("shutdown");
+            let blocked = self.logind().inhibitors.iter().any(blocks);
+            self.server.set(|state| {
+                state.judge_reboot(&self.name);
+                if blocked {
+                    let what = format!("I2: {} reboots beside a block inhibitor", self.name);
+                    state.broken.push(what);
+                }
+            });
             tokio::time::sleep(SHUTDOWN).await;
         };
         tokio::select! {

@@ -22,4 +22,5 @@ mod packages;
 mod proof;
 mod quorum;
 mod room;
+mod slow;
 mod world;

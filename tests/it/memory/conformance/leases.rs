@@ -32,7 +32,7 @@ fn claim(side: &Side, host: usize, lease: &Value) -> Value {
 
 fn freed(lease: &Value) -> Value {
     json!({"metadata": {"resourceVersion": lease["metadata"]["resourceVersion"],
-        "annotations": {"kube-rebootd/role": null, "kube-rebootd/next": "n7,n8", "kube-rebootd/last-hold": "x"}},
+        "annotations": {"kube-rebootd/role": null, "kube-rebootd/going-down": null, "kube-rebootd/next": "n7,n8", "kube-rebootd/last-hold": "x"}},
         "spec": {"holderIdentity": null, "acquireTime": null}})
 }
 
