@@ -151,6 +151,7 @@ mod tests {
                 cordoned: Vec::new(),
             }),
             quorum_down: Ok(Vec::new()),
+            counted: true,
         }
     }
 

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tracing::{error, info, warn};
 
 use crate::config::Config;
-use crate::decide::{Policy, Step, decide};
+use crate::decide::{Policy, Step, decide, ready};
 use crate::facts::{Effect, Facts};
 use crate::host::journal::Naming;
 use crate::host::notify::{Notify, watchdog_interval};
@@ -156,6 +156,7 @@ impl Daemon {
         {
             tracing::debug!("cannot write what `kube-rebootd status` shows: {err}");
         }
+        self.facts.ready = ready(&self.facts, &step, now);
         let Some(wrote) = self.write_ahead(&step) else {
             // Not durable: the facts say so now, and another step follows, not at full speed.
             return Some(now.boot + UNWRITABLE);

@@ -9,13 +9,13 @@ use std::time::Duration;
 use crate::budget::{self, MaxUnavailable};
 use crate::drain::Mode;
 use crate::facts::{Effect, Facts, Point};
-use crate::gates::Gate;
+use crate::gates::{Closed, Gate};
 use crate::node::{Node, Seen};
 use crate::node_set::{self, NodeSet};
 use crate::now::Now;
 use crate::phase::Phase;
 use crate::record::{Hold, Record, Stage, Why};
-use crate::slot::{Lease, Peers};
+use crate::slot::{Lease, Peers, Verdict};
 use crate::trigger::BY_SCHEDULE;
 
 mod claim;
@@ -160,6 +160,33 @@ fn adopted(facts: &Facts) -> bool {
 /// False as long as the three reads of a start are missing (I8).
 pub fn released(facts: &Facts, policy: &Policy, now: Now) -> bool {
     facts.started && facts.record.hold.is_none() && !idle::strays(&At { facts, policy, now })
+}
+
+/// Since when this process has been ready to take a slot, after `step` was decided: every gate is open, or only
+/// the group is paused. Whoever carries steps out keeps this in the facts of the next decision.
+pub fn ready(facts: &Facts, step: &Step, now: Now) -> Option<Duration> {
+    let paused = |closed: &Closed| closed.gate == Gate::GroupPaused;
+    let ready = match step.phase {
+        Phase::Queued => true,
+        Phase::Pending => !facts.closed.is_empty() && facts.closed.iter().all(paused),
+        _ => false,
+    };
+    ready.then(|| facts.ready.unwrap_or(now.boot))
+}
+
+/// Whether the Nodes must be counted although the labels of `peers` are known: not where one of them speaks
+/// against every slot in question anyway.
+pub fn census_matters(facts: &Facts, policy: &Policy, peers: &Peers) -> bool {
+    let quorum = matches!(&facts.node, Seen::Present(node) if node.quorum());
+    let claimed = |lease: &str| {
+        let verdict = peers.verdict(lease, &policy.me, quorum);
+        matches!(verdict, Verdict::Collision(_))
+    };
+    if let Some(hold) = &facts.record.hold {
+        return !claimed(&hold.take.lease);
+    }
+    let mut slots = facts.leases.values();
+    slots.any(|lease| lease.group == policy.group && lease.open() && !claimed(&lease.name))
 }
 
 /// The request follows its triggers until logind was asked; from then on it is what the reboot was

@@ -15,7 +15,7 @@ use crate::node::Seen;
 use crate::node_set::{Leftovers, NodeSet};
 use crate::record::{Hold, Record};
 use crate::shutdown::Scheduled;
-use crate::slot::{Fence, GiveUp, Lease, Peers, Take, TakeAnswer, Waiter, Waiting};
+use crate::slot::{Crowd, Fence, GiveUp, Lease, Peers, Shown, Take, TakeAnswer, Waiter};
 use crate::stale::{Held, Look};
 use crate::trigger::Observed;
 
@@ -66,7 +66,13 @@ pub struct Facts {
     /// The last look at the Node of a holder, by Lease.
     pub looks: BTreeMap<String, Look>,
     /// What the own kube-node-lease Lease shows; none before it was read.
-    pub waiting: Option<Option<Waiting>>,
+    pub waiting: Option<Option<Shown>>,
+    /// When the API server last refused to show the place of this node.
+    pub hidden: Option<Duration>,
+    /// Since when this process has been ready to take a slot: see [`crate::decide::ready`].
+    pub ready: Option<Duration>,
+    /// Who else waits, by the one look after this node's place was shown.
+    pub crowd: Option<Crowd>,
     /// The pods of this node, once their watch has listed them.
     pub marks: Option<Marks>,
     pub drain: Drained,
@@ -121,6 +127,9 @@ impl Facts {
             waiters: None,
             looks: BTreeMap::new(),
             waiting: None,
+            hidden: None,
+            ready: None,
+            crowd: None,
             marks: None,
             drain: Drained::Starting,
             ending: Vec::new(),
@@ -290,7 +299,10 @@ pub enum Effect {
     /// Gates, inhibitors, `PreparingForShutdown`.
     ReadHost,
     ListPeers,
+    /// All waiters, for the hint of who gives up.
     ListWaiters,
+    /// One page of the waiters, for who waits.
+    CountWaiters,
     /// Whether the Node of a holder exists.
     ReadHolder(Held),
     ListPods,
@@ -309,7 +321,7 @@ pub enum Effect {
         point: Point,
     },
     Mend(Leftovers),
-    Mark(Waiting),
+    Mark(Shown),
     Unmark,
     Evict(Vec<PodRef>),
     /// The last write before logind is asked; what is said on terminals goes to logind before it.
@@ -350,6 +362,7 @@ impl Effect {
             | Self::ReadHost
             | Self::ListPeers
             | Self::ListWaiters
+            | Self::CountWaiters
             | Self::ReadHolder(_)
             | Self::Rehearse(_)
             | Self::ListPods

@@ -33,6 +33,9 @@ pub const PROBE: &str = "kube-rebootd/probe";
 pub const WAITING: &str = "kube-rebootd/waiting";
 /// Annotation beside [`WAITING`]: since when.
 pub const SINCE: &str = "kube-rebootd/since";
+/// Annotation beside [`WAITING`]: the node keeps its place, but would take no slot now. Who does not know this
+/// annotation names such a node in a hint, which costs the group some seconds.
+pub const NOT_READY: &str = "kube-rebootd/not-ready";
 
 /// Labels of Nodes that form a quorum (I13): control plane and etcd, the older word for the former, and
 /// `MicroK8s`' own.

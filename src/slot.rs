@@ -33,8 +33,8 @@ pub struct Lease {
     pub control_plane: bool,
     /// `kube-rebootd/next`, in order.
     pub next: Vec<String>,
-    /// When this daemon saw the slot become free, on its boot clock; none when it was free at first
-    /// sight or is held.
+    /// When this daemon saw the slot become free and open (its holder or its pause went), on its boot clock;
+    /// none when it was so at first sight, or is not so now.
     pub freed: Option<Duration>,
     /// `kube-rebootd/last-hold`: differs after every give-up.
     pub last_hold: Option<String>,
@@ -114,6 +114,8 @@ pub struct Peers {
     pub census: Result<Census, String>,
     /// Other Nodes of the quorum that are not Ready, or why that is not known (I13). Only a node of the quorum asks.
     pub quorum_down: Result<Vec<String>, String>,
+    /// The two above were asked for; else the labels had decided before.
+    pub counted: bool,
 }
 
 /// A node that waits for a slot, from its kube-node-lease Lease.
@@ -121,9 +123,11 @@ pub struct Peers {
 pub struct Waiter {
     pub node: String,
     pub since: Timestamp,
+    /// It would take a slot now; else it only keeps its place.
+    pub ready: bool,
 }
 
-/// Group and since-time that this node's own kube-node-lease Lease shows to those who give up.
+/// This node's place in the queue of a group. It is kept as long as the request lasts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Waiting {
@@ -139,6 +143,26 @@ pub struct Fence {
     pub resource_version: String,
     /// Value of `kube-rebootd/going-down`.
     pub words: String,
+}
+
+/// What this node's own kube-node-lease Lease shows to those who give a slot up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shown {
+    pub place: Waiting,
+    /// No gate is closed and no back-off runs: a slot that is handed to this node is taken.
+    pub ready: bool,
+}
+
+/// Who else waits, as this node saw it once after its own place was shown.
+///
+/// It is looked at once and never again, and yet no more than [`MANY`] nodes can believe that few wait: of
+/// those who wait now, the one that looked last saw all the others.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Crowd {
+    /// All others, ready or not; [`MANY`] at most.
+    pub others: Vec<Waiter>,
+    /// There are more than that, or they could not be listed.
+    pub many: bool,
 }
 
 /// The one request that gives a slot up.
@@ -160,8 +184,14 @@ const TURN: Duration = Duration::from_secs(1);
 /// All others act this long after they saw the slot become free: time for three named waiters and
 /// their answers.
 const LATECOMERS: Duration = Duration::from_secs(15);
-/// Spread of the latecomers, so that they do not act as one.
-const SPREAD_MILLIS: u64 = 5_000;
+/// What one waiter more adds to the time over which the looks of all of them are spread: one look a second,
+/// which is two lists or three, so that chance does not bring more than twenty lists into one second.
+const SHARE: Duration = Duration::from_secs(1);
+/// From so many other waiters on they are not counted any more: the list of them stays small.
+pub const MANY: u32 = 100;
+/// Over so long the looks are spread when many wait: the share of 5,000 nodes. The first of a hundred looks
+/// within a minute all the same, and whoever is served names the next.
+const CROWDED: Duration = Duration::from_secs(5_000);
 /// How many waiters a give-up names.
 pub const HINTS: usize = 3;
 
@@ -220,25 +250,59 @@ impl Lease {
         None
     }
 
-    /// The boot time from which `me` may take this free slot, which nobody may before `opens`. First
-    /// come first served: the named waiters in their order, then the rest; at once when nobody was
-    /// named or nobody saw it become free. A wrong or lost hint costs time, never safety.
-    pub fn turn(&self, me: &str, opens: Duration) -> Duration {
-        let Some(freed) = self.freed.map(|freed| freed.max(opens)) else {
-            return opens;
-        };
-        if self.next.is_empty() {
-            return freed;
-        }
-        match self.next.iter().position(|node| node == me) {
-            Some(place) => freed + TURN * u32::try_from(place).unwrap_or(u32::MAX),
-            None => {
-                freed
-                    + LATECOMERS
-                    + Duration::from_millis(scatter(&[me, &self.name]) % SPREAD_MILLIS)
-            }
+    /// The boot time from which `me`, which has been ready since `ready`, may look at this free slot and take
+    /// it; nobody may before `opens`. The named waiters come first, in their order and without any delay; then
+    /// the rest, `scattered` in time. A wrong or lost hint costs time, never safety.
+    pub fn turn(
+        &self,
+        me: &str,
+        opens: Duration,
+        ready: Duration,
+        scattered: Duration,
+    ) -> Duration {
+        let named = self.next.iter().position(|node| node == me);
+        match (self.freed.map(|freed| freed.max(opens)), named) {
+            (Some(freed), Some(place)) => freed + TURN * u32::try_from(place).unwrap_or(u32::MAX),
+            (Some(freed), None) if self.next.is_empty() => freed.max(ready) + scattered,
+            (Some(freed), None) => (freed + LATECOMERS).max(ready) + scattered,
+            (None, Some(_)) => opens,
+            (None, None) => opens.max(ready) + scattered,
         }
     }
+
+    /// Nobody's, not paused, and a slot at all.
+    pub fn open(&self) -> bool {
+        self.holder.is_none() && self.paused.is_none() && self.unusable().is_none()
+    }
+}
+
+impl Crowd {
+    /// How long after the opening of a slot this node looks at it: those who have waited longer come first, as
+    /// far as they are known. It is the same for all slots: the earliest of several would be too early.
+    pub fn scattered(&self, me: &str, since: Timestamp) -> Duration {
+        if self.many {
+            return share(CROWDED, &[me, "look"]);
+        }
+        let before = |other: &&Waiter| (other.since, other.node.as_str()) < (since, me);
+        let before = u32::try_from(self.others.iter().filter(before).count()).unwrap_or(MANY);
+        // What is known of the others grows old: nodes that believe in the same place must not act as one.
+        SHARE * before / 2 + share(SHARE * before, &[me, "look"])
+    }
+
+    /// The pause between two looks of one node at which all the looks together stay few.
+    pub fn pause(&self) -> Duration {
+        if self.many {
+            CROWDED
+        } else {
+            SHARE * u32::try_from(self.others.len()).unwrap_or(MANY)
+        }
+    }
+}
+
+/// A part of `time` that differs between nodes.
+pub fn share(time: Duration, words: &[&str]) -> Duration {
+    let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1);
+    Duration::from_millis(scatter(words) % millis)
 }
 
 /// A number that differs between nodes and stays the same on each: jitter without a random source.
@@ -313,9 +377,11 @@ impl Peers {
     }
 }
 
-/// The waiters to name, longest-waiting first.
+/// The waiters to name, longest-waiting first. Who is not ready is passed over and keeps its place.
 pub fn hints(waiters: &[Waiter], me: &str) -> Vec<String> {
-    let mut order: Vec<&Waiter> = waiters.iter().filter(|waiter| waiter.node != me).collect();
+    let mut order: Vec<&Waiter> = (waiters.iter())
+        .filter(|waiter| waiter.node != me && waiter.ready)
+        .collect();
     order.sort_by(|a, b| a.since.cmp(&b.since).then_with(|| a.node.cmp(&b.node)));
     order
         .into_iter()

@@ -35,6 +35,8 @@ pub enum What {
     /// Its Node carries the label, but the Lease is not its own.
     Claims(String),
     Waits,
+    /// It keeps its place, but a gate is closed or a failed attempt is too recent.
+    NotReady,
 }
 
 /// The group as it is now.
@@ -66,7 +68,11 @@ pub async fn read(client: &Client, namespace: &str, group: &str) -> Result<Group
     for waiter in waiting::list(client, group, "").await? {
         rows.push(Row {
             node: waiter.node,
-            what: What::Waits,
+            what: if waiter.ready {
+                What::Waits
+            } else {
+                What::NotReady
+            },
             since: Some(waiter.since).filter(|since| *since != Timestamp::MAX),
             stage: None,
         });
@@ -125,6 +131,7 @@ pub fn table(group: &Group, now: Timestamp) -> String {
             What::Holds(slot) => format!("holds {slot}"),
             What::Claims(slot) => format!("claims {slot}, which is not its own"),
             What::Waits => "waits".to_owned(),
+            What::NotReady => "waits, not ready".to_owned(),
         };
         let since = row.since.map_or_else(|| "-".to_owned(), |t| age(now, t));
         let stage = row.stage.clone().unwrap_or_else(|| "-".to_owned());

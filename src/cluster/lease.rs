@@ -331,11 +331,11 @@ pub fn read(object: &Object, asked: Option<Duration>) -> Lease {
 /// asked for how long (I5).
 pub fn follow(before: Option<&Lease>, lease: Lease, seen: Duration) -> Lease {
     let freed = match before {
-        Some(before) if before.uid == lease.uid && lease.holder.is_none() => {
-            if before.holder.is_some() {
-                Some(seen)
-            } else {
+        Some(before) if before.uid == lease.uid && lease.open() => {
+            if before.open() {
                 before.freed
+            } else {
+                Some(seen)
             }
         }
         _ => None,

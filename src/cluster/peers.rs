@@ -30,9 +30,10 @@ const READY: &str = "Ready";
 
 /// Every labelled Node but `me`, the names of the Leases of all groups, the Nodes that are down, and for a node
 /// of the `quorum` those of it that are not Ready, by consistent reads (without a resourceVersion) asked for at
-/// boot time `asked`, all at once.
+/// boot time `asked`.
 ///
-/// Without a labelled Node the Leases are not asked for: nothing would be compared with them. A count that
+/// The labels come first, as their list is short; the Nodes are looked at only if the labels say that this
+/// `matters`: that list has a row for every Node of the cluster. Without a labelled Node the Leases are not asked for: nothing would be compared with them. A count that
 /// is refused or cannot be read is an answer, not an error: it closes the budget, or says no to a quorum (I8).
 pub async fn list(
     coordinator: &Client,
@@ -40,20 +41,17 @@ pub async fn list(
     me: &str,
     quorum: bool,
     asked: Duration,
+    matters: impl FnOnce(&Peers) -> bool,
 ) -> Result<Peers, ApiError> {
-    // Each on the heap: together they are 25 KB of stack in every future that waits for them.
-    let (labelled, census, down) = tokio::join!(
-        Box::pin(labelled(coordinator, me)),
-        Box::pin(census(coordinator, me)),
-        Box::pin(quorum_down(coordinator, me, quorum))
-    );
+    let not_asked = "they were not asked for";
     let mut peers = Peers {
         asked,
         came: asked,
-        labelled: labelled?,
+        labelled: Box::pin(labelled(coordinator, me)).await?,
         leases: std::collections::BTreeSet::new(),
-        census: said(census)?,
-        quorum_down: said(down)?,
+        census: Err(not_asked.to_owned()),
+        quorum_down: Err(not_asked.to_owned()),
+        counted: false,
     };
     if !peers.labelled.is_empty() {
         let leases: Api<Lease> = Api::namespaced(coordinator.clone(), namespace);
@@ -62,6 +60,15 @@ pub async fn list(
         peers.leases = (list.items.iter())
             .map(|lease| text::name(&lease.name_any(), NAME))
             .collect();
+    }
+    if matters(&peers) {
+        // Each on the heap: together they are some 20 KB of stack in every future that waits for them.
+        let (census, down) = tokio::join!(
+            Box::pin(census(coordinator, me)),
+            Box::pin(quorum_down(coordinator, me, quorum))
+        );
+        (peers.census, peers.quorum_down) = (said(census)?, said(down)?);
+        peers.counted = true;
     }
     Ok(peers)
 }

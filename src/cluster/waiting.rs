@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::answer::{ApiError, CALL, call, found};
 use crate::names;
-use crate::slot::{Keys, Waiter, Waiting};
+use crate::slot::{Crowd, Keys, MANY, Shown, Waiter, Waiting};
 use crate::text::{self, NAME};
 
 /// The own kube-node-lease Lease, through the node client.
@@ -27,7 +27,7 @@ pub struct Heartbeat {
 pub struct Beat {
     /// `spec.renewTime`: compared for change only (I5).
     pub renewed: Option<Timestamp>,
-    pub waiting: Option<Waiting>,
+    pub waiting: Option<Shown>,
 }
 
 impl Heartbeat {
@@ -52,23 +52,29 @@ impl Heartbeat {
     }
 
     /// Shows that this node waits. A missing Lease is the kubelet's to make: [`ApiError::Gone`].
-    pub async fn mark(&self, waiting: &Waiting) -> Result<(), ApiError> {
-        let since = waiting.since.to_string();
-        self.patch(json!(waiting.group), json!(since)).await
+    pub async fn mark(&self, shown: &Shown) -> Result<(), ApiError> {
+        let since = shown.place.since.to_string();
+        let not_ready = if shown.ready {
+            Value::Null
+        } else {
+            json!("true")
+        };
+        self.patch(json!(shown.place.group), json!(since), not_ready)
+            .await
     }
 
     /// Takes the waiting record away; a missing Lease has none.
     pub async fn clear(&self) -> Result<(), ApiError> {
-        match self.patch(Value::Null, Value::Null).await {
+        match self.patch(Value::Null, Value::Null, Value::Null).await {
             Err(ApiError::Gone { .. }) => Ok(()),
             answer => answer,
         }
     }
 
-    async fn patch(&self, group: Value, since: Value) -> Result<(), ApiError> {
+    async fn patch(&self, group: Value, since: Value, not_ready: Value) -> Result<(), ApiError> {
         let patch = Patch::Merge(json!({"metadata": {
             "labels": {(names::WAITING): group},
-            "annotations": {(names::SINCE): since},
+            "annotations": {(names::SINCE): since, (names::NOT_READY): not_ready},
         }}));
         let params = PatchParams {
             field_manager: Some(names::NODE_MANAGER.to_owned()),
@@ -79,11 +85,18 @@ impl Heartbeat {
     }
 }
 
-fn waiting(labels: &Keys, annotations: &Keys) -> Option<Waiting> {
-    Some(Waiting {
+fn waiting(labels: &Keys, annotations: &Keys) -> Option<Shown> {
+    let place = Waiting {
         group: text::name(labels.get(names::WAITING)?, NAME),
         since: since(annotations),
-    })
+    };
+    let ready = ready(annotations);
+    Some(Shown { place, ready })
+}
+
+/// A record of a daemon that does not know the annotation is one of a node that is ready.
+fn ready(annotations: &Keys) -> bool {
+    !annotations.contains_key(names::NOT_READY)
 }
 
 /// An unreadable time counts as the latest: it gains nobody a place.
@@ -98,22 +111,43 @@ fn waiter(lease: &PartialObjectMeta<Lease>) -> Waiter {
     Waiter {
         node: text::name(&lease.name_any(), NAME),
         since: since(lease.annotations()),
+        ready: ready(lease.annotations()),
     }
 }
 
 /// The group's waiters but `me`, longest-waiting first, through the coordinator client.
 pub async fn list(coordinator: &Client, group: &str, me: &str) -> Result<Vec<Waiter>, ApiError> {
+    Ok(page(coordinator, group, me, None).await?.others)
+}
+
+/// Whether few or many others wait, and who if they are few. A thousand nodes may ask this within a minute, so
+/// the answer is one page.
+pub async fn count(coordinator: &Client, group: &str, me: &str) -> Result<Crowd, ApiError> {
+    page(coordinator, group, me, Some(MANY)).await
+}
+
+async fn page(
+    coordinator: &Client,
+    group: &str,
+    me: &str,
+    limit: Option<u32>,
+) -> Result<Crowd, ApiError> {
     let api: Api<Lease> = Api::namespaced(coordinator.clone(), names::NODE_LEASES);
-    let params = ListParams::default().labels(&format!("{}={group}", names::WAITING));
+    let mut params = ListParams::default().labels(&format!("{}={group}", names::WAITING));
+    params.limit = limit;
     let list = call("list waiters", CALL, api.list_metadata(&params)).await?;
-    let mut waiters: Vec<Waiter> = list
+    let many = list
+        .metadata
+        .continue_
+        .is_some_and(|token| !token.is_empty());
+    let mut others: Vec<Waiter> = list
         .items
         .iter()
         .filter(|lease| lease.name_any() != me)
         .map(waiter)
         .collect();
-    waiters.sort_by(|a, b| a.since.cmp(&b.since).then_with(|| a.node.cmp(&b.node)));
-    Ok(waiters)
+    others.sort_by(|a, b| a.since.cmp(&b.since).then_with(|| a.node.cmp(&b.node)));
+    Ok(Crowd { others, many })
 }
 
 #[cfg(test)]
@@ -139,7 +173,7 @@ mod tests {
         let labels = Keys::from([(names::WAITING.to_owned(), "default".to_owned())]);
         let bad = Keys::from([(names::SINCE.to_owned(), "long ago".to_owned())]);
         let found = waiting(&labels, &bad).expect("waits");
-        assert_eq!(found.since, Timestamp::MAX);
+        assert_eq!(found.place.since, Timestamp::MAX);
         assert_eq!(waiting(&Keys::new(), &bad), None);
     }
 }

@@ -18,7 +18,7 @@ use crate::node::{Node, Seen};
 use crate::node_set::{self, Leftovers, NodeSet};
 use crate::now::Now;
 use crate::pod::EvictAnswer;
-use crate::slot::{Fence, GiveUp, Take};
+use crate::slot::{Fence, GiveUp, Shown, Take};
 
 /// After an apply that was changed on its way: somebody must mend a webhook first.
 const DROPPED: Duration = Duration::from_secs(5);
@@ -98,6 +98,7 @@ impl Daemon {
             Effect::ReadWaiting => self.read_waiting().await,
             Effect::ListPeers => self.list_peers(now).await,
             Effect::ListWaiters => self.list_waiters(now).await,
+            Effect::CountWaiters => self.count_waiters().await,
             Effect::ReadHolder(held) => self.read_holder(held, now).await,
             Effect::ListPods => self.list_pods(now).await,
             Effect::Confirm { lease, quorum } => self.confirm(&lease, quorum, now).await,
@@ -246,14 +247,23 @@ impl Daemon {
         answer.map(|_| ())
     }
 
-    async fn mark(&mut self, record: Option<crate::slot::Waiting>) -> Result<(), ApiError> {
+    /// What the own kube-node-lease Lease shows from now on. A Lease that is not there, or a refusal, must not
+    /// keep this node from a slot: it goes on unseen, and tries again later.
+    async fn mark(&mut self, record: Option<Shown>) -> Result<(), ApiError> {
         let Some(connected) = self.api.connected() else {
             return Ok(());
         };
         let done = match &record {
-            Some(waiting) => connected.heartbeat.mark(waiting).await,
+            Some(shown) => connected.heartbeat.mark(shown).await,
             None => connected.heartbeat.clear().await,
         };
+        self.facts.hidden = match &done {
+            Err(error) if !error.unanswered() && !error.unauthorized() => Some(self.now().boot),
+            Ok(()) | Err(_) => None,
+        };
+        if record.is_none() {
+            self.facts.crowd = None;
+        }
         self.facts.waiting = match &done {
             Ok(()) => Some(record),
             Err(_) => None,

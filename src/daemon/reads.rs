@@ -3,12 +3,13 @@
 use super::Daemon;
 use crate::cluster::answer::ApiError;
 use crate::cluster::{lease, peers, waiting};
+use crate::decide::census_matters;
 use crate::facts::{LastList, Waiters};
 use crate::health::Marks;
 use crate::node::Seen;
 use crate::now::Now;
 use crate::pod::Pod;
-use crate::slot::Lease;
+use crate::slot::{Crowd, Lease, Peers};
 
 impl Daemon {
     /// The three reads of a start.
@@ -91,6 +92,8 @@ impl Daemon {
     }
 
     pub(super) async fn list_peers(&mut self, now: Now) -> Result<(), ApiError> {
+        let policy = self.policy();
+        let facts = &self.facts;
         // A Node that is not known may be one of the quorum.
         let quorum = !matches!(&self.facts.node, Seen::Present(node) if !node.quorum());
         let Some(connected) = self.api.connected() else {
@@ -98,7 +101,9 @@ impl Daemon {
         };
         let clients = &connected.clients;
         let (namespace, me) = (connected.namespace(), &clients.name);
-        let mut list = peers::list(&clients.coordinator, namespace, me, quorum, now.boot).await?;
+        let (coordinator, asked) = (&clients.coordinator, now.boot);
+        let matters = |peers: &Peers| census_matters(facts, &policy, peers);
+        let mut list = peers::list(coordinator, namespace, me, quorum, asked, matters).await?;
         list.came = self.now().boot;
         self.facts.peers = Some(list);
         Ok(())
@@ -142,6 +147,7 @@ impl Daemon {
                 &clients.name,
                 true,
                 now.boot,
+                |_| true,
             )
             .await
             .map(Some)
@@ -167,6 +173,26 @@ impl Daemon {
             self.facts.peers = Some(others);
         }
         self.facts.confirmed = Some(now.boot);
+        Ok(())
+    }
+
+    /// Who may not list them does not know how many wait, and must not act as if it were alone.
+    pub(super) async fn count_waiters(&mut self) -> Result<(), ApiError> {
+        let group = self.group();
+        let Some(connected) = self.api.connected() else {
+            return Ok(());
+        };
+        let clients = &connected.clients;
+        let counted = waiting::count(&clients.coordinator, &group, &clients.name).await;
+        let unknown = Crowd {
+            many: true,
+            ..Crowd::default()
+        };
+        let crowd = match counted {
+            Err(error) if error.unanswered() || error.unauthorized() => return Err(error),
+            counted => counted.unwrap_or(unknown),
+        };
+        self.facts.crowd = Some(crowd);
         Ok(())
     }
 

@@ -180,16 +180,9 @@ fn cordon(at: &At, hold: &Hold, node: &Node, peers: &Peers) -> Step {
         let status = "looking for others that are down";
         return at.step(phase, Effect::ListPeers, status);
     }
-    // Last of all: who gives back for the budget keeps its place in the queue.
+    // Nobody is to name a node that holds a slot. Its place stays on record until the request has ended.
     if let Some(Some(_)) = at.facts.waiting {
-        let record = Record {
-            waiting: None,
-            ..at.facts.record.clone()
-        };
-        return Step {
-            record,
-            ..at.step(phase, Effect::Unmark, "leaving the queue")
-        };
+        return at.step(phase, Effect::Unmark, "leaving the queue");
     }
     let before = Hold {
         foreign_cordon: node_set::foreign_cordon(node),
@@ -197,9 +190,6 @@ fn cordon(at: &At, hold: &Hold, node: &Node, peers: &Peers) -> Step {
         marks: Some(marks.clone()),
         ..hold.clone()
     };
-    let record = Record {
-        waiting: None,
-        ..advance(at, &before, Stage::Draining)
-    };
+    let record = advance(at, &before, Stage::Draining);
     apply(at, Phase::Draining, record, node, "cordoning the node")
 }

@@ -2,11 +2,12 @@
 
 use super::{At, Step, apply, observe, queue, rehearse, start, undo};
 use crate::facts::{Effect, Point};
+use crate::gates::Gate;
 use crate::names;
 use crate::node::{Node, Seen};
 use crate::node_set::{self, NodeSet};
 use crate::phase::Phase;
-use crate::record::{Hold, Record, Why};
+use crate::record::{Backoff, Hold, Record, Why};
 use crate::trigger::{Reason, Request};
 
 /// Cleans up what a hold left, then follows the request.
@@ -157,8 +158,7 @@ fn blocked(at: &At, record: &Record, request: &Request) -> Option<Blocked> {
         return Some(Blocked { why, opens: None });
     }
     if let Some(backoff) = &record.backoff
-        && backoff.boot == facts.boot
-        && at.now.boot < backoff.until
+        && backing_off(at, record)
     {
         let left = backoff.until.saturating_sub(at.now.boot).as_secs();
         let why = format!(
@@ -188,10 +188,43 @@ fn blocked(at: &At, record: &Record, request: &Request) -> Option<Blocked> {
 }
 
 fn pending(at: &At, mut record: Record, blocked: &Blocked) -> Step {
-    // Nobody should keep a turn for a node that cannot take it.
-    record.waiting = None;
     let status = format!("reboot pending: {}", blocked.why);
-    without_record(at, record, Phase::Pending, status, blocked.opens)
+    let (phase, opens) = (Phase::Pending, blocked.opens);
+    if at.policy.observe {
+        record.waiting = None;
+    }
+    if record.waiting.is_none() && !awaits_group(at) {
+        return without_record(at, record, phase, status, opens);
+    }
+    let mut step = at.stay(phase, status);
+    step.wake = step
+        .wake
+        .map(|stay| opens.map_or(stay, |opens| stay.min(opens)));
+    if awaits_group(at) {
+        return queue::paused(at, record, step);
+    }
+    // Nobody is to keep a turn for a node that cannot take it; its place it keeps.
+    queue::show(at, Step { record, ..step }, false)
+}
+
+/// A pause of the whole group is all that is in the way of an active node.
+pub(super) fn awaits_group(at: &At) -> bool {
+    let facts = at.facts;
+    let mut closed = facts.closed.iter();
+    !at.policy.observe
+        && facts.writable
+        && facts.record.request.is_some()
+        && !facts.closed.is_empty()
+        && closed.all(|closed| closed.gate == Gate::GroupPaused)
+        && !backing_off(at, &facts.record)
+        && facts.limited.is_none()
+}
+
+/// A failed attempt was so short a time ago that the next one waits.
+fn backing_off(at: &At, record: &Record) -> bool {
+    let of_this_boot = |backoff: &&Backoff| backoff.boot == at.facts.boot;
+    let backoff = record.backoff.as_ref().filter(of_this_boot);
+    backoff.is_some_and(|backoff| at.now.boot < backoff.until)
 }
 
 /// Takes the waiting record away if the own heartbeat Lease shows one, else waits.

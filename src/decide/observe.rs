@@ -52,7 +52,9 @@ fn look(at: &At) -> Result<String, Box<Effect>> {
         return Ok(format!("wait: {}", queue::cure(at)));
     }
     let opens = queue::interval(at, &group);
-    let free = queue::free(at, &group, opens);
+    let free: Vec<&Lease> = (group.iter().copied())
+        .filter(|lease| lease.open())
+        .collect();
     if free.is_empty() {
         return Ok(format!("wait: {}", queue::busy(at, &group)));
     }
@@ -65,14 +67,20 @@ fn look(at: &At) -> Result<String, Box<Effect>> {
     let Some(peers) = peers.filter(|peers| recent(peers.asked)) else {
         return Err(Box::new(Effect::ListPeers));
     };
-    if let Some(why) = too_few(at, peers) {
-        return Ok(format!("wait: {why}"));
+    let me = at.policy.me.as_str();
+    let verdicts: Vec<_> = (free.iter())
+        .map(|lease| (*lease, peers.verdict(&lease.name, me, quorum)))
+        .collect();
+    if queue::undecided(peers, &verdicts) {
+        // Read before this slot was free.
+        return Err(Box::new(Effect::ListPeers));
     }
-    let verdicts = free
-        .iter()
-        .map(|(lease, _)| (*lease, peers.verdict(&lease.name, &at.policy.me, quorum)));
-    Ok(match queue::pick(verdicts) {
-        Ok(lease) => format!("take slot {}", lease.name),
-        Err(why) => format!("wait: {why}"),
+    let lease = match queue::pick(verdicts.into_iter()) {
+        Ok(lease) => lease,
+        Err(why) => return Ok(format!("wait: {why}")),
+    };
+    Ok(match too_few(at, peers) {
+        Some(why) => format!("wait: {why}"),
+        None => format!("take slot {}", lease.name),
     })
 }

@@ -10,14 +10,19 @@ use crate::facts::Effect;
 use crate::node::Seen;
 use crate::phase::Phase;
 use crate::record::{Hold, Record};
-use crate::slot::{Lease, Peers, Take, Verdict, Waiting, scatter};
+use crate::slot::{Crowd, Lease, Peers, Shown, Take, Verdict, Waiting, scatter, share};
 
-/// How often a queue that another Node's label blocks looks again: such a Node does not wake us.
+/// A queue that another Node's label blocks looks again after so long, then after twice as long each time:
+/// such a Node does not wake us.
 const BLOCKED_AGAIN: Duration = Duration::from_secs(5);
-/// How often a queue that the budget closes counts the Nodes again (DESIGN.md 5), and how far the nodes
-/// that do so are spread: the list has a row for each Node of the cluster.
+/// How often a queue that the budget closes counts the Nodes again: the list has a row for each Node of the
+/// cluster. No repeated look comes seldomer than this, unless many wait.
 const BUDGET_AGAIN: Duration = Duration::from_secs(60);
-const BUDGET_SPREAD_MILLIS: u64 = 10_000;
+/// So long after it was ready a node has looked how many others wait, although no slot is open yet: a thousand
+/// that came at once are not to ask at once, nor to ask when the slot opens.
+const COUNT_WITHIN: Duration = Duration::from_secs(900);
+/// An API server that refused to show this node's place is asked again after so long.
+const HIDDEN: Duration = Duration::from_secs(300);
 
 /// Takes the free slot whose turn it is; else waits, visibly.
 pub(super) fn decide(at: &At, record: Record) -> Step {
@@ -43,75 +48,182 @@ pub(super) fn decide(at: &At, record: Record) -> Step {
     if group.is_empty() {
         return with(record, no_lease(at));
     }
-    let opens = interval(at, &group);
-    let free = free(at, &group, opens);
-    let Some((lease, turn)) = free.first() else {
+    let (record, place) = placed(at, record);
+    if !group.iter().any(|lease| lease.open()) {
         return behind(at, record, &group);
-    };
-    if *turn > at.now.boot {
-        let words = match opens.saturating_sub(at.now.boot) {
-            Duration::ZERO => format!(
-                "queued: {} is free, its turn comes first to others",
-                lease.name
-            ),
-            left => format!(
-                "queued: {} is free, coordination.min_interval ends in {}s",
-                lease.name,
-                left.as_secs() + 1
-            ),
-        };
-        return wait(at, record, *turn, &words);
     }
-    if let Some((wake, why)) = too_few_for_long(at, quorum) {
-        return wait(at, record, wake, &format!("queued: {why}"));
+    let named = group.iter().any(|lease| lease.open() && names(at, lease));
+    let opens = interval(at, &group);
+    if !named && at.facts.crowd.is_none() {
+        return uncounted(at, record, &group, opens);
     }
-    due(at, record, &free, quorum)
+    let free = free(at, &place, &group, opens);
+    match free.first() {
+        Some((lease, turn)) if *turn > at.now.boot => {
+            let words = early(at, lease, opens, *turn);
+            wait(at, record, *turn, &words)
+        }
+        _ => due(at, record, &free, quorum),
+    }
+}
+
+/// It is not known how many others wait: looks, unless the slots that are free are still those of others.
+fn uncounted(at: &At, record: Record, group: &[&Lease], opens: Duration) -> Step {
+    let ready = at.facts.ready.unwrap_or(at.now.boot);
+    let turn = |lease: &Lease| lease.turn(&at.policy.me, opens, ready, Duration::ZERO);
+    let free = group.iter().filter(|lease| lease.open());
+    let first = free
+        .map(|lease| (turn(lease), *lease))
+        .min_by_key(|(turn, _)| *turn);
+    match first {
+        Some((turn, lease)) if turn > at.now.boot => {
+            let words = early(at, lease, opens, turn);
+            counted(at, wait(at, record, turn, &words))
+        }
+        _ => count(at, record, "queued: a slot is free"),
+    }
+}
+
+/// The slot is free, but not for this node yet.
+fn early(at: &At, lease: &Lease, opens: Duration, turn: Duration) -> String {
+    let seconds = |time: Duration| time.saturating_sub(at.now.boot).as_secs() + 1;
+    let name = &lease.name;
+    if opens > at.now.boot {
+        let left = seconds(opens);
+        return format!("queued: {name} is free, coordination.min_interval ends in {left}s");
+    }
+    let left = seconds(turn);
+    format!("queued: {name} is free, its turn comes first to others; this node looks in {left}s")
+}
+
+/// What the last look at the other Nodes says about the slots that are due.
+enum Said<'a> {
+    Take(&'a Lease),
+    /// Why not, and the shortest pause before the next look.
+    No(String, Duration),
+    /// The count of the Nodes matters now, and is missing.
+    Unknown,
 }
 
 /// A slot is free and it is this node's turn: takes it after a fresh look at the others and the gates.
 fn due(at: &At, record: Record, free: &[(&Lease, Duration)], quorum: bool) -> Step {
-    let due = || free.iter().take_while(|(_, turn)| *turn <= at.now.boot);
-    // Only a list from after the slot became free says yes, and no older one that said no.
-    let freed = due().filter_map(|(lease, _)| lease.freed).max();
-    let counts = |peers: &&Peers| {
-        let closed = closed_to_all(at, peers, quorum).is_some();
-        at.recent(peers.asked) && freed <= Some(peers.asked) && !closed
+    let (phase, words) = (Phase::Queued, "queued: a slot is free");
+    let peers = at.facts.peers.as_ref();
+    // Only a list from after the slot became free says yes.
+    let due = free.iter().take_while(|(_, turn)| *turn <= at.now.boot);
+    let freed = due.filter_map(|(lease, _)| lease.freed).max();
+    let Some((peers, said)) = peers.map(|peers| (peers, said(at, peers, free, quorum))) else {
+        return with(record, at.step(phase, Effect::ListPeers, words));
     };
-    let Some(peers) = at.facts.peers.as_ref().filter(counts) else {
-        return with(
-            record,
-            at.step(Phase::Queued, Effect::ListPeers, "queued: a slot is free"),
-        );
+    let lease = match said {
+        Said::Take(lease) if at.recent(peers.asked) && freed <= Some(peers.asked) => lease,
+        Said::Take(_) | Said::Unknown => {
+            return with(record, at.step(phase, Effect::ListPeers, words));
+        }
+        Said::No(why, least) => return again(at, record, peers, free, &why, least),
     };
     if !at.fresh(at.facts.host_read) {
-        let step = at.step(
-            Phase::Queued,
-            Effect::ReadHost,
-            "queued: checking the gates",
-        );
+        let step = at.step(phase, Effect::ReadHost, "queued: checking the gates");
         return with(record, step);
     }
-    // Whose turn comes later is not taken early because the one that is due cannot be had.
-    let later = free.iter().find(|(_, turn)| *turn > at.now.boot);
-    let verdicts =
-        due().map(|(lease, _)| (*lease, peers.verdict(&lease.name, &at.policy.me, quorum)));
-    match pick(verdicts) {
-        Ok(lease) => match rehearse::before_a_take(at, &record, lease) {
-            Some(step) => step,
-            None => take(at, record, lease, quorum),
-        },
-        Err(why) => {
-            // Asked again a pause after this list has come, however long it took.
-            let wake = peers.came + BLOCKED_AGAIN;
-            if at.now.boot >= wake {
-                let status = format!("queued: {why}");
-                return with(record, at.step(Phase::Queued, Effect::ListPeers, status));
-            }
-            let wake = later.map_or(wake, |(_, turn)| wake.min(*turn));
-            let wake = wake.max(at.now.boot + Duration::from_secs(1));
-            wait(at, record, wake, &format!("queued: {why}"))
-        }
+    match rehearse::before_a_take(at, &record, lease) {
+        Some(step) => step,
+        None => take(at, record, lease, quorum),
     }
+}
+
+fn said<'a>(at: &At, peers: &Peers, free: &[(&'a Lease, Duration)], quorum: bool) -> Said<'a> {
+    // Whose turn comes later is not taken early because the one that is due cannot be had.
+    let verdicts: Vec<_> = (free.iter())
+        .take_while(|(_, turn)| *turn <= at.now.boot)
+        .map(|(lease, _)| (*lease, peers.verdict(&lease.name, &at.policy.me, quorum)))
+        .collect();
+    if undecided(peers, &verdicts) {
+        return Said::Unknown;
+    }
+    match pick(verdicts.into_iter()) {
+        // What is not Ready is waited for as long as what the budget closes.
+        Err(why) if quorum && peers.counted && peers.not_ready().is_some() => {
+            Said::No(why, BUDGET_AGAIN)
+        }
+        Err(why) => Said::No(why, BLOCKED_AGAIN),
+        Ok(lease) => match too_few(at, peers) {
+            Some(why) => Said::No(why, BUDGET_AGAIN),
+            None => Said::Take(lease),
+        },
+    }
+}
+
+/// The Nodes were not counted, as no label left a slot to take; now there is one.
+pub(super) fn undecided(peers: &Peers, verdicts: &[(&Lease, Verdict)]) -> bool {
+    let claimed = |verdict: &Verdict| matches!(verdict, Verdict::Collision(_));
+    !peers.counted && !verdicts.iter().all(|(_, verdict)| claimed(verdict))
+}
+
+/// The last look said no. The next one comes after a pause that doubles with each look, and that is longer the
+/// more nodes wait; or at once if this node was named for a slot since.
+fn again(
+    at: &At,
+    record: Record,
+    peers: &Peers,
+    free: &[(&Lease, Duration)],
+    why: &str,
+    least: Duration,
+) -> Step {
+    let now = at.now.boot;
+    let Some(crowd) = &at.facts.crowd else {
+        return count(at, record, format!("queued: {why}"));
+    };
+    let since = |turn: &Duration| peers.asked.saturating_sub(*turn);
+    let waited = free.first().map_or(Duration::ZERO, |(_, turn)| since(turn));
+    let least = least.max(crowd.pause());
+    let pause = waited.clamp(least, least.max(BUDGET_AGAIN));
+    let asked = peers.asked.as_millis().to_string();
+    // A pause counts from when the list was there, however long it took.
+    let again = peers.came + pause + share(pause / 6, &[&at.policy.me, &asked]);
+    let handed = |(lease, turn): &(&Lease, Duration)| {
+        *turn <= now && *turn > peers.asked && names(at, lease)
+    };
+    if now >= again || free.iter().any(handed) {
+        let step = at.step(Phase::Queued, Effect::ListPeers, "queued: a slot is free");
+        return with(record, step);
+    }
+    let later = free.iter().find(|(_, turn)| *turn > now);
+    let wake = later.map_or(again, |(_, turn)| again.min(*turn));
+    wait(at, record, wake, &format!("queued: {why}"))
+}
+
+/// The hint of the last give-up names this node.
+fn names(at: &At, lease: &Lease) -> bool {
+    lease.next.contains(&at.policy.me)
+}
+
+/// Looks how many others wait, once, and only after they can see this node.
+fn count(at: &At, record: Record, status: impl Into<String>) -> Step {
+    let step = at.step(Phase::Queued, Effect::CountWaiters, status);
+    show(at, with(record, step), true)
+}
+
+/// The group is paused and nothing else is in the way: this node keeps its place and is named, so that nobody
+/// has to do anything at the moment at which the pause ends.
+pub(super) fn paused(at: &At, record: Record, step: Step) -> Step {
+    let (record, _) = placed(at, record);
+    counted(at, show(at, with(record, step), true))
+}
+
+/// This step, or a look how many others wait when that is due.
+fn counted(at: &At, step: Step) -> Step {
+    if at.facts.crowd.is_some() || step.effect != Effect::Wait {
+        return step;
+    }
+    let begin = at.facts.ready.unwrap_or(at.now.boot);
+    let look = begin + share(COUNT_WITHIN, &[&at.policy.me, "count"]);
+    if at.now.boot >= look {
+        let effect = Effect::CountWaiters;
+        return Step { effect, ..step };
+    }
+    let wake = Some(step.wake.map_or(look, |wake| wake.min(look)));
+    Step { wake, ..step }
 }
 
 /// The slots there are.
@@ -131,22 +243,6 @@ pub(super) fn interval(at: &At, group: &[&Lease]) -> Duration {
     last.map_or(Duration::ZERO, |last| last + at.policy.min_interval)
 }
 
-/// The last count of the Nodes closes every slot, for all or for the quorum: why, and when to count again. An
-/// old count may still say no, only a fresh one says yes.
-fn too_few_for_long(at: &At, quorum: bool) -> Option<(Duration, String)> {
-    let peers = at.facts.peers.as_ref()?;
-    let why = closed_to_all(at, peers, quorum)?;
-    let spread = Duration::from_millis(scatter(&[&at.policy.me, "budget"]) % BUDGET_SPREAD_MILLIS);
-    let again = peers.came + BUDGET_AGAIN + spread;
-    (at.now.boot < again).then_some((again, why))
-}
-
-/// Why no slot is for this node, whichever it is, while the Nodes are as `peers` shows them.
-fn closed_to_all(at: &At, peers: &Peers, quorum: bool) -> Option<String> {
-    let not_ready = || peers.not_ready().filter(|_| quorum);
-    too_few(at, peers).or_else(|| not_ready().map(|who| another(&who)))
-}
-
 /// Every slot is taken or closed: waits, and looks now and then whether a holder is gone for good.
 fn behind(at: &At, record: Record, group: &[&Lease]) -> Step {
     let looked = stale::look(at, &record, group);
@@ -161,24 +257,28 @@ fn behind(at: &At, record: Record, group: &[&Lease]) -> Step {
             effect: *effect,
             ..step
         },
-        _ => step,
+        _ => counted(at, step),
     }
 }
 
 /// The slots that are free, by whose turn it is; between equals the choice is spread over the nodes.
-pub(super) fn free<'a>(
+fn free<'a>(
     at: &At,
+    place: &Waiting,
     group: &[&'a Lease],
     opens: Duration,
 ) -> Vec<(&'a Lease, Duration)> {
     let me = at.policy.me.as_str();
-    let mut free: Vec<_> = group
-        .iter()
-        .filter(|lease| {
-            lease.holder.is_none() && lease.paused.is_none() && lease.unusable().is_none()
-        })
-        .map(|lease| (*lease, lease.turn(me, opens)))
-        .collect();
+    let ready = at.facts.ready.unwrap_or(at.now.boot);
+    let unknown = Crowd {
+        many: true,
+        ..Crowd::default()
+    };
+    let crowd = at.facts.crowd.as_ref().unwrap_or(&unknown);
+    let scattered = crowd.scattered(me, place.since);
+    let turn = |lease: &Lease| lease.turn(me, opens, ready, scattered);
+    let open = group.iter().filter(|lease| lease.open());
+    let mut free: Vec<_> = open.map(|lease| (*lease, turn(lease))).collect();
     free.sort_by_key(|(lease, turn)| ((*turn).max(at.now.boot), scatter(&[me, &lease.name])));
     free
 }
@@ -215,24 +315,39 @@ fn micros(wall: Timestamp) -> Timestamp {
     wall.round(Unit::Microsecond).unwrap_or(wall)
 }
 
-/// Waits with the waiting record shown, so that a give-up can name this node.
-fn wait(at: &At, mut record: Record, wake: Duration, status: &str) -> Step {
-    let keep = record
-        .waiting
-        .take()
-        .filter(|waiting| waiting.group == at.policy.group);
-    let waiting = keep.unwrap_or_else(|| Waiting {
-        group: at.policy.group.clone(),
+/// Waits, and shows that it does, so that a give-up can name this node.
+fn wait(at: &At, record: Record, wake: Duration, status: &str) -> Step {
+    show(at, with(record, at.wait(Phase::Queued, wake, status)), true)
+}
+
+/// The record with this node's place in the queue of its group: the one it has, or the last one.
+fn placed(at: &At, mut record: Record) -> (Record, Waiting) {
+    let group = &at.policy.group;
+    let keep = record.waiting.take().filter(|place| place.group == *group);
+    let place = keep.unwrap_or_else(|| Waiting {
+        group: group.clone(),
         since: micros(at.now.wall),
     });
-    let effect = match &at.facts.waiting {
-        Some(Some(shown)) if *shown == waiting => Effect::Wait,
-        _ => Effect::Mark(waiting.clone()),
+    record.waiting = Some(place.clone());
+    (record, place)
+}
+
+/// This step, unless the own kube-node-lease Lease must first show the place that is on record, and whether
+/// this node is ready.
+pub(super) fn show(at: &At, step: Step, ready: bool) -> Step {
+    let Some(place) = step.record.waiting.clone() else {
+        return step;
     };
-    record.waiting = Some(waiting);
+    let wanted = Shown { place, ready };
+    let shown = matches!(&at.facts.waiting, Some(Some(shown)) if *shown == wanted);
+    let hidden = |refused| at.now.since(refused) < HIDDEN;
+    let hidden = at.facts.hidden.is_some_and(hidden);
+    if shown || hidden {
+        return step;
+    }
     Step {
-        effect,
-        ..with(record, at.wait(Phase::Queued, wake, status))
+        effect: Effect::Mark(wanted),
+        ..step
     }
 }
 

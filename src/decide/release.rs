@@ -138,19 +138,18 @@ fn give_up(at: &At, hold: &Hold, phase: Phase, undone: Option<&Why>, words: Stri
     at.step(phase, effect, words)
 }
 
-/// The hold is over; a failed attempt backs off, and its place in the queue is lost, unless only the
-/// budget was in the way.
+/// The hold is over. A failed attempt backs off, and its place in the queue stays; a reboot ends both.
 fn done(at: &At, undone: Option<&Why>) -> Step {
     let mut record = Record {
         hold: None,
         ..at.facts.record.clone()
     };
     let phase = match undone {
-        None => Phase::Idle,
+        None => {
+            record.waiting = None;
+            Phase::Idle
+        }
         Some(why) => {
-            if !matches!(why, Why::Budget(_)) {
-                record.waiting = None;
-            }
             if why.backs_off() {
                 record.backoff = Some(backoff(at, &record, why));
             }

@@ -93,6 +93,7 @@ fn clear(at: &At, record: &Record, lease: &Lease, look: &Look) -> Result<(), Box
     let own = record.waiting.as_ref().map(|waiting| Waiter {
         node: at.policy.me.clone(),
         since: waiting.since,
+        ready: true,
     });
     let all: Vec<Waiter> = waiters.list.iter().cloned().chain(own).collect();
     let holder = look.held.holder.clone();

@@ -14,7 +14,7 @@ use kube_rebootd::cluster::lease::{read, selector};
 use kube_rebootd::cluster::waiting::Heartbeat;
 use kube_rebootd::cluster::watch::{Select, Signs, Watch};
 use kube_rebootd::cluster::{peers, waiting};
-use kube_rebootd::slot::{Lease, Waiting};
+use kube_rebootd::slot::{Lease, Shown, Waiting};
 use serde_json::json;
 
 use crate::plane::{enter, make_slot, until};
@@ -106,16 +106,19 @@ async fn a_waiting_record_survives_a_renewal_and_is_the_nodes_own() {
     let (one, two) = (plane.host().await, plane.host().await);
     let since = |text: &str| text.parse::<Timestamp>().expect("a time");
     let beats = [&one, &two].map(|host| Heartbeat::new(host.clients.node.clone(), &host.name));
-    let record = |text| Waiting {
-        group: "queue".to_owned(),
-        since: since(text),
+    let record = |text, ready| Shown {
+        place: Waiting {
+            group: "queue".to_owned(),
+            since: since(text),
+        },
+        ready,
     };
     beats[0]
-        .mark(&record("2026-11-21T10:00:00Z"))
+        .mark(&record("2026-11-21T10:00:00Z", true))
         .await
         .expect("marked");
     beats[1]
-        .mark(&record("2026-11-21T09:00:00Z"))
+        .mark(&record("2026-11-21T09:00:00Z", false))
         .await
         .expect("marked");
     // The kubelet renews by a full PUT of what it read.
@@ -132,7 +135,7 @@ async fn a_waiting_record_survives_a_renewal_and_is_the_nodes_own() {
         .expect("renewed");
     let beat = beats[0].get().await.expect("read").expect("there");
     assert!(beat.renewed.is_some());
-    assert_eq!(beat.waiting, Some(record("2026-11-21T10:00:00Z")));
+    assert_eq!(beat.waiting, Some(record("2026-11-21T10:00:00Z", true)));
     let all = waiting::list(&one.clients.coordinator, "queue", "nobody")
         .await
         .expect("a list");
@@ -142,6 +145,18 @@ async fn a_waiting_record_survives_a_renewal_and_is_the_nodes_own() {
         [two.name.as_str(), one.name.as_str()],
         "longest-waiting first"
     );
+    assert_eq!([all[0].ready, all[1].ready], [false, true]);
+    let crowd = waiting::count(&one.clients.coordinator, "queue", "nobody")
+        .await
+        .expect("a page");
+    assert_eq!((crowd.others, crowd.many), (all, false));
+    // Ready again: what said that it is not must not stay.
+    beats[1]
+        .mark(&record("2026-11-21T09:00:00Z", true))
+        .await
+        .expect("marked");
+    let ready = beats[1].get().await.expect("read").expect("there").waiting;
+    assert_eq!(ready, Some(record("2026-11-21T09:00:00Z", true)));
     let others = waiting::list(&one.clients.coordinator, "queue", &two.name)
         .await
         .expect("a list");
@@ -188,6 +203,7 @@ async fn i13_peers_are_the_other_labelled_nodes() {
         &one.name,
         true,
         AT,
+        |_| true,
     )
     .await
     .expect("a list");
@@ -207,7 +223,7 @@ async fn i13_peers_are_the_other_labelled_nodes() {
         "{down:?}"
     );
     let (coordinator, me) = (&one.clients.coordinator, &one.name);
-    let worker = peers::list(coordinator, "kube-rebootd", me, false, AT).await;
+    let worker = peers::list(coordinator, "kube-rebootd", me, false, AT, |_| true).await;
     assert_eq!(
         worker.expect("a list").quorum_down,
         Ok(Vec::new()),

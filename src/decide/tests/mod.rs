@@ -16,7 +16,7 @@ use crate::gates::{Closed, Gate};
 use crate::health::Marks;
 use crate::names;
 use crate::record::Backoff;
-use crate::slot::{Peer, Peers, Take, TakeAnswer, TakeSaid, Waiter};
+use crate::slot::{Crowd, Peer, Peers, Shown, Take, TakeAnswer, TakeSaid, Waiter, Waiting};
 use crate::trigger::{Observed, Reason, Request, Settled};
 
 mod gates;
@@ -194,6 +194,7 @@ fn peers() -> impl Strategy<Value = Option<Peers>> {
             leases,
             census,
             quorum_down: Ok(Vec::new()),
+            counted: true,
         })
     })
 }
@@ -266,8 +267,11 @@ prop_compose! {
             create_refused: None,
             peers,
             take: TakeAnswer { unanswered: None, said: flags[7].then_some(TakeSaid::Taken) },
-            waiters: flags[4].then(|| Waiters { asked: NOW, list: vec![Waiter { node: "n3".to_owned(), since: wall() }], failed: 0 }),
+            waiters: flags[4].then(|| Waiters { asked: NOW, list: vec![Waiter { node: "n3".to_owned(), since: wall(), ready: true }], failed: 0 }),
             waiting: Some(None),
+            hidden: None,
+            ready: Some(Duration::ZERO),
+            crowd: (flags[0] || flags[6]).then(Crowd::default),
             looks: BTreeMap::new(),
             marks: Some(Marks::default()),
             drain,

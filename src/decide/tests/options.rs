@@ -49,6 +49,7 @@ fn an_observer_says_what_it_would_do() {
     ];
     for (name, change, expected) in rows {
         let mut facts = about_to_take();
+        (facts.record.waiting, facts.waiting) = (None, Some(None));
         change(&mut facts);
         let step = decide(&facts, &observer, now());
         assert_eq!(step.effect, Effect::Wait, "{name}");
@@ -64,13 +65,7 @@ fn an_observer_says_what_it_would_do() {
             .status
             .starts_with("reboot pending: ")
     );
-    let mut facts = about_to_take();
-    let waiting = crate::slot::Waiting {
-        group: "default".to_owned(),
-        since: wall(),
-    };
-    facts.record.waiting = Some(waiting.clone());
-    facts.waiting = Some(Some(waiting));
+    let facts = about_to_take();
     let step = decide(&facts, &observer, now());
     assert_eq!((step.effect, step.record.waiting), (Effect::Unmark, None));
 }

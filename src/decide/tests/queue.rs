@@ -1,7 +1,7 @@
 //! What a queue waits for beside a free slot: the budget, the interval, a holder that may be gone (I5, I8,
 //! I13).
 
-use super::table::{Change, STALE, about_to_take, forbids, own, peer, slot};
+use super::table::{Change, STALE, about_to_take, forbids, own, peer, place, shown, shut, slot};
 use super::*;
 use crate::stale::{Held, Look};
 
@@ -42,12 +42,6 @@ fn about_to_clear() -> Facts {
         out_of_service: false,
     };
     facts.looks.insert("default".to_owned(), look);
-    let own = crate::slot::Waiting {
-        group: "default".to_owned(),
-        since: wall(),
-    };
-    facts.record.waiting = Some(own.clone());
-    facts.waiting = Some(Some(own));
     facts.waiters = Some(Waiters {
         asked: NOW,
         list: Vec::new(),
@@ -145,6 +139,7 @@ fn a_clearing_names_the_longest_waiting() {
     let waiter = |node: &str, since: i64| Waiter {
         node: node.to_owned(),
         since: second(since),
+        ready: true,
     };
     facts.waiters.as_mut().unwrap().list =
         vec![waiter("n5", 9), waiter("n2", -9), waiter("n4", -5)];
@@ -158,6 +153,7 @@ fn a_clearing_names_the_longest_waiting() {
 /// Labelled, and everything looked at: the next step cordons.
 pub(super) fn claiming() -> Facts {
     let mut facts = about_to_take();
+    facts.waiting = Some(None);
     let hold = Hold {
         step: 2,
         node_uid: Some("node-uid".to_owned()),
@@ -240,6 +236,88 @@ fn the_interval_counts_from_the_latest_hold_of_the_group() {
     assert!(!takes(&facts));
     slot(&mut facts).next = vec![ME.to_owned()];
     assert!(takes(&facts));
+}
+
+/// A closed gate, a back-off and a hold take nobody's place away; they only say that it is not ready.
+#[test]
+fn a_place_is_kept_while_it_cannot_be_used() {
+    let back_off = Backoff {
+        failures: 1,
+        boot: boot("now"),
+        until: NOW + LONG_AGO,
+        why: String::new(),
+    };
+    for why in ["a gate", "a back-off"] {
+        let mut facts = about_to_take();
+        if why == "a gate" {
+            facts.closed.push(shut());
+        } else {
+            facts.record.backoff = Some(back_off.clone());
+        }
+        let step = decide(&facts, &policy(), now());
+        assert_eq!(step.phase, Phase::Pending, "{why}");
+        assert_eq!(step.effect, Effect::Mark(shown(false)), "{why}");
+        assert_eq!(step.record.waiting, Some(place()), "{why}");
+        facts.waiting = Some(Some(shown(false)));
+        assert_eq!(
+            decide(&facts, &policy(), now()).effect,
+            Effect::Wait,
+            "{why}"
+        );
+    }
+    // Ready again, behind a holder.
+    let mut facts = about_to_take();
+    facts.waiting = Some(Some(shown(false)));
+    slot(&mut facts).holder = Some("n2".to_owned());
+    let step = decide(&facts, &policy(), now());
+    assert_eq!(step.effect, Effect::Mark(shown(true)));
+    // A pause of the group is no reason of this node's: it is handed the slot when the pause ends.
+    let mut facts = about_to_take();
+    slot(&mut facts).paused = Some("why".to_owned());
+    let gate = Gate::GroupPaused;
+    facts.closed.push(Closed { gate, ..shut() });
+    facts.waiting = Some(None);
+    let step = decide(&facts, &policy(), now());
+    assert_eq!(step.phase, Phase::Pending);
+    assert_eq!(step.effect, Effect::Mark(shown(true)));
+    // With another gate beside it, it is not ready.
+    facts.closed.push(shut());
+    let step = decide(&facts, &policy(), now());
+    assert_eq!(step.effect, Effect::Mark(shown(false)));
+}
+
+/// An API server that refuses to show the place, or a kubelet that has made no Lease yet.
+#[test]
+fn who_cannot_be_seen_waiting_takes_a_free_slot_all_the_same() {
+    let mut facts = about_to_take();
+    facts.waiting = None;
+    facts.crowd = None;
+    assert!(matches!(
+        decide(&facts, &policy(), now()).effect,
+        Effect::Mark(_)
+    ));
+    facts.hidden = Some(NOW);
+    let step = decide(&facts, &policy(), now());
+    assert_eq!(step.effect, Effect::CountWaiters);
+    facts.crowd = Some(Crowd::default());
+    let step = decide(&facts, &policy(), now());
+    assert!(matches!(step.effect, Effect::Take(_)), "{}", step.status);
+}
+
+#[test]
+fn a_hint_passes_over_who_is_not_ready() {
+    let mut facts = about_to_clear();
+    let waiter = |node: &str, ready| Waiter {
+        node: node.to_owned(),
+        since: Timestamp::UNIX_EPOCH,
+        ready,
+    };
+    let list = [("n3", false), ("n4", true), ("n5", false)];
+    facts.waiters.as_mut().unwrap().list = list.map(|(node, ready)| waiter(node, ready)).into();
+    let Effect::Clear { give_up, .. } = decide(&facts, &policy(), now()).effect else {
+        panic!("nothing is cleared");
+    };
+    assert_eq!(give_up.next, ["n4", ME]);
 }
 
 proptest! {

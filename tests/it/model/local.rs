@@ -139,6 +139,7 @@ impl Local {
             | Effect::ReadWaiting
             | Effect::ReadHost
             | Effect::ListWaiters
+            | Effect::CountWaiters
             | Effect::ReadHolder(_)
             | Effect::Clear { .. }
             | Effect::ListPods

@@ -14,7 +14,7 @@ use kube_rebootd::health::Marks;
 use kube_rebootd::names;
 use kube_rebootd::node::{self, Seen};
 use kube_rebootd::record::{self, Record, Why};
-use kube_rebootd::slot::{self, Peer, Take, TakeAnswer, TakeSaid};
+use kube_rebootd::slot::{self, Crowd, Peer, Take, TakeAnswer, TakeSaid};
 use kube_rebootd::trigger::{Latched, Observed, Request, Settled};
 
 use super::local::{Local, Mood};
@@ -230,6 +230,7 @@ impl Local {
                 leases: SLOT_NAMES.map(str::to_owned).into_iter().collect(),
                 census: Ok(Census::default()),
                 quorum_down: Ok(Vec::new()),
+                counted: true,
             });
         }
         let peers = self.host.process.peers.as_ref()?;
@@ -265,6 +266,7 @@ impl Local {
                 cordoned: Vec::new(),
             }),
             quorum_down: Ok(Vec::new()),
+            counted: true,
             leases: SLOT_NAMES.map(str::to_owned).into_iter().collect(),
         })
     }
@@ -342,6 +344,7 @@ impl Local {
                 failed: 0,
             }),
             waiting: Some(None),
+            crowd: Some(Crowd::default()),
             marks: Some(Marks::default()),
             drain: Drained::Done { at: Duration::ZERO },
             last_list: Some(LastList {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use kube_rebootd::budget::Census;
 use kube_rebootd::cluster::lease::follow;
+use kube_rebootd::decide::census_matters;
 use kube_rebootd::drain::PodRef;
 use kube_rebootd::facts::{
     Applied, Drained, Effect, Facts, Fenced, LastList, Refusal, RefusedApply, Rehearsed, Waiters,
@@ -14,7 +15,9 @@ use kube_rebootd::names;
 use kube_rebootd::node::{Node, Seen};
 use kube_rebootd::node_set::{Leftovers, NodeSet};
 use kube_rebootd::now::Now;
-use kube_rebootd::slot::{Fence, GiveUp, Lease, Peer, Peers, Take, TakeSaid, Waiter};
+use kube_rebootd::slot::{
+    Crowd, Fence, GiveUp, Lease, MANY, Peer, Peers, Take, TakeSaid, Waiter,
+};
 use kube_rebootd::stale::{Found, Look};
 
 use super::host::{Host, ModelNode};
@@ -81,6 +84,7 @@ impl World {
             | Effect::CancelShutdown
             | Effect::ListPeers
             | Effect::ListWaiters
+            | Effect::CountWaiters
             | Effect::ReadHolder(_)
             | Effect::Rehearse(_)
             | Effect::Confirm { .. }
@@ -218,13 +222,19 @@ impl World {
     pub(super) fn answer(&mut self, index: usize, effect: &Effect, said: Option<Said>, now: Now) {
         let node = self.node_view(index, Some(now.boot));
         let leases = self.leases.clone();
-        let peers = self.peers(index, now.boot);
+        let mut peers = self.peers(index, now.boot);
         let waiters = Waiters::listed(now.boot, self.waiters(index));
         let (pods, waiting) = (self.hosts[index].pods, self.hosts[index].waiting.clone());
         let nodes = self.nodes.clone();
-        let Some(facts) = &mut self.hosts[index].facts else {
+        let host = &mut self.hosts[index];
+        let Some(facts) = &mut host.facts else {
             return;
         };
+        let confirms = matches!(effect, Effect::Confirm { .. });
+        if !confirms && !census_matters(facts, &host.policy, &peers) {
+            (peers.counted, peers.census) = (false, Err("not asked for".to_owned()));
+            peers.quorum_down = Err("not asked for".to_owned());
+        }
         learn_of_slots(facts, effect, said, &leases, &nodes, now);
         learn_before_logind(facts, effect, said, now);
         if let (Effect::Confirm { quorum, .. }, Some(Said::Done)) = (effect, said) {
@@ -307,6 +317,11 @@ impl World {
             (Effect::Begin, Some(_)) => facts.started = true,
             (Effect::ListPeers, Some(Said::Done)) => facts.peers = Some(peers),
             (Effect::ListWaiters, Some(Said::Done)) => facts.waiters = Some(waiters),
+            (Effect::CountWaiters, Some(Said::Done)) => {
+                let others = waiters.list;
+                let many = others.len() >= MANY as usize;
+                facts.crowd = Some(Crowd { others, many });
+            }
             (Effect::ListWaiters, said) => {
                 let before = facts.waiters.as_ref();
                 facts.waiters = Some(Waiters::unlisted(before, now.boot, said.is_some()));
@@ -321,6 +336,9 @@ impl World {
             }
             (Effect::Mark(_) | Effect::Unmark | Effect::ReadWaiting, said) => {
                 facts.waiting = said.map(|_| waiting);
+                if *effect == Effect::Unmark && said.is_some() {
+                    facts.crowd = None;
+                }
             }
             (Effect::ReadHost, Some(_)) => facts.host_read = Some(now.boot),
             _ => {}
@@ -392,6 +410,7 @@ impl World {
             quorum_down: Ok((down().filter(|host| quorum(me) && quorum(&host.name)))
                 .map(|host| host.name.clone())
                 .collect()),
+            counted: true,
         }
     }
 
@@ -403,10 +422,11 @@ impl World {
             .filter(|(other, _)| *other != index);
         others
             .filter_map(|(_, host)| {
-                let since = host.waiting.as_ref()?.since;
+                let shown = host.waiting.as_ref()?;
                 Some(Waiter {
                     node: host.name.clone(),
-                    since,
+                    since: shown.place.since,
+                    ready: shown.ready,
                 })
             })
             .collect()

@@ -134,7 +134,10 @@ impl World {
                 host.status,
                 self.told()
             );
-            assert_eq!(host.waiting, None, "waiting record left on {}", host.name);
+            // Who still wants a reboot and may not try yet keeps its place.
+            let keeps = self.record(index).request.is_some();
+            let left = host.waiting.as_ref().filter(|shown| shown.ready || !keeps);
+            assert_eq!(left, None, "waiting record left on {}", host.name);
         }
         // Nobody clears what nobody waits for.
         let dead = |name: &str| (self.hosts.iter()).any(|host| host.dead && host.name == name);

@@ -11,7 +11,7 @@ use kube_rebootd::facts::Facts;
 use kube_rebootd::gates::Closed;
 use kube_rebootd::phase::Phase;
 use kube_rebootd::record::Record;
-use kube_rebootd::slot::Waiting;
+use kube_rebootd::slot::Shown;
 
 #[derive(Debug, Clone)]
 pub(super) struct ModelNode {
@@ -52,7 +52,7 @@ pub(crate) struct Host {
     pub(super) dead: bool,
     /// logind answers yes and does nothing.
     pub(crate) deaf: bool,
-    pub(super) waiting: Option<Waiting>,
+    pub(super) waiting: Option<Shown>,
     pub(super) wake: Duration,
     /// From the end of the shutdown to the start of the daemon.
     pub(super) firmware: Duration,

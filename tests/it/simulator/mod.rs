@@ -19,8 +19,10 @@ mod leaks;
 mod month;
 mod options;
 mod people;
+mod place;
 mod queue;
 mod service;
+mod storm;
 mod turn;
 mod view;
 mod world;
@@ -183,8 +185,8 @@ fn i1_a_label_whose_answer_was_lost_is_followed_by_a_second_look_at_the_peers() 
     let mut world = World::new(1, 1, 0);
     world.touch(0);
     world.run(HOUR, |world, host| {
-        // The take is the first write; the label is the second.
-        let labelling = world.effects == 1 && world.phase(host) == Some(Phase::Claiming);
+        // The waiting record is the first write, the take the second, the label the third.
+        let labelling = world.effects == 2 && world.phase(host) == Some(Phase::Claiming);
         if labelling {
             Fate::AnswerLost
         } else {

@@ -47,7 +47,7 @@ impl World {
         self.hosts[host]
             .waiting
             .as_ref()
-            .map(|waiting| waiting.since)
+            .map(|shown| shown.place.since)
     }
 
     /// This host has a slot: whom did it pass?
@@ -57,7 +57,10 @@ impl World {
         }
         let came = self.since(host);
         for other in 0..self.hosts.len() {
-            let waits = self.since(other);
+            // Who is not ready keeps its place and is passed over.
+            let ready = self.hosts[other].waiting.as_ref();
+            let ready = ready.is_some_and(|shown| shown.ready);
+            let waits = self.since(other).filter(|_| ready);
             // Who shows no record came last: nobody knows of it yet.
             let earlier = waits.is_some() && came.is_none_or(|came| waits < Some(came));
             let service = &mut self.service;

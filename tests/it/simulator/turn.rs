@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube_rebootd::decide::{Step, decide};
+use kube_rebootd::decide::{Step, decide, ready};
 use kube_rebootd::facts::{Effect, Facts};
 use kube_rebootd::now::Now;
 use kube_rebootd::phase::Phase;
@@ -61,9 +61,10 @@ impl World {
             self.hosts[index].wake = self.clock + self.hosts[index].firmware;
             return true;
         }
-        let facts = self.gather(index);
+        let mut facts = self.gather(index);
         let now = self.now(index);
         let step = decide(&facts, &self.hosts[index].policy, now);
+        facts.ready = ready(&facts, &step, now);
         let wrote = self.write_ahead(index, facts, &step);
         if step.effect == Effect::Wait {
             let wake = step.wake.unwrap_or(now.boot);

@@ -255,7 +255,7 @@ impl World {
 
     pub(crate) fn waiting_since(&self, host: usize) -> Option<Timestamp> {
         let waiting = self.hosts[host].waiting.as_ref();
-        waiting.map(|waiting| waiting.since)
+        waiting.map(|shown| shown.place.since)
     }
 
     /// Its kubelet reports; soon after a boot, whether anybody looks or not.

@@ -310,7 +310,7 @@ async fn heartbeats_answer_as_a_real_server() {
         let (one, two) = (side.name(0).to_owned(), side.name(1).to_owned());
         let (mine, theirs) = (format!("{BEAT}/{one}"), format!("{BEAT}/{two}"));
         let mark = json!({"metadata": {"labels": {"kube-rebootd/waiting": "conf"},
-            "annotations": {"kube-rebootd/since": "then"}}});
+            "annotations": {"kube-rebootd/since": "then", "kube-rebootd/not-ready": null}}});
         side.get("own", Who::Node(0), &mine).await;
         side.ask("mark", Who::Node(0), OURS, &mine, &mark).await;
         side.ask("mark again", Who::Node(0), OURS, &mine, &mark)
@@ -333,6 +333,18 @@ async fn heartbeats_answer_as_a_real_server() {
         let waiting = format!("{BEAT}?labelSelector=kube-rebootd/waiting%3Dconf");
         let listed = side.get("", Who::Slots(1), &waiting).await;
         assert_eq!(listed["items"][0]["metadata"]["name"], json!(one));
+        let not_ready = json!({"metadata": {"labels": {"kube-rebootd/waiting": "conf"},
+            "annotations": {"kube-rebootd/since": "now", "kube-rebootd/not-ready": "true"}}});
+        side.ask("not ready", Who::Node(1), OURS, &theirs, &not_ready)
+            .await;
+        side.ask("ready", Who::Node(1), OURS, &theirs, &mark).await;
+        for limit in [1, 2, 3] {
+            let what = format!("a page of {limit} waiters");
+            let page = format!("{waiting}&limit={limit}");
+            let page = side.get(&what, Who::Slots(1), &page).await;
+            let more = page["metadata"]["continue"].as_str().unwrap_or_default();
+            assert_eq!(more.is_empty(), limit > 1, "{page}");
+        }
         let none = json!({"metadata": {"labels": {"kube-rebootd/waiting": null},
             "annotations": {"kube-rebootd/since": null}}});
         side.ask("unmarked", Who::Node(0), OURS, &mine, &none).await;
