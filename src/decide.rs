@@ -16,7 +16,7 @@ use crate::now::Now;
 use crate::phase::Phase;
 use crate::record::{Hold, Record, Stage, Why};
 use crate::slot::{Lease, Peers, Verdict};
-use crate::trigger::BY_SCHEDULE;
+use crate::trigger::{BY_SCHEDULE, Flaps};
 
 mod claim;
 mod drain;
@@ -93,7 +93,7 @@ pub fn decide(facts: &Facts, policy: &Policy, now: Now) -> Step {
     if !facts.started {
         return start::decide(&At { facts, policy, now });
     }
-    let followed = follow(facts);
+    let followed = follow(facts, now);
     let facts = followed.as_ref().unwrap_or(facts);
     let at = At { facts, policy, now };
     let step = phased(&at);
@@ -191,7 +191,7 @@ pub fn census_matters(facts: &Facts, policy: &Policy, peers: &Peers) -> bool {
 
 /// The request follows its triggers until logind was asked; from then on it is what the reboot was
 /// for, until that is settled.
-fn follow(facts: &Facts) -> Option<Facts> {
+fn follow(facts: &Facts, now: Now) -> Option<Facts> {
     let record = &facts.record;
     let frozen = record.hold.as_ref().is_some_and(|hold| {
         hold.asked() || hold.boot != facts.boot || hold.stage == Stage::Releasing
@@ -201,6 +201,10 @@ fn follow(facts: &Facts) -> Option<Facts> {
         return None;
     }
     let mut followed = facts.clone();
+    if record.request.is_some() && facts.observed.request.is_none() {
+        let flaps = Flaps::ended(record.flaps.as_ref(), &facts.boot, now.boot);
+        followed.record.flaps = Some(flaps);
+    }
     followed.record.request.clone_from(&facts.observed.request);
     followed.record.settled.clone_from(&facts.observed.settled);
     Some(followed)

@@ -13,7 +13,7 @@ use crate::boot::Boot;
 use crate::health::Marks;
 use crate::slot::{Lease, Take, Waiting};
 use crate::text::{self, MESSAGE, NAME, WORDS};
-use crate::trigger::{Past, Request, Settled};
+use crate::trigger::{Flaps, Past, Request, Settled};
 
 /// The format this build writes; a higher number is a newer build's and is not touched.
 pub const VERSION: u32 = 1;
@@ -48,6 +48,9 @@ pub struct Record {
     pub kept: Option<Kept>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backoff: Option<Backoff>,
+    /// Requests that ended without a reboot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flaps: Option<Flaps>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<Past>,
 }
@@ -62,6 +65,7 @@ impl Default for Record {
             waiting: None,
             kept: None,
             backoff: None,
+            flaps: None,
             history: Vec::new(),
         }
     }
@@ -230,6 +234,9 @@ pub struct Kept {
     pub why: String,
 }
 
+/// In so long a time one failed attempt is forgotten: as long as the longest back-off.
+const FORGOTTEN: Duration = Duration::from_secs(6 * 3600);
+
 /// After a failed attempt: when the next may begin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -239,6 +246,18 @@ pub struct Backoff {
     pub boot: Boot,
     pub until: Duration,
     pub why: String,
+}
+
+impl Backoff {
+    /// How many failures still count at `now` of `boot`.
+    pub fn left(&self, boot: &Boot, now: Duration) -> u32 {
+        if self.boot != *boot {
+            return 0;
+        }
+        let quiet = now.saturating_sub(self.until).as_secs() / FORGOTTEN.as_secs();
+        let forgotten = u32::try_from(quiet).unwrap_or(u32::MAX);
+        self.failures.saturating_sub(forgotten)
+    }
 }
 
 impl Hold {
@@ -345,7 +364,7 @@ impl Record {
     /// A number that no daemon has written and that could not be counted with: `decide` adds to them.
     fn beyond(&self) -> Option<&'static str> {
         let hold = self.hold.as_ref();
-        let backoff = self.backoff.as_ref();
+        let (backoff, flaps) = (self.backoff.as_ref(), self.flaps.as_ref());
         let reasons = self.request.iter().flat_map(|request| &request.reasons);
         let counts = [
             ("hold.step", hold.map(|hold| hold.step)),
@@ -354,6 +373,7 @@ impl Record {
                 "backoff.failures",
                 backoff.map(|backoff| backoff.failures.into()),
             ),
+            ("flaps.times", flaps.map(|flaps| flaps.times.into())),
         ];
         let clocks = [
             (
@@ -362,6 +382,7 @@ impl Record {
             ),
             ("hold.asked", hold.and_then(|hold| hold.asked)),
             ("backoff.until", backoff.map(|backoff| backoff.until)),
+            ("flaps.until", flaps.map(|flaps| flaps.until)),
             (
                 "settled.proved_boot",
                 self.settled.as_ref().map(|settled| settled.proved_boot),
@@ -387,6 +408,7 @@ impl Record {
         let mut carried = Self {
             history: Vec::new(),
             backoff: None,
+            flaps: None,
             waiting: None,
             settled: None,
             ..self.clone()

@@ -14,8 +14,11 @@ use crate::now::Now;
 use crate::slot::scatter;
 use crate::text::{self, MESSAGE, NAME, WORDS};
 
+mod flaps;
 #[cfg(test)]
 mod tests;
+
+pub use flaps::Flaps;
 
 /// A reason that is there again this soon after the proof was not cleared by the reboot (I10): jobs
 /// that write the sentinel at boot run within minutes.
@@ -55,8 +58,8 @@ pub enum Verdict {
     },
 }
 
-/// One trigger's part of the request. It is the same reason while trigger and `pkgs` are; `words` are
-/// for people only.
+/// One trigger's part of the request. It is the same reason as long as its trigger wants a reboot: a list of
+/// packages or processes that changes meanwhile begins no new time to settle. `words` are for people only.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reason {
@@ -333,8 +336,15 @@ pub fn observe(
                 if uncleared(&mut observed.settled, &fresh, boot, now) {
                     observed.uncleared.push(fresh);
                 } else {
-                    let same = old.filter(|old| same_pkgs(&old.pkgs, &fresh.pkgs));
-                    reasons.push(same.map_or(fresh, |old| in_this_boot(old, now)));
+                    reasons.push(match old {
+                        None => fresh,
+                        Some(old) if same_pkgs(&old.pkgs, &fresh.pkgs) => in_this_boot(old, now),
+                        Some(old) => Reason {
+                            pkgs: fresh.pkgs,
+                            words: fresh.words,
+                            ..in_this_boot(old, now)
+                        },
+                    });
                 }
             }
         }

@@ -119,7 +119,10 @@ fn unmark(at: &At, node: &Node) -> Option<Step> {
 
 /// Nothing asks for a reboot.
 fn idle(at: &At, mut record: Record) -> Step {
-    record.backoff = None;
+    // What failed or flapped of late is forgotten with time, not with the request.
+    let (boot, now) = (&at.facts.boot, at.now.boot);
+    record.backoff = (record.backoff).filter(|backoff| backoff.left(boot, now) > 0);
+    record.flaps = record.flaps.filter(|flaps| flaps.left(boot, now) > 0);
     record.waiting = None;
     let status = match at.facts.observed.uncleared.as_slice() {
         [] => "idle: no reboot needed".to_owned(),
@@ -156,6 +159,20 @@ fn blocked(at: &At, record: &Record, request: &Request) -> Option<Blocked> {
     {
         let why = format!("reboot.max_per_day is reached; next automatic reboot after {until}");
         return Some(Blocked { why, opens: None });
+    }
+    if let Some(flaps) = &record.flaps
+        && request.automatic()
+        && let Some(until) = flaps.waits(&facts.boot, at.now.boot)
+    {
+        let left = until.saturating_sub(at.now.boot).as_secs() + 1;
+        let why = format!(
+            "what asks for it came and went {} times of late; it counts again in {left}s if it stays",
+            flaps.times
+        );
+        return Some(Blocked {
+            why,
+            opens: Some(until),
+        });
     }
     if let Some(backoff) = &record.backoff
         && backing_off(at, record)
@@ -217,7 +234,14 @@ pub(super) fn awaits_group(at: &At) -> bool {
         && !facts.closed.is_empty()
         && closed.all(|closed| closed.gate == Gate::GroupPaused)
         && !backing_off(at, &facts.record)
+        && !flapping(at, &facts.record)
         && facts.limited.is_none()
+}
+
+/// What asks for a reboot came and went, and is not believed yet.
+fn flapping(at: &At, record: &Record) -> bool {
+    let flaps = record.flaps.as_ref();
+    flaps.is_some_and(|flaps| flaps.waits(&at.facts.boot, at.now.boot).is_some())
 }
 
 /// A failed attempt was so short a time ago that the next one waits.

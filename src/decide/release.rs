@@ -164,11 +164,9 @@ fn done(at: &At, undone: Option<&Why>) -> Step {
 
 /// Doubles from `reboot.retry` to six hours, with up to a tenth of jitter.
 pub(super) fn backoff(at: &At, record: &Record, why: &Why) -> Backoff {
-    let before = record
-        .backoff
-        .as_ref()
-        .filter(|backoff| backoff.boot == at.facts.boot);
-    let failures = before.map_or(0, |backoff| backoff.failures) + 1;
+    let before = record.backoff.as_ref();
+    let left = |backoff: &Backoff| backoff.left(&at.facts.boot, at.now.boot);
+    let failures = before.map_or(0, left) + 1;
     let doubled = at.policy.retry.saturating_mul(1 << (failures - 1).min(16));
     let delay = doubled.min(BACKOFF_MAX);
     let tenth = u64::try_from(delay.as_millis() / 10)

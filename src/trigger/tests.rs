@@ -112,6 +112,19 @@ fn i10_other_packages_are_a_new_reason_at_once() {
     assert!(after.request.is_some() && after.uncleared.is_empty());
 }
 
+/// Packages are added, a process ends: the wish is the same, and has settled as long as before.
+#[test]
+fn a_changed_package_list_does_not_restart_settling() {
+    let asked = look(Observed::default(), &wants("glibc"), 10);
+    let changed = look(asked, &wants("kernel"), 500).request.unwrap();
+    let [reason] = changed.reasons.as_slice() else {
+        panic!("{changed:?}");
+    };
+    assert_eq!(reason.since_boot, Duration::from_secs(10));
+    assert_eq!(reason.since, at(10).wall);
+    assert_eq!(reason.pkgs, BTreeSet::from(["kernel".to_owned()]));
+}
+
 #[test]
 fn i10_in_another_boot_only_the_15_minutes_are_over() {
     let Observed { settled, .. } = rebooted(&wants("glibc"));

@@ -232,6 +232,54 @@ fn a_drain_that_fails_gives_the_slot_to_the_next_and_backs_off() {
     assert_eq!(world.boots(0), 1);
 }
 
+/// It comes whenever the host is idle, and goes whenever the host drains.
+#[test]
+fn a_trigger_that_flaps_is_taken_and_undone_seldom() {
+    let mut world = World::new(1, 1, 0);
+    world.touch(0);
+    world.run(12 * HOUR, |world, host| {
+        match world.phase(host) {
+            Some(Phase::Draining) => world.remove_sentinel(host),
+            Some(Phase::Idle) => world.touch(host),
+            _ => {}
+        }
+        Fate::Done
+    });
+    let takes = world.trace.iter().filter(|line| line.contains(" Take("));
+    let takes = takes.count();
+    assert!((8..=25).contains(&takes), "{takes} takes in twelve hours");
+    assert_eq!(world.boots(0), 0);
+    // It rests at last, and is served.
+    world.run(2 * HOUR, |world, host| {
+        if world.phase(host) == Some(Phase::Idle) && world.boots(host) == 0 {
+            world.touch(host);
+        }
+        Fate::Done
+    });
+    world.at_rest();
+    assert_eq!(world.boots(0), 1, "{}", world.told());
+}
+
+/// The back-off outlives the request: what failed three times is not tried at once because its trigger went
+/// and came.
+#[test]
+fn a_back_off_is_not_forgotten_with_the_request() {
+    let mut world = World::new(1, 1, 0);
+    world.hosts[0].stuck = true;
+    world.touch(0);
+    world.run(HOUR, calm);
+    let before = world.record(0).backoff.expect("it failed").failures;
+    world.remove_sentinel(0);
+    world.run(Duration::from_secs(60), calm);
+    world.touch(0);
+    world.run(3 * HOUR, calm);
+    let after = world.record(0).backoff.expect("it failed again").failures;
+    assert!(after > before, "{before}, then {after}");
+    world.remove_sentinel(0);
+    world.run(48 * HOUR, calm);
+    assert_eq!(world.record(0).backoff, None, "time has passed");
+}
+
 #[test]
 fn a_deaf_logind_is_asked_three_times_and_then_undone() {
     let mut world = World::new(1, 1, 0);
