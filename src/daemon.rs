@@ -162,7 +162,8 @@ impl Daemon {
             return Some(now.boot + UNWRITABLE);
         };
         if step.effect == Effect::Wait {
-            if step.phase == Phase::Rebooting {
+            // Pods and gates, and logind, have times of their own; in Claiming only answers are waited for.
+            if matches!(step.phase, Phase::Draining | Phase::Rebooting) {
                 self.memory.rests();
             }
             return if wrote {

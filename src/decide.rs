@@ -131,8 +131,8 @@ fn phased(at: &At) -> Step {
     }
 }
 
-/// What this step of the hold sets on the own Node was refused, and logind was not asked yet: sent again it
-/// would be refused again, and a node that waits for it keeps its slot for nothing.
+/// What this step of the hold sets on the own Node or writes on its Lease was refused, and logind was not asked yet:
+/// sent again it would be refused again, and a node that waits for it keeps its slot for nothing.
 fn unappliable(at: &At, hold: &Hold) -> Option<String> {
     let forward = matches!(
         hold.stage,
@@ -140,7 +140,8 @@ fn unappliable(at: &At, hold: &Hold) -> Option<String> {
     );
     let refused = at.facts.refused.as_ref()?;
     let this = refused.point == Point::of(hold);
-    (forward && this && !hold.asked() && !at.facts.shutting_down).then(|| refused.why.clone())
+    let asked = hold.asked() && !reboot::armed(at, hold);
+    (forward && this && !asked && !at.facts.shutting_down).then(|| refused.why.clone())
 }
 
 /// The scheduled shutdown is a request by now, in the record of this boot: it is cancelled (I6).

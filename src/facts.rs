@@ -45,7 +45,7 @@ pub struct Facts {
     pub node: Seen,
     /// This process' last successful apply was this step of this hold, answered then.
     pub applied: Option<Applied>,
-    /// An apply to the own Node that the API server refused, or of which something did not stay.
+    /// An apply to the own Node, or a fence, that the API server refused, or of which something did not stay.
     pub refused: Option<RefusedApply>,
     /// The last dry run of what a hold sets on the own Node.
     pub rehearsed: Option<Rehearsed>,

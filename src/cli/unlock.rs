@@ -41,7 +41,7 @@ pub enum UnlockError {
     #[error("{user} is a node and may not unlock; with an admin's kubeconfig run\n{lines}")]
     NodeIdentity { user: String, lines: String },
     #[error(
-        "node {node} is Ready and holds {what}: its daemon gives that back by itself; look there (kube-rebootd status), or stop it and run kube-rebootd undrain --release there; if it cannot, use --force"
+        "node {node} is Ready and holds {what}: its daemon gives that back by itself when it is done. Look there with kube-rebootd status: if it says that the node is not healthy, or if kube-rebootd is gone from there, use --force; a cordon stays"
     )]
     Ready { node: String, what: String },
     #[error(transparent)]
@@ -132,7 +132,7 @@ pub fn lines(namespace: &str, node: &str, lease: Option<&str>) -> String {
         "annotations": {(names::STATE): null},
     }});
     let slot = json!({
-        "metadata": {"annotations": {(names::ROLE): null}},
+        "metadata": {"annotations": {(names::ROLE): null, (names::GOING_DOWN): null}},
         "spec": {"holderIdentity": null, "acquireTime": null},
     });
     let mut text = format!("  kubectl patch node {node} --type=merge -p '{keys}'\n");
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(
             text,
             "  kubectl patch node n1 --type=merge -p '{\"metadata\":{\"annotations\":{\"kube-rebootd/state\":null},\"labels\":{\"kube-rebootd/slot\":null}}}'\n  \
-             kubectl -n kube-rebootd patch lease default --type=merge -p '{\"metadata\":{\"annotations\":{\"kube-rebootd/role\":null}},\"spec\":{\"acquireTime\":null,\"holderIdentity\":null}}'"
+             kubectl -n kube-rebootd patch lease default --type=merge -p '{\"metadata\":{\"annotations\":{\"kube-rebootd/going-down\":null,\"kube-rebootd/role\":null}},\"spec\":{\"acquireTime\":null,\"holderIdentity\":null}}'"
         );
         assert!(lines("ns", "n1", None).contains("get leases"));
     }

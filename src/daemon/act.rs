@@ -10,9 +10,7 @@ use crate::cluster::answer::ApiError;
 use crate::cluster::lease::{GiveUpError, Took};
 use crate::config::Method;
 use crate::drain::PodRef;
-use crate::facts::{
-    Applied, Effect, Fenced, Point, Refusal, RefusedApply, Rehearsed,
-};
+use crate::facts::{Applied, Effect, Fenced, Point, Refusal, RefusedApply, Rehearsed};
 use crate::host::{check, logind};
 use crate::node::{Node, Seen};
 use crate::node_set::{self, Leftovers, NodeSet};
@@ -71,7 +69,8 @@ impl Daemon {
             Effect::ReadStart => self.read_start(now).await,
             effect => {
                 if self.connect().await {
-                    self.ask(effect, now).await;
+                    // Some requests are large: on the heap they are no part of every future that waits for them.
+                    Box::pin(self.ask(effect, now)).await;
                 }
             }
         }
@@ -92,6 +91,7 @@ impl Daemon {
     }
 
     async fn ask(&mut self, effect: Effect, now: Now) {
+        self.patience.asks(effect.outside());
         let done = match effect {
             Effect::ReadLease(name) => self.read_lease(&name, now).await,
             Effect::ReadNode => self.read_node(now).await,
@@ -101,7 +101,7 @@ impl Daemon {
             Effect::CountWaiters => self.count_waiters().await,
             Effect::ReadHolder(held) => self.read_holder(held, now).await,
             Effect::ListPods => self.list_pods(now).await,
-            Effect::Confirm { lease, quorum } => self.confirm(&lease, quorum, now).await,
+            Effect::Confirm { lease, quorum } => Box::pin(self.confirm(&lease, quorum, now)).await,
             Effect::Fence(fence) => self.fence(&fence, now).await,
             Effect::CreateLease => self.create_lease(now).await,
             Effect::Rehearse(set) => self.rehearse(&set, now).await,
@@ -123,7 +123,7 @@ impl Daemon {
         match done {
             // A refusal that was answered has set its own pause.
             Ok(()) if self.patience.until(self.now().boot).is_some() => {}
-            Ok(()) => self.patience.worked(),
+            Ok(()) => self.patience.worked(self.now().boot),
             Err(err) => self.failed(&err),
         }
     }
@@ -303,6 +303,7 @@ impl Daemon {
         let Some(hold) = &self.facts.record.hold else {
             return Ok(());
         };
+        let point = Point::of(hold);
         let mut fenced = Fenced {
             hold: hold.take.acquire_time,
             asks: hold.asks,
@@ -326,6 +327,8 @@ impl Daemon {
                 // It may have been done, or somebody changed the Lease: all is read again (I2).
                 self.facts.leases.remove(&fence.lease);
                 self.facts.confirmed = None;
+                let why = err.to_string();
+                self.facts.refused = err.refused().then_some(RefusedApply { point, why });
                 Err(err)
             }
         }

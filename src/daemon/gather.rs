@@ -250,12 +250,13 @@ impl Daemon {
         let Some(connected) = self.api.connected() else {
             return;
         };
+        self.patience.asks(false);
         match connected.pods.list().await {
             Ok(pods) => {
                 let blockers = drain::seen_before_cordon(&pods, &self.memory.drain_policy);
                 self.memory.blocking = Some((now.boot, blockers));
                 self.memory.unmanaged = drain::not_made_again(&pods, &self.memory.drain_policy);
-                self.patience.worked();
+                self.patience.worked(now.boot);
             }
             Err(err) => self.failed(&err),
         }

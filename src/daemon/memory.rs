@@ -67,6 +67,8 @@ pub(super) struct Memory {
     pub(super) found: BTreeMap<String, (Duration, health::Found)>,
     /// What is not waited for any longer after the boot, and was said.
     pub(super) waived: Vec<String>,
+    /// How often in a row the others that wait could not be counted, without an answer.
+    pub(super) uncounted: u32,
     /// The stage of the hold in this boot, and since when this process has worked on it without a rest.
     stage: Option<(Timestamp, Discriminant<Stage>, Duration)>,
 }
@@ -114,6 +116,7 @@ impl Memory {
             verifying: None,
             found: BTreeMap::new(),
             waived: Vec::new(),
+            uncounted: 0,
             stage: None,
         }
     }

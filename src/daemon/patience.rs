@@ -15,15 +15,26 @@ const GONE: Duration = Duration::from_secs(2);
 /// After a conflict: the object is read again anyway; the lifecycle controller needs a moment.
 const CONFLICT: Duration = Duration::from_millis(200);
 
+/// A write that failed so long ago and was not sent again is nobody's trouble any more.
+const FORGOTTEN: Duration = Duration::from_secs(120);
+
 /// Patience with an API server that refuses or is silent.
 #[derive(Debug, Default)]
 pub(super) struct Patience {
     failures: u32,
     until: Option<Duration>,
     trouble: Option<String>,
+    /// What is asked now is a write, and what failed last was one.
+    writing: bool,
+    write_failed: Option<Duration>,
 }
 
 impl Patience {
+    /// A request is about to be sent; what comes of it is told next.
+    pub(super) fn asks(&mut self, write: bool) {
+        self.writing = write;
+    }
+
     /// Nothing is asked before this boot time; none: ask.
     pub(super) fn until(&self, now: Duration) -> Option<Duration> {
         self.until.filter(|until| *until > now)
@@ -34,7 +45,13 @@ impl Patience {
         self.trouble.as_deref()
     }
 
-    pub(super) fn worked(&mut self) {
+    /// A read that succeeds between two writes that are refused mends nothing: their pauses grow.
+    pub(super) fn worked(&mut self, now: Duration) {
+        let lately = |failed: Duration| now.saturating_sub(failed) <= FORGOTTEN;
+        if !self.writing && self.write_failed.is_some_and(lately) {
+            self.until = None;
+            return;
+        }
         if self.trouble.is_some() {
             info!("the API server answers again");
         }
@@ -71,6 +88,7 @@ impl Patience {
             .saturating_mul(1 << self.failures.min(10))
             .min(PAUSE_MAX);
         self.failures += 1;
+        self.write_failed = self.writing.then_some(now);
         self.until = Some(now + doubled.max(at_least));
         self.trouble = Some(why);
     }

@@ -11,6 +11,10 @@ use crate::now::Now;
 use crate::pod::Pod;
 use crate::slot::{Crowd, Lease, Peers};
 
+/// So often the others are counted without an answer, with growing pauses of a minute or two together, before they are
+/// taken for many.
+const UNCOUNTED: u32 = 8;
+
 impl Daemon {
     /// The three reads of a start.
     pub(super) async fn read_start(&mut self, now: Now) {
@@ -34,7 +38,8 @@ impl Daemon {
                 self.facts.listed = Ok(());
                 self.facts.denied = None;
                 self.facts.waiting = Some(beat.and_then(|beat| beat.waiting));
-                self.patience.worked();
+                self.patience.asks(false);
+                self.patience.worked(now.boot);
             }
             (Err(err), ..) | (_, Err(err), _) | (.., Err(err)) => {
                 self.facts.denied = denied(&err);
@@ -159,12 +164,11 @@ impl Daemon {
             others
         );
         let (lease, node, pods, others) = (lease?, node?, pods?, others?);
-        match lease {
-            Some(lease) => self.know(lease),
-            None => {
-                self.facts.leases.remove(name);
-                self.facts.absent.insert(name.to_owned(), now.boot);
-            }
+        if let Some(lease) = lease {
+            self.know(lease);
+        } else {
+            self.facts.leases.remove(name);
+            self.facts.absent.insert(name.to_owned(), now.boot);
         }
         self.facts.node = node.map_or(Seen::Absent, |node| Seen::Present(Box::new(node)));
         self.listed(&pods, now);
@@ -189,9 +193,17 @@ impl Daemon {
             ..Crowd::default()
         };
         let crowd = match counted {
-            Err(error) if error.unanswered() || error.unauthorized() => return Err(error),
-            counted => counted.unwrap_or(unknown),
+            Ok(crowd) => crowd,
+            // While the whole server is silent this waits like all else; where only this list is not to be had, no
+            // node waits for it for ever.
+            Err(error) if error.unanswered() && self.memory.uncounted < UNCOUNTED => {
+                self.memory.uncounted += 1;
+                return Err(error);
+            }
+            Err(error) if error.unauthorized() => return Err(error),
+            Err(_) => unknown,
         };
+        self.memory.uncounted = 0;
         self.facts.crowd = Some(crowd);
         Ok(())
     }

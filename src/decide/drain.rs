@@ -2,14 +2,19 @@
 
 use std::time::Duration;
 
-use super::{At, DEADLINE, RECENT, Step, advance, apply, cordoned, objection, still_ours, undo};
+use super::{At, RECENT, Step, advance, apply, cordoned, in_time, objection, still_ours, undo};
 use crate::facts::{Drained, Effect};
 use crate::node::Node;
 use crate::phase::Phase;
 use crate::record::{Hold, Stage, Why};
 
 pub(super) fn decide(at: &At, hold: &Hold) -> Step {
-    drain(at, hold).unwrap_or_else(|step| *step)
+    let step = drain(at, hold).unwrap_or_else(|step| *step);
+    match step.effect {
+        // Pods, the delay and passing gates have times of their own.
+        Effect::Wait | Effect::Evict(_) => step,
+        _ => in_time(at, hold, step),
+    }
 }
 
 fn drain(at: &At, hold: &Hold) -> Result<Step, Box<Step>> {
@@ -91,10 +96,6 @@ fn drained(at: &At, hold: &Hold, node: &Node, done: Duration) -> Step {
         }
         let step = at.stay(phase, format!("drained: {}", closed.why));
         return sooner(step, Some(closed.opens.unwrap_or(until).min(until)));
-    }
-    if at.now.boot >= due + PASSES + DEADLINE {
-        let why = "drained, but the API server was too slow or silent to confirm it";
-        return undo(at, hold, Why::Drain(why.to_owned()));
     }
     let list = at.facts.last_list.as_ref();
     let Some(list) = list.filter(|list| list.asked >= due && at.recent(list.asked)) else {

@@ -52,7 +52,8 @@ fn reboot(at: &At, hold: &Hold) -> Result<Step, Box<Step>> {
         };
         return Ok(undo(at, hold, Why::Reboot(why)));
     }
-    if armed && at.facts.observed.request.is_none() {
+    // Neither is logind asked again for what nobody wants any more.
+    if at.facts.observed.request.is_none() {
         return Ok(undo(at, hold, Why::Withdrawn));
     }
     still_ours(at, hold, phase)?;
@@ -75,7 +76,7 @@ fn reboot(at: &At, hold: &Hold) -> Result<Step, Box<Step>> {
 }
 
 /// This process has written ahead that it asks logind, and has not asked yet.
-fn armed(at: &At, hold: &Hold) -> bool {
+pub(super) fn armed(at: &At, hold: &Hold) -> bool {
     let fenced = at.facts.fenced.as_ref();
     fenced.is_some_and(|it| (it.hold, it.asks) == (hold.take.acquire_time, hold.asks))
 }
@@ -85,14 +86,19 @@ fn armed(at: &At, hold: &Hold) -> bool {
 fn confirmed(at: &At, hold: &Hold, node: &Node, armed: bool) -> Result<(), Box<Step>> {
     let phase = Phase::Rebooting;
     let last = hold.asked.filter(|_| !armed);
-    let since_then = |asked: &Duration| at.recent(*asked) && last.is_none_or(|last| *asked >= last);
-    if at.facts.confirmed.filter(since_then).is_none() {
+    let since_then = |asked: Duration| at.recent(asked) && last.is_none_or(|last| asked >= last);
+    if !at.facts.confirmed.is_some_and(since_then) {
         let effect = Effect::Confirm {
             lease: hold.take.lease.clone(),
             quorum: node.quorum(),
         };
         let status = "rebooting: confirming slot, cordon and pods";
         return Err(Box::new(at.step(phase, effect, status)));
+    }
+    // Taken as a worker, it may have been passed by another of the quorum that saw no role on it (I13).
+    if node.quorum() && !hold.take.control_plane {
+        let why = "this node became one of the control plane after it had taken the slot";
+        return Err(Box::new(undo(at, hold, Why::Quorum(why.to_owned()))));
     }
     // Who is only labelled has seen this node's label and goes back; who is not Ready does not (I13).
     let others = at.facts.peers.as_ref();

@@ -62,7 +62,7 @@ fn look_into(
     if now >= again {
         return Err(Box::new(Effect::ReadHolder(held)));
     }
-    if look.ripe(stale_after) && at.fresh(Some(look.asked)) {
+    if look.ripe(stale_after) && at.recent(look.asked) {
         clear(at, record, lease, look)?;
     }
     Ok(again)
@@ -84,8 +84,7 @@ fn clear(at: &At, record: &Record, lease: &Lease, look: &Look) -> Result<(), Box
         return Ok(());
     }
     let waiters = at.facts.waiters.as_ref();
-    let usable =
-        |list: &&Waiters| list.hopeless() || (list.failed == 0 && at.fresh(Some(list.asked)));
+    let usable = |list: &&Waiters| list.hopeless() || (list.failed == 0 && at.recent(list.asked));
     let Some(waiters) = waiters.filter(usable) else {
         return Err(Box::new(Effect::ListWaiters));
     };

@@ -142,10 +142,15 @@ fn health(at: &At) -> Result<(), String> {
 /// The host rebooted once more while the slot was given up: counted already, but not proved.
 fn again(at: &At) -> Step {
     let mut record = at.facts.record.clone();
-    if let Some(settled) = &mut record.settled {
-        settled.boot = at.facts.boot.clone();
-        settled.proved_boot = at.now.boot;
-    }
+    // What the Node carried of it after the state file was lost says nothing of what was settled.
+    let (boot, now) = (&at.facts.boot, at.now.boot);
+    let settled = record.settled.take();
+    let settled = settled.unwrap_or_else(|| Settled::of(record.request.as_ref(), boot, now));
+    record.settled = Some(Settled {
+        boot: boot.clone(),
+        proved_boot: now,
+        ..settled
+    });
     Step {
         record,
         ..at.step(
@@ -159,7 +164,7 @@ fn again(at: &At) -> Step {
 /// Still waiting: past `health.timeout` the same, said louder; the slot is kept, the rollout stops.
 fn late(at: &At, missing: &str) -> Step {
     let status = if at.facts.verifying > at.policy.health_timeout {
-        format!("not healthy within health.timeout, slot kept: {missing}")
+        format!("not healthy within health.timeout: {missing}")
     } else {
         format!("verifying: {missing}")
     };

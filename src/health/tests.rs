@@ -1,5 +1,8 @@
 //! Tables of the two steps.
 
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+
 use super::*;
 use crate::node::Node;
 use crate::pod::{Controller, PodPhase, RestartPolicy};
@@ -423,4 +426,78 @@ fn i4_step_a_names_each_thing_that_is_missing() {
         1
     );
     assert_eq!(missing(&host(), &policy(), &Seen::Absent, Some(&back())), 1);
+}
+
+/// What became of one marked DaemonSet: its pod here, and what is found about it.
+fn any_fate() -> impl Strategy<Value = (u8, Option<Found>)> {
+    let why = || "why".to_owned();
+    let found = prop_oneof![
+        1 => Just(None),
+        3 => Just(Some(Found::Gone)),
+        1 => Just(Some(Found::Wanted)),
+        2 => Just(Some(Found::Unwanted(why()))),
+        2 => Just(Some(Found::Unreadable(why()))),
+    ];
+    // 0: ready in this boot; 1: as before the boot; 2: new, not ready; 3: new, going; from 4 on: none.
+    (
+        prop_oneof![4 => Just(0_u8), 1 => 1..4_u8, 4 => Just(4_u8)],
+        found,
+    )
+}
+
+/// Only a pod that is ready in this boot, or the word that the DaemonSet is gone, settles it; after the timeout also
+/// that nobody can say whether it is to come. Both outcomes are met often.
+#[test]
+fn i4_i8_nothing_but_evidence_settles_a_daemon_set() {
+    use std::cell::Cell;
+
+    let (healthy, waived_only) = (Cell::new(0), Cell::new(0));
+    let strategy = (prop::collection::vec(any_fate(), 0..4), any::<bool>());
+    let run = |(fates, late): (Vec<(u8, Option<Found>)>, bool)| {
+        let before: Vec<Pod> = (0..fates.len())
+            .map(|n| pod(&format!("p{n}"), &format!("d{n}")))
+            .collect();
+        let marks = Marks::take(&before);
+        let (mut here, mut found) = (Vec::new(), BTreeMap::new());
+        let (mut good, mut by_time) = (true, false);
+        for (old, (kind, said)) in before.iter().zip(fates) {
+            let mut new = old.clone();
+            new.uid = format!("{}-new", old.uid);
+            match kind {
+                0 => here.push(new),
+                1 => here.push(old.clone()),
+                2 => {
+                    new.ready = false;
+                    here.push(new);
+                }
+                3 => {
+                    new.terminating = true;
+                    here.push(new);
+                }
+                _ => {}
+            }
+            let vague = matches!(said, Some(Found::Unwanted(_) | Found::Unreadable(_)));
+            let absent = kind >= 4;
+            good &= kind == 0 || (absent && (said == Some(Found::Gone) || (vague && late)));
+            by_time |= absent && vague && late;
+            found.extend(said.map(|said| (old.name.clone(), said)));
+        }
+        prop_assert_eq!(pods_healthy(&marks, &here, &found, late).is_ok(), good);
+        healthy.set(healthy.get() + u32::from(good && !marks.daemon_sets.is_empty()));
+        waived_only.set(waived_only.get() + u32::from(good && by_time));
+        prop_assert_eq!(
+            late && waived(&marks, &here, &found).is_empty(),
+            late && !by_time
+        );
+        Ok(())
+    };
+    let config = Config {
+        source_file: Some(file!()),
+        ..Config::with_cases(1_000)
+    };
+    TestRunner::new(config).run(&strategy, run).unwrap();
+    assert!(
+        healthy.get() >= 200 && waived_only.get() >= 50,
+        "{healthy:?} {waived_only:?}"
+    );
 }

@@ -131,7 +131,7 @@ prop_compose! {
             waiting: flags[3].then(|| Waiting { group: words[0].clone(), since: at }),
             kept: flags[4].then(|| Kept { node_uid: words[1].clone(), since: at, why: words[2].clone() }),
             backoff: flags[5].then(|| Backoff { failures: 3, boot: boot.clone(), until: since, why: words[3].clone() }),
-            flaps: flags[5].then(|| crate::trigger::Flaps { times: 3, boot: boot.clone(), until: since }),
+            flaps: flags[5].then(|| Flaps { times: 3, boot: boot.clone(), until: since }),
             hold,
         }
     }

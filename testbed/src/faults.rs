@@ -12,8 +12,9 @@ use nix::unistd::Pid;
 use crate::bed::Bed;
 use crate::{control_plane, ground};
 
-/// A slow store stands still this long, several times as long as it runs: most writes meet it standing.
-const STORE_STANDS: Duration = Duration::from_millis(1500);
+/// A slow store stands still this long, many times as long as it runs: most requests meet it standing. Above 1.7 s,
+/// where a daemon that believed an answer by its age never rebooted.
+const STORE_STANDS: Duration = Duration::from_secs(3);
 const STORE_RUNS: Duration = Duration::from_millis(150);
 
 impl Bed {

@@ -251,6 +251,12 @@ impl Host {
         self.sh("systemctl kill -s KILL kube-rebootd").map(|_| ())
     }
 
+    /// The daemon's main process; 0: none.
+    pub fn daemon_pid(&self) -> Result<String> {
+        let said = self.systemctl(&["show", "-P", "MainPID", "kube-rebootd"])?;
+        Ok(said.trim().to_owned())
+    }
+
     /// Creates a file, and its directory.
     pub fn touch(&self, path: &str) -> Result<()> {
         self.sh(&format!("mkdir -p $(dirname {path}) && touch {path}"))

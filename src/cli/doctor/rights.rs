@@ -368,7 +368,9 @@ async fn claim(
         "metadata": {"name": lease.name, "uid": lease.uid}});
     if let Some(holder) = holder {
         body["spec"] = json!({"holderIdentity": holder});
-        body["metadata"]["annotations"] = json!({(names::ROLE): "worker"});
+        // All that a hold writes: a policy of an earlier version knows less.
+        body["metadata"]["annotations"] =
+            json!({(names::ROLE): "worker", (names::GOING_DOWN): "doctor"});
     }
     let patch = Patch::Apply(body);
     let tried = api.patch(&lease.name, &params, &patch);

@@ -1,6 +1,6 @@
 //! Nothing leaks (I3, I4, I6): what is refused, unread or taken away keeps neither slot nor cordon.
 
-use super::table::{about_to_reboot, about_to_take, own, shut, slot};
+use super::table::{Change, about_to_reboot, about_to_take, own, shown, shut, slot};
 use super::*;
 use crate::node::Node;
 use crate::trigger::{BY_ANNOTATION, Latched};
@@ -11,9 +11,9 @@ fn booted(stage: Stage) -> Facts {
     let hold = facts.record.hold.as_mut().unwrap();
     hold.boot = boot("before");
     hold.stage = stage;
-    let state = facts.record.annotation().unwrap();
+    let text = facts.record.annotation().unwrap();
     let node = own(&mut facts);
-    node.annotations.insert(names::STATE.to_owned(), state);
+    node.annotations.insert(names::STATE.to_owned(), text);
     facts.applied = None;
     facts
 }
@@ -76,6 +76,81 @@ fn i3_a_start_goes_on_without_the_leases_where_a_hold_is_on_record() {
     }));
 }
 
+/// What the hold writes last before logind, and what it sets on the Node: neither is sent for ever.
+#[test]
+fn i2_i3_what_is_refused_before_logind_is_asked_undoes() {
+    let refused = |change: fn(&mut Facts)| {
+        let mut facts = about_to_reboot();
+        let hold = facts.record.hold.as_ref().unwrap();
+        facts.refused = Some(RefusedApply {
+            point: Point::of(hold),
+            why: "a policy".to_owned(),
+        });
+        change(&mut facts);
+        let stage = decide(&facts, &policy(), now()).record.hold.unwrap().stage;
+        matches!(stage, Stage::Undoing(Why::Refused(_)))
+    };
+    assert!(refused(|_| {}), "written ahead, and not asked");
+    assert!(refused(|facts| {
+        let hold = facts.record.hold.as_mut().unwrap();
+        (hold.asks, hold.asked) = (0, None);
+        facts.fenced = None;
+    }));
+    // logind may have been asked: the host may go down.
+    assert!(!refused(|facts| facts.fenced = None));
+    assert!(!refused(|facts| facts.shutting_down = true));
+    assert!(!refused(
+        |facts| facts.refused.as_mut().unwrap().point = Point::default()
+    ));
+}
+
+/// Found by review: rights were pruned in mid-drain and the daemon restarted: it asked for its Lease for ever, cordoned.
+#[test]
+fn i3_i7_a_drain_that_only_waits_for_answers_ends() {
+    let mut facts = about_to_reboot();
+    let hold = facts.record.hold.as_mut().unwrap();
+    (hold.stage, hold.asks, hold.asked) = (Stage::Draining, 0, None);
+    facts.fenced = None;
+    facts.leases.clear();
+    let step = decide(&facts, &policy(), now());
+    assert_eq!(step.effect, Effect::ReadLease("default".to_owned()));
+    facts.in_stage = Duration::from_secs(301);
+    let step = decide(&facts, &policy(), now());
+    let stage = step.record.hold.unwrap().stage;
+    assert!(matches!(stage, Stage::Undoing(_)), "{stage:?}");
+    // Pods have a time of their own.
+    let mut facts = about_to_reboot();
+    let hold = facts.record.hold.as_mut().unwrap();
+    (hold.stage, hold.asks, hold.asked) = (Stage::Draining, 0, None);
+    facts.fenced = None;
+    facts.in_stage = Duration::from_secs(301);
+    facts.drain = Drained::Unmounting {
+        words: "1 volume".to_owned(),
+        wake: None,
+    };
+    let step = decide(&facts, &policy(), now());
+    assert_eq!(step.record.hold.unwrap().stage, Stage::Draining);
+}
+
+/// Found by review: a node that was paused over its reboot lost its state file while it gave the slot up; what its
+/// Node carried tells of no settled request, and it said "giving the slot up" for ever.
+#[test]
+fn i6_a_give_up_that_is_found_on_the_node_alone_ends() {
+    let mut facts = booted(Stage::Releasing);
+    facts.host_health = Ok(());
+    facts.pod_health = Ok(());
+    assert_eq!(facts.record.settled, None);
+    let step = decide(&facts, &policy(), now());
+    assert_eq!(step.record.settled.as_ref().unwrap().boot, facts.boot);
+    facts.record = step.record;
+    let step = decide(&facts, &policy(), now());
+    assert!(
+        !matches!(step.effect, Effect::Wait),
+        "it goes on: {}",
+        step.status
+    );
+}
+
 #[test]
 fn i3_a_healthy_node_is_uncordoned_although_its_lease_cannot_be_read() {
     let mut facts = booted(Stage::Rebooting);
@@ -113,11 +188,11 @@ fn i3_a_healthy_node_is_uncordoned_although_its_lease_cannot_be_read() {
 /// Once: a node that was unlocked while it was not healthy labelled itself again, and blocked everybody.
 #[test]
 fn i1_after_a_boot_a_node_labels_itself_only_while_the_lease_names_it() {
-    let leases: [(&str, fn(&mut Facts)); 4] = [
+    let leases: [Change; 4] = [
         ("ours", |_| {}),
         ("free", |facts| slot(facts).holder = None),
         ("another's", |facts| {
-            slot(facts).holder = Some("n2".to_owned())
+            slot(facts).holder = Some("n2".to_owned());
         }),
         ("not readable", |facts| {
             facts.leases.clear();
@@ -221,6 +296,7 @@ fn i3_an_apply_that_is_refused_before_logind_was_asked_undoes() {
     let point = Point::of(hold);
     let why = String::new();
     facts.refused = Some(RefusedApply { point, why });
+    facts.fenced = None;
     let step = decide(&facts, &policy(), now());
     assert_eq!(step.record.hold.unwrap().stage, Stage::Rebooting);
 }
@@ -283,7 +359,9 @@ fn i3_what_a_hold_sets_on_the_node_is_tried_before_the_take() {
         decide(&facts, &policy(), now())
     };
     let step = refused(10);
-    assert_eq!((step.phase, &step.effect), (Phase::Pending, &Effect::Wait));
+    // It keeps its place, and nobody keeps a turn for it.
+    let shows = Effect::Mark(shown(false));
+    assert_eq!((step.phase, &step.effect), (Phase::Pending, &shows));
     assert!(
         step.status.contains("admission webhook denied it"),
         "{}",
@@ -305,7 +383,9 @@ fn a_take_that_is_refused_backs_off() {
     assert!(backoff.until >= NOW + policy().retry && backoff.why.contains("policy x"));
     facts.record = step.record;
     let step = decide(&facts, &policy(), now());
-    assert_eq!((step.phase, &step.effect), (Phase::Pending, &Effect::Wait));
+    // It keeps its place, and nobody keeps a turn for it.
+    let shows = Effect::Mark(shown(false));
+    assert_eq!((step.phase, &step.effect), (Phase::Pending, &shows));
     // Without a break: nothing is written.
     assert_eq!(step.record, facts.record);
 }

@@ -22,6 +22,7 @@ use crate::trigger::{Observed, Reason, Request, Settled};
 mod gates;
 mod killed;
 mod leaks;
+mod near;
 mod options;
 mod others;
 mod queue;
@@ -308,50 +309,6 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(5_000))]
 
     #[test]
-    fn i2_i8_logind_is_asked_only_by_a_proved_holder_with_every_gate_open(facts in facts()) {
-        let step = decide(&facts, &policy(), now());
-        if step.effect == Effect::AskReboot {
-            let lease = &facts.leases["default"];
-            prop_assert_eq!(lease.holder.as_deref(), Some(ME));
-            let fenced = facts.fenced.and_then(|fence| fence.at);
-            prop_assert!(fenced.is_some() && facts.host_read >= fenced, "the gates come after the fence");
-            prop_assert!(fresh(facts.host_read) && facts.closed.is_empty(), "a gate");
-            prop_assert!(facts.confirmed.is_some(), "not confirmed");
-            prop_assert!(facts.last_list.as_ref().is_some_and(|list| list.clean));
-            prop_assert!(present(&facts).is_some_and(|node| node.unschedulable), "not cordoned");
-            prop_assert!(facts.writable && !facts.shutting_down);
-            let hold = step.record.hold.as_ref().unwrap();
-            prop_assert_eq!(Some(hold), facts.record.hold.as_ref(), "nothing is written between the gates and logind");
-            prop_assert!(hold.asks > 0, "not written ahead");
-            prop_assert_eq!(&hold.boot, &facts.boot);
-        }
-    }
-
-    #[test]
-    fn i1_i8_i13_a_slot_is_taken_only_free_and_with_nobody_and_nothing_against_it(facts in facts()) {
-        let step = decide(&facts, &policy(), now());
-        let Effect::Take(take) = &step.effect else { return Ok(()) };
-        prop_assert_eq!(&step.record.hold.as_ref().unwrap().take, take, "not written ahead");
-        if facts.record.hold.is_some() {
-            // A repeat: unchanged.
-            prop_assert_eq!(take, &facts.record.hold.as_ref().unwrap().take);
-            return Ok(());
-        }
-        let lease = &facts.leases["default"];
-        prop_assert!(lease.holder.is_none() && lease.paused.is_none() && lease.protocol == 1);
-        prop_assert_eq!(&take.resource_version, &lease.resource_version);
-        let node = present(&facts).unwrap();
-        let peers = facts.peers.as_ref().unwrap();
-        prop_assert!(recent(peers.asked));
-        for peer in &peers.labelled {
-            prop_assert!(peer.slot == "other" && !(peer.quorum && node.quorum()));
-        }
-        prop_assert_eq!(budget::used_up(peers, policy().max_unavailable, true), None);
-        prop_assert!(facts.closed.is_empty() && facts.writable && facts.record.backoff.is_none());
-        prop_assert!(facts.record.request.is_some());
-    }
-
-    #[test]
     fn i1_i3_a_cordon_is_set_only_while_holding_and_with_its_record_in_the_same_apply(facts in facts()) {
         let step = decide(&facts, &policy(), now());
         let Effect::Apply { set, .. } = &step.effect else { return Ok(()) };
@@ -367,30 +324,6 @@ proptest! {
         let lease = facts.leases.get("default");
         prop_assert_eq!(lease.and_then(|lease| lease.holder.as_deref()), Some(ME), "cordoned without holding");
         prop_assert!(facts.writable && facts.closed.is_empty() || hold.stage == facts.record.hold.as_ref().unwrap().stage);
-    }
-
-    #[test]
-    fn an_observer_begins_nothing(facts in facts()) {
-        let policy = Policy { observe: true, ..policy() };
-        let step = decide(&facts, &policy, now());
-        let taking = facts.record.hold.as_ref().is_some_and(|hold| hold.stage == Stage::Taking);
-        let rebooted = facts.record.hold.as_ref().is_some_and(|hold| hold.boot != facts.boot);
-        let begins = match &step.effect {
-            // The one that was on its way may have landed.
-            Effect::Take(_) => !taking,
-            Effect::Mark(_)
-            | Effect::CreateLease
-            | Effect::Evict(_)
-            | Effect::AskReboot
-            | Effect::Clear { .. } => true,
-            // After a new boot the hold is finished.
-            Effect::Apply { set, .. } => {
-                set.unschedulable && step.record.kept.is_none() && !rebooted
-            }
-            _ => false,
-        };
-        prop_assert!(!begins, "{:?}", step.effect);
-        prop_assert!(step.record.waiting.is_none());
     }
 
     #[test]
@@ -433,17 +366,5 @@ proptest! {
         }
     }
 
-    #[test]
-    fn i10_without_a_request_nothing_begins(facts in facts()) {
-        let mut facts = facts;
-        facts.record.request = None;
-        facts.observed.request = None;
-        let asked = facts.record.hold.as_ref().is_some_and(Hold::asked);
-        let step = decide(&facts, &policy(), now());
-        let begins = matches!(step.effect, Effect::AskReboot | Effect::Evict(_));
-        prop_assert!(!begins || asked);
-        if facts.record.hold.is_none() {
-            prop_assert!(!matches!(step.effect, Effect::Take(_)));
-        }
-    }
+
 }

@@ -46,6 +46,8 @@ fn i8_i13_a_control_plane_node_that_is_not_ready_counts_like_one_that_is_held() 
 
         let mut facts = about_to_reboot();
         role(&mut facts);
+        let hold = facts.record.hold.as_mut().unwrap();
+        hold.take.control_plane = true;
         let mut peers = about_to_take().peers.unwrap();
         peers.quorum_down = down;
         facts.peers = Some(peers);
@@ -57,6 +59,23 @@ fn i8_i13_a_control_plane_node_that_is_not_ready_counts_like_one_that_is_held() 
         );
         facts.peers.as_mut().unwrap().quorum_down = Ok(Vec::new());
         assert_eq!(decide(&facts, &policy(), now()).effect, Effect::AskReboot);
+    }
+}
+
+/// Found by review: the role's label came after the take, and another of the quorum had passed this node as a worker.
+#[test]
+fn i13_a_node_that_became_one_of_the_quorum_after_its_take_goes_back() {
+    let mut facts = about_to_reboot();
+    let label = (names::QUORUM_ROLES[0].to_owned(), String::new());
+    own(&mut facts).labels.extend([label]);
+    facts.peers = about_to_take().peers;
+    for control_plane in [true, false] {
+        let hold = facts.record.hold.as_mut().unwrap();
+        hold.take.control_plane = control_plane;
+        let step = decide(&facts, &policy(), now());
+        let stage = step.record.hold.map(|hold| hold.stage);
+        let undoes = matches!(stage, Some(Stage::Undoing(Why::Quorum(_))));
+        assert_eq!(undoes, !control_plane, "{stage:?}");
     }
 }
 

@@ -111,3 +111,126 @@ fn a_finalizer_that_outlasts_the_timeout_has_its_time() {
     assert!(going(&mut drain, 29));
     assert!(matches!(drain.next(secs(30)).state, State::Drained { .. }));
 }
+
+/// What the kubelet makes of one pod: seconds from the eviction to the end of its containers, and from there to the
+/// end of its cleaning up (none: never); whether a finalizer keeps the object.
+type Life = (u64, Option<u64>, bool);
+
+/// When all evictions are seen.
+const SEEN: u64 = 1;
+
+/// When the drain has done with such a pod; none: never.
+fn done(&(ends, unmounts, finalizer): &Life) -> Option<u64> {
+    let finished = SEEN + ends;
+    let cleaned = unmounts.map(|unmounts| finished + unmounts);
+    if !finalizer {
+        return cleaned;
+    }
+    let latest = finished.max(SEEN + 30) + 30;
+    Some(cleaned.map_or(latest, |cleaned| cleaned.clamp(finished + 30, latest)))
+}
+
+fn seen(uid: &str, life: &Life, second: u64) -> Option<Pod> {
+    let (ends, unmounts, finalizer) = *life;
+    let mut pod = pod(uid);
+    pod.terminating = second >= SEEN;
+    if finalizer {
+        pod.finalizers = vec!["a.b/c".to_owned()];
+    }
+    if second >= SEEN + ends {
+        pod.phase = PodPhase::Succeeded;
+    }
+    if unmounts.is_some_and(|unmounts| second >= SEEN + ends + unmounts) {
+        pod.grace_seconds = 0;
+        return Some(pod).filter(|_| finalizer);
+    }
+    Some(pod)
+}
+
+/// Lives near the bounds: containers that use up the grace of 30 s, kubelets that outlast it, finalizers.
+fn lives() -> impl Strategy<Value = Vec<Life>> {
+    let ends = prop_oneof![0..3_u64, 28..31_u64];
+    let unmounts = prop_oneof![
+        4 => (0..3_u64).prop_map(Some),
+        4 => (25..65_u64).prop_map(Some),
+        1 => Just(None),
+    ];
+    prop::collection::vec((ends, unmounts, prop::bool::weighted(0.3)), 1..5)
+}
+
+/// Against a kubelet: the drain ends in the very second in which all has been cleaned up, and a pod that never is
+/// ends it by `stall`, named. Each kind of rare life is met.
+#[test]
+fn i2_a_drain_ends_when_the_kubelet_has_cleaned_up_and_not_before() {
+    use proptest::test_runner::{Config, TestRunner};
+    use std::cell::RefCell;
+
+    let met: RefCell<BTreeMap<&str, u32>> = RefCell::default();
+    let hit =
+        |what, met_now: bool| *met.borrow_mut().entry(what).or_default() += u32::from(met_now);
+    let run = |lives: Vec<Life>| {
+        let uids: Vec<String> = (0..lives.len()).map(|n| format!("p{n}")).collect();
+        let view = |second| -> Vec<Pod> {
+            let both = uids.iter().zip(&lives);
+            both.filter_map(|(uid, life)| seen(uid, life, second))
+                .collect()
+        };
+        let ends: Option<Vec<u64>> = lives.iter().map(done).collect();
+        let end = ends.and_then(|ends| ends.into_iter().max());
+        hit("all is cleaned up", end.is_some());
+        hit("never", end.is_none());
+        hit(
+            "outlasts the grace",
+            end.is_some_and(|end| end > SEEN + 30 + 30),
+        );
+        hit(
+            "a finalizer is let go",
+            lives.iter().any(|life| life.2) && end.is_some(),
+        );
+        let hasty = |life: &Life| life.2 && life.1.is_none();
+        hit(
+            "a finalizer beside a broken kubelet",
+            lives.iter().any(hasty),
+        );
+        let mut drain = drain(&view(0));
+        for pod in drain.next(secs(0)).evict {
+            drain.answer(&pod.uid, EvictAnswer::Accepted, secs(0));
+        }
+        for second in SEEN..1000 {
+            drain.heard(secs(second));
+            drain.pods(&view(second), secs(second));
+            let next = drain.next(secs(second));
+            prop_assert!(next.evict.is_empty());
+            match next.state {
+                State::Going { .. } => prop_assert!(end.is_none_or(|end| second < end), "{second}"),
+                State::Drained { .. } => {
+                    prop_assert_eq!(Some(second), end);
+                    prop_assert!(drain.clean(&view(second)));
+                    return Ok(());
+                }
+                State::Failed { blocked, .. } => {
+                    prop_assert_eq!(end, None);
+                    prop_assert!(
+                        blocked
+                            .iter()
+                            .all(|one| one.why.contains("the kubelet has not"))
+                    );
+                    return Ok(());
+                }
+                State::Unmounting { .. } => prop_assert!(false, "there are no volumes"),
+            }
+        }
+        prop_assert!(false, "it never ends");
+        Ok(())
+    };
+    let config = Config {
+        source_file: Some(file!()),
+        ..Config::with_cases(400)
+    };
+    TestRunner::new(config).run(&lives(), run).unwrap();
+    let met = met.into_inner();
+    assert!(
+        met.len() == 5 && met.values().all(|hits| *hits >= 15),
+        "{met:?}"
+    );
+}

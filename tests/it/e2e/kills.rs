@@ -7,7 +7,12 @@ use super::phases::{Journey, PHASES, Phase};
 #[test]
 fn i6_sigkill_in_every_phase_reboots_once_and_leaves_nothing() {
     Journey::new("kill").in_every_phase(|on, _| {
+        let before = on.host.daemon_pid().unwrap();
+        assert_ne!(before, "0", "it does not run");
         on.host.kill_daemon().unwrap();
+        on.site.wait("systemd to see that it was killed", || {
+            Ok(on.host.daemon_pid()? != before)
+        });
         // Instead of RestartSec=; that it restarts by itself is seen below.
         on.host.systemctl(&["start", "kube-rebootd"]).unwrap();
     });
@@ -16,8 +21,15 @@ fn i6_sigkill_in_every_phase_reboots_once_and_leaves_nothing() {
 #[test]
 fn i6_a_restart_in_every_phase_reboots_once_and_leaves_nothing() {
     Journey::new("restart").in_every_phase(|on, _| {
+        let mut before = on.host.daemon_pid().unwrap();
         for verb in ["restart", "try-restart"] {
             on.host.systemctl(&[verb, "kube-rebootd"]).unwrap();
+            let after = on.host.daemon_pid().unwrap();
+            assert!(
+                after != "0" && after != before,
+                "{verb}: {before}, then {after}"
+            );
+            before = after;
         }
     });
 }
@@ -53,4 +65,7 @@ fn i6_it_restarts_by_itself_and_finishes_what_it_asked_for() {
     host.touch("/run/reboot-required").unwrap();
     site.wait_rebooted(&host, 1);
     site.nothing_left(&host);
+    let journal = host.journal("kube-rebootd").unwrap();
+    let killed = "Main process exited, code=killed, status=9/KILL";
+    assert!(journal.contains(killed), "nobody killed it:\n{journal}");
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use testbed::{Bed, Host, verdict};
+use testbed::{Bed, verdict};
 
 use super::log::{Since, in_order};
 use super::phases::{Journey, PHASES, Phase};
@@ -16,12 +16,6 @@ const SLOW: &str = "[drain]\nmode = \"always\"\nunmanaged = \"evict\"\n[reboot]\
 const LONG: Duration = Duration::from_secs(55);
 /// Longer than a request, a connection, and a silent watch is believed (90 s).
 const TWO_MINUTES: Duration = Duration::from_secs(120);
-
-/// The same process all along.
-fn pid(host: &Host) -> String {
-    let said = host.systemctl(&["show", "-P", "MainPID", "kube-rebootd"]);
-    said.unwrap().trim().to_owned()
-}
 
 /// What must last as long as this cannot be waited for otherwise.
 fn lasts(duration: Duration) {
@@ -46,7 +40,7 @@ fn cut_in(phase: Phase, group: &str) {
             on.leave(reached);
             continue;
         }
-        let before = pid(&on.host);
+        let before = on.host.daemon_pid().unwrap();
         on.site.bed.cut_network(on.host.name()).unwrap();
         match phase {
             // The slot becomes free, the host goes down and boots, while it is cut.
@@ -62,7 +56,7 @@ fn cut_in(phase: Phase, group: &str) {
             Phase::Draining | Phase::Verifying => lasts(TWO_MINUTES),
         }
         if phase != Phase::Rebooting {
-            assert_eq!(pid(&on.host), before, "the daemon ended");
+            assert_eq!(on.host.daemon_pid().unwrap(), before, "the daemon ended");
         }
         let holder = on.site.holder(&on.lease);
         let kept = if phase == Phase::Queued {

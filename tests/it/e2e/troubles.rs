@@ -1,25 +1,17 @@
 //! The host itself is in trouble: its buses and logs restart, its disk is full, its triggers and signals
 //! come in floods. Alive all along, at most one reboot, and a clean end (I6, I8, I10).
 
-use testbed::Host;
-
 use super::phases::{Journey, PHASES, Phase};
 use super::{Site, pods};
 
 const DRAIN: &str = "[drain]\nmode = \"always\"\nunmanaged = \"evict\"\n[reboot]\nretry = \"1s\"\n";
 
-/// The process that runs; it must be the same before and after.
-fn pid(host: &Host) -> String {
-    let said = host.systemctl(&["show", "-P", "MainPID", "kube-rebootd"]);
-    said.unwrap().trim().to_owned()
-}
-
 /// Restarted in every phase, without the daemon's process ending.
 fn restarted_in_every_phase(group: &str, unit: &str) {
     Journey::new(group).in_every_phase(|on, _| {
-        let before = pid(&on.host);
+        let before = on.host.daemon_pid().unwrap();
         on.host.systemctl(&["restart", unit]).unwrap();
-        assert_eq!(pid(&on.host), before, "the daemon ended");
+        assert_eq!(on.host.daemon_pid().unwrap(), before, "the daemon ended");
     });
 }
 
@@ -40,7 +32,7 @@ fn i8_dbus_restarted_closes_the_gate_until_logind_answers() {
     on.begin();
     for phase in PHASES {
         on.reach(phase);
-        let before = pid(&on.host);
+        let before = on.host.daemon_pid().unwrap();
         // A shutdown that logind only delays yet is forgotten with it.
         if phase != Phase::Rebooting {
             on.host.sh("systemctl restart dbus").unwrap();
@@ -52,7 +44,7 @@ fn i8_dbus_restarted_closes_the_gate_until_logind_answers() {
         if phase != Phase::Rebooting {
             on.host.sh("systemctl restart systemd-logind").unwrap();
         }
-        assert_eq!(pid(&on.host), before, "the daemon ended");
+        assert_eq!(on.host.daemon_pid().unwrap(), before, "the daemon ended");
         on.reach(phase);
         on.leave(phase);
     }
@@ -128,7 +120,7 @@ fn i10_a_flood_of_signals_and_of_flipping_sentinels_is_one_reboot() {
     let host = site.host("flood-1", DRAIN);
     pods::slow(&site, &host, "flood-slow", 8);
     site.wait_status(&host, "idle");
-    let before = pid(&host);
+    let before = host.daemon_pid().unwrap();
     // A process of the host's own; its last word is that there is one.
     let flip = "for i in $(seq 150); do touch /run/reboot-required; sleep 0.01; \
                 rm /run/reboot-required; sleep 0.01; done; touch /run/reboot-required";
@@ -138,7 +130,7 @@ fn i10_a_flood_of_signals_and_of_flipping_sentinels_is_one_reboot() {
     host.sh(&format!("systemd-run --quiet --unit=storm sh -c '{storm}'"))
         .unwrap();
     site.wait_journal(&host, &["cordoning the node"]);
-    assert_eq!(pid(&host), before, "the daemon ended");
+    assert_eq!(host.daemon_pid().unwrap(), before, "the daemon ended");
     site.wait_rebooted(&host, 1);
     site.nothing_left(&host);
     pods::gone(&site, "flood-slow");

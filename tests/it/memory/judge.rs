@@ -217,19 +217,7 @@ impl State {
         if annotation(&lease, names::GOING_DOWN).is_none() {
             self.breaks(format!("I2: {host} reboots and nobody was told"));
         }
-        // Of all that it wrote, the fence came last.
-        let own = |line: &&String| {
-            let from = line.split_whitespace().nth(1);
-            let wrote = line.contains(": patch ") || line.contains(": create ");
-            from.is_some_and(|from| from.trim_end_matches(':') == host)
-                && wrote
-                && (line.ends_with("-> 200") || line.ends_with("-> 201"))
-        };
-        let last = self.trace.iter().rev().find(own).cloned();
-        let last = last.unwrap_or_default();
-        if !last.contains(&format!("patch leases {SLOTS}/")) {
-            self.breaks(format!("I2: {host} reboots, and wrote last: {last}"));
-        }
+        self.judge_fence(host);
         // One that has finished is there until the kubelet has unmounted its volumes and deletes the object; when
         // only a finalizer is left, the kubelet has deleted it with a grace of 0.
         let stays = |pod: &Arc<Value>| {
@@ -248,6 +236,34 @@ impl State {
             .collect();
         if !left.is_empty() && !self.pods_may_stay {
             self.breaks(format!("I2: {host} reboots with {left:?}"));
+        }
+    }
+
+    /// Of all that `host` wrote the fence came last, and right before it all was read that the reboot rests on.
+    fn judge_fence(&mut self, host: &str) {
+        let own = |line: &&String| {
+            let from = line.split_whitespace().nth(1);
+            from.is_some_and(|from| from.trim_end_matches(':') == host) && line.ends_with("-> 200")
+        };
+        let wrote = |line: &str| line.contains(": patch ") || line.contains(": create ");
+        let mut lines = self.trace.iter().rev().filter(own);
+        let fence = lines.by_ref().find(|line| wrote(line));
+        let fence = fence.cloned().unwrap_or_default();
+        let read: Vec<String> = lines.take_while(|line| !wrote(line)).cloned().collect();
+        if !fence.contains(&format!("patch leases {SLOTS}/")) {
+            self.breaks(format!("I2: {host} reboots, and wrote last: {fence}"));
+        }
+        let rests_on = [
+            format!("get leases {SLOTS}/"),
+            format!("get nodes /{host} "),
+            "list pods /".to_owned(),
+        ];
+        for what in rests_on {
+            if !read.iter().any(|line| line.contains(&what)) {
+                self.breaks(format!(
+                    "I2: {host} reboots without a {what} before the fence"
+                ));
+            }
         }
     }
 }

@@ -15,9 +15,7 @@ use kube_rebootd::names;
 use kube_rebootd::node::{Node, Seen};
 use kube_rebootd::node_set::{Leftovers, NodeSet};
 use kube_rebootd::now::Now;
-use kube_rebootd::slot::{
-    Crowd, Fence, GiveUp, Lease, MANY, Peer, Peers, Take, TakeSaid, Waiter,
-};
+use kube_rebootd::slot::{Crowd, Fence, GiveUp, Lease, MANY, Peer, Peers, Take, TakeSaid, Waiter};
 use kube_rebootd::stale::{Found, Look};
 
 use super::host::{Host, ModelNode};
@@ -42,7 +40,7 @@ impl World {
             return Said::Refused;
         }
         match effect {
-            Effect::Apply { .. } if self.nodes_refused => Said::Refused,
+            Effect::Apply { .. } | Effect::Rehearse(_) if self.nodes_refused => Said::Refused,
             Effect::Take(take) => self.take(index, take),
             Effect::Apply { set, .. } => self.apply(index, set),
             Effect::Mend(left) => self.mend(index, left),
@@ -73,7 +71,6 @@ impl World {
             }
             Effect::CreateLease => Said::Refused,
             Effect::ListWaiters if self.waiters_refused => Said::Refused,
-            Effect::Rehearse(_) if self.nodes_refused => Said::Refused,
             Effect::Wait
             | Effect::ReadStart
             | Effect::Begin
@@ -237,6 +234,8 @@ impl World {
         }
         learn_of_slots(facts, effect, said, &leases, &nodes, now);
         learn_before_logind(facts, effect, said, now);
+        learn_of_take(facts, effect, said, &leases, now);
+        learn_of_waiters(facts, effect, said, waiters, now);
         if let (Effect::Confirm { quorum, .. }, Some(Said::Done)) = (effect, said) {
             facts.node = node;
             facts.peers = quorum.then_some(peers).or(facts.peers.take());
@@ -252,19 +251,6 @@ impl World {
         let known = facts.leases.clone();
         let read = |lease: &Lease| read(&known, lease, now);
         match (effect, said) {
-            (Effect::Take(_), None) => facts.take.unanswered = Some(now.boot),
-            (Effect::Take(take), Some(Said::Done)) => {
-                facts
-                    .leases
-                    .insert(take.lease.clone(), read(&leases[&take.lease]));
-                facts.take.said = Some(TakeSaid::Taken);
-            }
-            (Effect::Take(_), Some(Said::Conflict)) => {
-                facts.take.said = Some(TakeSaid::Conflict(now.boot));
-            }
-            (Effect::Take(_), Some(Said::Refused)) => {
-                facts.take.said = Some(TakeSaid::Refused("no".to_owned()));
-            }
             (Effect::AskReboot, Some(_)) => facts.ask_accepted = Some(now.boot),
             (Effect::AskReboot, None) => {
                 facts.ask = Some(Refusal {
@@ -316,16 +302,6 @@ impl World {
             }
             (Effect::Begin, Some(_)) => facts.started = true,
             (Effect::ListPeers, Some(Said::Done)) => facts.peers = Some(peers),
-            (Effect::ListWaiters, Some(Said::Done)) => facts.waiters = Some(waiters),
-            (Effect::CountWaiters, Some(Said::Done)) => {
-                let others = waiters.list;
-                let many = others.len() >= MANY as usize;
-                facts.crowd = Some(Crowd { others, many });
-            }
-            (Effect::ListWaiters, said) => {
-                let before = facts.waiters.as_ref();
-                facts.waiters = Some(Waiters::unlisted(before, now.boot, said.is_some()));
-            }
             (Effect::ListPods, Some(Said::Done)) => {
                 let (asked, clean) = (now.boot, pods == 0);
                 facts.last_list = Some(LastList {
@@ -334,11 +310,9 @@ impl World {
                     marks: Marks::default(),
                 });
             }
+            (Effect::Unmark, Some(_)) => (facts.waiting, facts.crowd) = (Some(waiting), None),
             (Effect::Mark(_) | Effect::Unmark | Effect::ReadWaiting, said) => {
                 facts.waiting = said.map(|_| waiting);
-                if *effect == Effect::Unmark && said.is_some() {
-                    facts.crowd = None;
-                }
             }
             (Effect::ReadHost, Some(_)) => facts.host_read = Some(now.boot),
             _ => {}
@@ -463,6 +437,48 @@ impl World {
             wake: None,
             blocked: Vec::new(),
         }
+    }
+}
+
+fn learn_of_waiters(
+    facts: &mut Facts,
+    effect: &Effect,
+    said: Option<Said>,
+    waiters: Waiters,
+    now: Now,
+) {
+    match (effect, said) {
+        (Effect::ListWaiters, Some(Said::Done)) => facts.waiters = Some(waiters),
+        (Effect::ListWaiters, said) => {
+            let before = facts.waiters.as_ref();
+            facts.waiters = Some(Waiters::unlisted(before, now.boot, said.is_some()));
+        }
+        (Effect::CountWaiters, Some(Said::Done)) => {
+            let others = waiters.list;
+            let many = others.len() >= MANY as usize;
+            facts.crowd = Some(Crowd { others, many });
+        }
+        _ => {}
+    }
+}
+
+fn learn_of_take(
+    facts: &mut Facts,
+    effect: &Effect,
+    said: Option<Said>,
+    leases: &BTreeMap<String, Lease>,
+    now: Now,
+) {
+    let Effect::Take(take) = effect else { return };
+    match said {
+        None => facts.take.unanswered = Some(now.boot),
+        Some(Said::Done) => {
+            let taken = read(&facts.leases, &leases[&take.lease], now);
+            facts.leases.insert(take.lease.clone(), taken);
+            facts.take.said = Some(TakeSaid::Taken);
+        }
+        Some(Said::Conflict) => facts.take.said = Some(TakeSaid::Conflict(now.boot)),
+        Some(Said::Refused) => facts.take.said = Some(TakeSaid::Refused("no".to_owned())),
     }
 }
 

@@ -13,7 +13,7 @@ fn i4_a_slot_is_given_up_although_nobody_may_list_who_waits() {
     (0..3).for_each(|host| assert_eq!(world.boots(host), 1, "{}", world.told()));
 }
 
-/// Once: the rights were pruned (GitOps deleted the namespace) while the host was down, and a start wanted the
+/// Once: the rights were pruned (`GitOps` deleted the namespace) while the host was down, and a start wanted the
 /// Leases: the healthy node stayed cordoned for ever.
 #[test]
 fn i3_a_host_whose_rights_were_pruned_while_it_was_down_is_uncordoned() {

@@ -24,7 +24,7 @@ const MONTH: Duration = Duration::from_secs(30 * 24 * 3600);
 /// old as the give-up.
 const PASSED: u32 = 2;
 /// Seeds in the test command: a sixth of a second each, of one CPU.
-const SEEDS: u64 = 1000;
+const SEEDS: u64 = 300;
 
 /// What people and accidents do, and when.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

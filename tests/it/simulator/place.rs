@@ -66,17 +66,19 @@ fn a_closed_gate_is_passed_over_and_costs_no_place() {
     world.annotate_lease("default", None);
     let mut opened = false;
     world.run(HOUR, |world, _| {
-        if !opened && world.boots(1) == 1 {
+        if !opened && (1..4).any(|host| world.boots(host) == 1) {
             opened = true;
             open(world, 0);
         }
         Fate::Done
     });
     world.at_rest();
-    assert_eq!(takers(&world), ["n1", "n0", "n2", "n3"], "{}", world.told());
+    // Who of the others was first is chance: nobody was named.
+    let takers = takers(&world);
+    assert_eq!((takers.len(), takers[1].as_str()), (4, "n0"), "{takers:?}");
     let named = world.trace.iter().find(|line| line.contains(" GiveUp("));
     let named = named.expect("a give-up");
-    assert!(named.contains("next: [\"n0\", \"n2\", \"n3\"]"), "{named}");
+    assert!(named.contains("next: [\"n0\", "), "{named}");
 }
 
 #[test]

@@ -316,6 +316,7 @@ fn i1_i5_faults_around_a_clearing_never_break_the_lock() {
 /// at every step.
 #[test]
 fn i1_i5_i8_random_faults_never_break_the_queue() {
+    let (mut deaths, mut met) = (0, 0);
     for seed in 1000..1100 {
         let mut chance = Chance::seed(seed);
         let (hosts, slots) = (3 + chance.below(3), 1 + chance.below(2));
@@ -332,13 +333,13 @@ fn i1_i5_i8_random_faults_never_break_the_queue() {
         world.run(30 * HOUR, |world, host| {
             let holding = world.phase(host) >= Some(Phase::Claiming);
             if dies && !dead && host == hosts - 1 && holding && chance.hit(10) {
-                dead = true;
+                (dead, deaths) = (true, deaths + 1);
                 world.die(host);
                 world.delete_node(host);
                 return Fate::Done;
             }
             if faults > 0 && chance.hit(5) {
-                faults -= 1;
+                (faults, met) = (faults - 1, met + 1);
                 return FATES[chance.below(FATES.len())];
             }
             Fate::Done
@@ -353,4 +354,6 @@ fn i1_i5_i8_random_faults_never_break_the_queue() {
             );
         }
     }
+    assert!(deaths >= 20, "only {deaths} hosts died while they held");
+    assert!(met >= 1_500, "only {met} faults");
 }

@@ -148,10 +148,11 @@ async fn i4_a_slot_is_given_up_whatever_the_list_of_waiters_answers() {
             state.faults.push(fault);
         });
         (0..2).for_each(|host| world.want(host));
-        world.until_rebooted(&[0, 1], 1, HOUR).await;
+        // Who may not count the others takes them for many, and looks at a free slot late.
+        world.until_rebooted(&[0, 1], 1, 5 * HOUR).await;
         let tries = met(&world);
         let words = format!("{tries} lists of waiters for 2 slots given up, answered {fate:?}");
-        world.check((2..=4).contains(&tries), &words);
+        world.check((2..=24).contains(&tries), &words);
     }
 }
 

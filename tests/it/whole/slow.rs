@@ -102,3 +102,26 @@ async fn i2_a_fence_that_is_never_answered_ends_in_an_undoing() {
     world.check(world.hosts[0].logind().reboots == 0, "logind was not asked");
     world.until_rebooted(&[0], 1, HOUR).await;
 }
+
+/// A policy that does not know the annotation: undone at once, in the policy's words.
+#[tokio::test(start_paused = true)]
+async fn i2_i3_a_fence_that_a_policy_refuses_is_undone_at_once() {
+    use crate::memory::{Answer, Verb};
+    let world = World::new(2, 1).await;
+    let no = Answer::status(422, "Invalid", "no such annotation may be written here");
+    let fault = Fault {
+        from: "n0".to_owned(),
+        namespace: "kube-rebootd",
+        skip: 1,
+        times: 1,
+        ..Fault::of(Fate::Says(no), Verb::Patch, "leases")
+    };
+    world.server.set(|state| state.faults.push(fault));
+    world.want(0);
+    world.until_phase(0, "Undoing", HOUR).await;
+    let tried = world.server.state().faults[0].times;
+    world.check(tried == 0, "the fence was refused");
+    world.check(world.said(0, "no such annotation"), "it says why");
+    world.check(world.hosts[0].logind().reboots == 0, "logind was not asked");
+    world.until_rebooted(&[0], 1, HOUR).await;
+}

@@ -36,6 +36,12 @@ fn freed(lease: &Value) -> Value {
         "spec": {"holderIdentity": null, "acquireTime": null}})
 }
 
+/// The last write before logind: it changes nothing but the words.
+fn fence(lease: &Value) -> Value {
+    json!({"metadata": {"resourceVersion": lease["metadata"]["resourceVersion"],
+        "annotations": {"kube-rebootd/going-down": "now"}}})
+}
+
 async fn get(side: &mut Side, path: &str) -> Value {
     side.get("", Who::Admin, path).await
 }
@@ -69,6 +75,38 @@ async fn the_lock_answers_as_a_real_server() {
         let mine = json!({"metadata": {"name": "conf-new"}});
         side.ask("make another", Who::Slots(0), How::Apply(&one), &format!("{LEASE}/conf-new"), &mine).await;
         side.ask("by POST", Who::Slots(0), How::Post, LEASE, &mine).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_fence_answers_as_a_real_server() {
+    both(2, async |side| {
+        let path = slot(side, "conf-fence").await;
+        let one = side.name(0).to_owned();
+        let free = get(side, &path).await;
+        let first = claim(side, 0, &free);
+        side.ask("take", Who::Slots(0), How::Force(&one), &path, &first)
+            .await;
+        let held = get(side, &path).await;
+        let how = || How::Merge(&one);
+        for (what, who, lease) in [
+            ("of another", Who::Slots(1), &held),
+            ("old version", Who::Slots(0), &free),
+            ("of the holder", Who::Slots(0), &held),
+            ("again, old by now", Who::Slots(0), &held),
+        ] {
+            side.ask(what, who, how(), &path, &fence(lease)).await;
+        }
+        let told = get(side, &path).await;
+        side.ask("again", Who::Slots(0), how(), &path, &fence(&told))
+            .await;
+        let told = get(side, &path).await;
+        side.ask("give up", Who::Slots(0), how(), &path, &freed(&told))
+            .await;
+        let free = get(side, &path).await;
+        side.ask("when free", Who::Slots(0), how(), &path, &fence(&free))
+            .await;
     })
     .await;
 }
