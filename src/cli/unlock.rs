@@ -41,7 +41,7 @@ pub enum UnlockError {
     #[error("{user} is a node and may not unlock; with an admin's kubeconfig run\n{lines}")]
     NodeIdentity { user: String, lines: String },
     #[error(
-        "node {node} is Ready and holds {what}: its daemon gives that back by itself; look there (kube-rebootd status), or stop it and run kube-rebootd undrain --release there; if it cannot, use --force"
+        "node {node} is Ready and holds {what}: its daemon gives that back by itself when it is done. Look there with kube-rebootd status; if kube-rebootd is gone from there, use --force: a cordon stays"
     )]
     Ready { node: String, what: String },
     #[error(transparent)]

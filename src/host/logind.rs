@@ -317,24 +317,37 @@ impl Changes {
 impl Live {
     async fn subscribe(bus: &Bus) -> Result<Self, BusError> {
         bus.call("subscribing to logind's signals", |connection| async move {
-            let rule = |path, interface, member| {
-                MatchRule::builder()
+            // Any local user may broadcast a signal of any name, and a flood of them would keep answers from this
+            // connection (I14). Without a bus in between there are no senders, and nobody else.
+            let rule = |sender, path, interface, member| {
+                let rule = MatchRule::builder()
                     .msg_type(Type::Signal)
                     .path(path)
                     .interface(interface)
-                    .member(member)
+                    .member(member);
+                if connection.is_bus() {
+                    rule.sender(sender)
+                } else {
+                    rule
+                }
             };
-            let properties = rule(PATH, "org.freedesktop.DBus.Properties", "PropertiesChanged")
-                .arg(0, INTERFACE)
-                .build()?;
+            let properties = rule(
+                NAME,
+                PATH,
+                "org.freedesktop.DBus.Properties",
+                "PropertiesChanged",
+            )
+            .arg(0, INTERFACE)
+            .build()?;
             let owner = rule(
+                "org.freedesktop.DBus",
                 "/org/freedesktop/DBus",
                 "org.freedesktop.DBus",
                 "NameOwnerChanged",
             )
             .arg(0, NAME)
             .build()?;
-            let shutdown = rule(PATH, INTERFACE, "PrepareForShutdown").build()?;
+            let shutdown = rule(NAME, PATH, INTERFACE, "PrepareForShutdown").build()?;
             Ok(Self {
                 properties: MessageStream::for_match_rule(properties, &connection, None).await?,
                 owner: MessageStream::for_match_rule(owner, &connection, None).await?,

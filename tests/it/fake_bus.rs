@@ -219,6 +219,26 @@ impl FakeHostBus {
             .unwrap();
     }
 
+    /// Anybody else on the bus sends logind's signals, many times.
+    pub(crate) async fn forge(&self) {
+        let address = self.address();
+        let stranger = Builder::address(address.as_str()).build().await.unwrap();
+        let interface = "org.freedesktop.login1.Manager";
+        for _ in 0..500 {
+            stranger
+                .emit_signal(
+                    None::<&str>,
+                    LOGIN_PATH,
+                    interface,
+                    "PrepareForShutdown",
+                    &true,
+                )
+                .await
+                .unwrap();
+        }
+        stranger.close().await.unwrap();
+    }
+
     /// Sends `PrepareForShutdown` and sets the property.
     pub(crate) async fn prepare(&self, start: bool) {
         self.knobs().preparing = start;

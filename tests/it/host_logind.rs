@@ -138,6 +138,24 @@ async fn changes_survive_logind_and_the_bus() {
     assert!(quiet.is_err(), "a change was seen that never happened");
 }
 
+/// Found by review: any local user may broadcast a signal of any name, and hundreds kept the answers of logind away.
+#[tokio::test]
+async fn i14_signals_of_anybody_else_on_the_bus_are_not_heard() {
+    let host = FakeHostBus::start().await;
+    let bus = Bus::at(host.address());
+    let mut changes = Changes::new(bus.clone());
+    // Subscribed.
+    until_changed(&mut changes).await;
+    host.forge().await;
+    let asked = tokio::time::timeout(PATIENCE, logind::preparing_for_shutdown(&bus)).await;
+    assert!(!asked.expect("an answer").unwrap());
+    let quiet = tokio::time::timeout(Duration::from_millis(200), changes.next()).await;
+    assert!(quiet.is_err(), "a forged signal was believed");
+    // logind's own is.
+    host.prepare(true).await;
+    until_changed(&mut changes).await;
+}
+
 #[tokio::test]
 async fn calls_survive_a_restart_of_the_bus() {
     let mut host = FakeHostBus::start().await;
