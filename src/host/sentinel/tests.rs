@@ -267,7 +267,7 @@ proptest! {
         fs::write(root.path(PATH), &content).unwrap();
         fs::write(root.path("/run/reboot-required.pkgs"), &list).unwrap();
         let found = read(&root, PATH).unwrap().expect("it is there");
-        // As people see it: what no line of text holds is gone (I14).
+        // Control characters around the word are gone before it is compared (I14).
         let text = clean(&String::from_utf8_lossy(&content), WORDS);
         prop_assert_eq!(found.other_kind(), ["kexec", "soft-reboot"].into_iter().find(|kind| text == *kind));
         for name in &found.pkgs {

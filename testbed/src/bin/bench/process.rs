@@ -1,9 +1,10 @@
 //! What the kernel says about a process.
 
 use std::fmt::Write;
-use std::fs;
+use std::{fs, io};
 
 use anyhow::{Context, Result};
+use nix::errno::Errno;
 
 /// One look at a process.
 #[derive(Debug, Clone, Copy, Default)]
@@ -59,9 +60,11 @@ impl Look {
         for task in fs::read_dir(format!("/proc/{pid}/task"))? {
             let task = task?.path();
             let read = |name| fs::read_to_string(task.join(name));
-            // A thread that ended since it was listed is no part of the look.
-            let (Ok(status), Ok(times)) = (read("status"), read("schedstat")) else {
-                continue;
+            let (status, times) = match (read("status"), read("schedstat")) {
+                (Ok(status), Ok(times)) => (status, times),
+                // A thread that ended since it was listed is no part of the look; anything else is no figure.
+                (Err(error), _) | (_, Err(error)) if ended(&error) => continue,
+                (Err(error), _) | (_, Err(error)) => return Err(error.into()),
             };
             for line in status.lines() {
                 let _ = writeln!(text, "thread {line}");
@@ -70,6 +73,11 @@ impl Look {
         }
         Self::read(&text)
     }
+}
+
+/// As /proc says that a thread is gone: when its file is opened, or when it is read.
+fn ended(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(Errno::ESRCH as i32)
 }
 
 #[cfg(test)]
