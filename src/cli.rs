@@ -93,6 +93,8 @@ pub enum Verb {
         timeout: u64,
     },
     /// The group, from anywhere: who holds a slot, who waits, since when.
+    ///
+    /// A node that waits and is not ready keeps its place: one of its gates is closed, or an attempt has just failed.
     Nodes {
         #[command(flatten)]
         cluster: Cluster,

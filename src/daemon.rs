@@ -234,6 +234,7 @@ impl Daemon {
         let packages = self.memory.packages.poll(&self.facts.closed, now);
         let limit = limit.min(gather::poll(&self.facts)).min(packages);
         let limit = watchdog_interval().map_or(limit, |watchdog| limit.min(watchdog));
+        let limit = self.notify.again().map_or(limit, |again| limit.min(again));
         let limit = limit.max(Duration::from_millis(1));
         tokio::select! {
             biased;

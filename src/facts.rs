@@ -67,8 +67,8 @@ pub struct Facts {
     pub looks: BTreeMap<String, Look>,
     /// What the own kube-node-lease Lease shows; none before it was read.
     pub waiting: Option<Option<Shown>>,
-    /// When the API server last refused to show the place of this node.
-    pub hidden: Option<Duration>,
+    /// The place of this node could not be shown.
+    pub hidden: Option<Hidden>,
     /// Since when this process has been ready to take a slot: see [`crate::decide::ready`].
     pub ready: Option<Duration>,
     /// Who else waits, by the one look after this node's place was shown.
@@ -96,6 +96,15 @@ pub struct Facts {
     pub pod_health: Result<(), Vec<String>>,
     /// Verifying has lasted this long in this process.
     pub verifying: Duration,
+}
+
+/// The API server did not show that this node waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hidden {
+    /// Boot time of the answer.
+    pub at: Duration,
+    /// The kubelet has not made its heartbeat Lease yet; false: refused.
+    pub missing: bool,
 }
 
 impl Facts {

@@ -10,7 +10,7 @@ use crate::cluster::answer::ApiError;
 use crate::cluster::lease::{GiveUpError, Took};
 use crate::config::Method;
 use crate::drain::PodRef;
-use crate::facts::{Applied, Effect, Fenced, Point, Refusal, RefusedApply, Rehearsed};
+use crate::facts::{Applied, Effect, Fenced, Hidden, Point, Refusal, RefusedApply, Rehearsed};
 use crate::host::{check, logind};
 use crate::node::{Node, Seen};
 use crate::node_set::{self, Leftovers, NodeSet};
@@ -258,7 +258,10 @@ impl Daemon {
             None => connected.heartbeat.clear().await,
         };
         self.facts.hidden = match &done {
-            Err(error) if !error.unanswered() && !error.unauthorized() => Some(self.now().boot),
+            Err(error) if !error.unanswered() && !error.unauthorized() => Some(Hidden {
+                at: self.now().boot,
+                missing: matches!(error, ApiError::Gone { .. }),
+            }),
             Ok(()) | Err(_) => None,
         };
         if record.is_none() {

@@ -22,7 +22,11 @@ const BUDGET_AGAIN: Duration = Duration::from_secs(60);
 /// that came at once are not to ask at once, nor to ask when the slot opens.
 const COUNT_WITHIN: Duration = Duration::from_secs(900);
 /// An API server that refused to show this node's place is asked again after so long.
-const HIDDEN: Duration = Duration::from_secs(300);
+const REFUSED_AGAIN: Duration = Duration::from_secs(300);
+/// A heartbeat Lease that is not there yet is looked for again after so long: a kubelet that has just joined makes
+/// it within seconds, and tries as often as this (Kubernetes `pkg/kubelet`, a quarter of
+/// `nodeLeaseDurationSeconds`).
+const MISSING_AGAIN: Duration = Duration::from_secs(10);
 
 /// Takes the free slot whose turn it is; else waits, visibly.
 pub(super) fn decide(at: &At, record: Record) -> Step {
@@ -340,10 +344,23 @@ pub(super) fn show(at: &At, step: Step, ready: bool) -> Step {
     };
     let wanted = Shown { place, ready };
     let shown = matches!(&at.facts.waiting, Some(Some(shown)) if *shown == wanted);
-    let hidden = |refused| at.now.since(refused) < HIDDEN;
-    let hidden = at.facts.hidden.is_some_and(hidden);
-    if shown || hidden {
+    let again = at.facts.hidden.map(|hidden| {
+        let pause = if hidden.missing {
+            MISSING_AGAIN
+        } else {
+            REFUSED_AGAIN
+        };
+        hidden.at + pause
+    });
+    if shown {
         return step;
+    }
+    if let Some(again) = again.filter(|again| at.now.boot < *again) {
+        let wake = step.wake.map_or(again, |wake| wake.min(again));
+        return Step {
+            wake: Some(wake),
+            ..step
+        };
     }
     Step {
         effect: Effect::Mark(wanted),

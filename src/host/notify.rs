@@ -1,8 +1,16 @@
 //! What is told to systemd (`sd_notify(3)`): READY, STATUS, RELOADING, STOPPING, WATCHDOG.
 //!
-//! A message that cannot be delivered never fails the daemon, and without `NOTIFY_SOCKET` all of
-//! this does nothing.
+//! The daemon never waits for systemd: what PID 1 does not take at once, as it reloads or is busy, is owed and told
+//! again (I7). A message that cannot be delivered never fails the daemon, and without `NOTIFY_SOCKET` all of this does
+//! nothing.
 
+use std::collections::VecDeque;
+use std::env;
+use std::ffi::OsStr;
+use std::io::{self, ErrorKind};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
 use sd_notify::NotifyState;
@@ -11,22 +19,39 @@ use crate::text;
 
 /// Characters of STATUS; systemd shows one line.
 const SENTENCE: usize = 2_000;
+/// What is owed is told again after so long: short beside any `WatchdogSec=`.
+const AGAIN: Duration = Duration::from_secs(1);
+/// Messages owed at most; the oldest is dropped first. A STATUS or WATCHDOG takes the place of the one before.
+const OWED: usize = 16;
 
 /// The channel to systemd. Remembers the status, which is sent only when it changed.
 #[derive(Debug, Default)]
 pub struct Notify {
+    /// None: nobody listens.
+    socket: Option<SocketAddr>,
     status: Option<String>,
+    owed: VecDeque<String>,
 }
 
 impl Notify {
-    /// Nothing sent yet.
+    /// To the socket of `NOTIFY_SOCKET`; nothing sent yet.
     pub fn new() -> Self {
-        Self::default()
+        let socket = env::var_os("NOTIFY_SOCKET").and_then(|socket| match address(&socket) {
+            Ok(address) => Some(address),
+            Err(error) => {
+                tracing::warn!("NOTIFY_SOCKET is {}: {error}", socket.display());
+                None
+            }
+        });
+        Self {
+            socket,
+            ..Self::default()
+        }
     }
 
     /// Started: configuration read and bus reached. Also ends a reload.
-    pub fn ready(&self) {
-        send(&[NotifyState::Ready]);
+    pub fn ready(&mut self) {
+        self.tell(&[NotifyState::Ready]);
     }
 
     /// One sentence for `systemctl status`; a newline would begin another message, and becomes a
@@ -36,27 +61,73 @@ impl Notify {
         if self.status.as_deref() == Some(line.as_str()) {
             return;
         }
-        send(&[NotifyState::Status(&line)]);
+        self.tell(&[NotifyState::Status(&line)]);
         self.status = Some(line);
     }
 
     /// A reload begins; [`Notify::ready`] ends it.
-    pub fn reloading(&self) {
+    pub fn reloading(&mut self) {
         match NotifyState::monotonic_usec_now() {
-            Ok(now) => send(&[NotifyState::Reloading, now]),
-            Err(_) => send(&[NotifyState::Reloading]),
+            Ok(now) => self.tell(&[NotifyState::Reloading, now]),
+            Err(_) => self.tell(&[NotifyState::Reloading]),
         }
     }
 
     /// The daemon is ending.
-    pub fn stopping(&self) {
-        send(&[NotifyState::Stopping]);
+    pub fn stopping(&mut self) {
+        self.tell(&[NotifyState::Stopping]);
     }
 
-    /// The main loop is alive; from nowhere else, or a stuck loop looks alive.
-    pub fn watchdog(&self) {
-        send(&[NotifyState::Watchdog]);
+    /// The main loop is alive; from nowhere else, or a stuck loop looks alive. Tells what is owed, too.
+    pub fn watchdog(&mut self) {
+        self.tell(&[NotifyState::Watchdog]);
     }
+
+    /// When systemd must be told again what it did not take; none: nothing is owed.
+    pub fn again(&self) -> Option<Duration> {
+        (!self.owed.is_empty()).then_some(AGAIN)
+    }
+
+    /// These lines as one message, after what is owed.
+    fn tell(&mut self, lines: &[NotifyState<'_>]) {
+        let Some(socket) = &self.socket else {
+            return;
+        };
+        let words: Vec<String> = lines.iter().map(ToString::to_string).collect();
+        let message = words.join("\n");
+        if let [NotifyState::Status(_) | NotifyState::Watchdog] = lines {
+            let word = |message: &str| message.split('=').next().map(str::to_owned);
+            self.owed.retain(|owed| word(owed) != word(&message));
+        }
+        self.owed.push_back(message);
+        if self.owed.len() > OWED {
+            self.owed.pop_front();
+        }
+        while let Some(message) = self.owed.front() {
+            match send(socket, message) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) => tracing::debug!(%error, "systemd was not told"),
+                Ok(()) => {}
+            }
+            self.owed.pop_front();
+        }
+    }
+}
+
+/// A path, or the name of an abstract socket after `@`.
+fn address(socket: &OsStr) -> io::Result<SocketAddr> {
+    match socket.as_bytes() {
+        [b'@', name @ ..] => SocketAddr::from_abstract_name(name),
+        path => SocketAddr::from_pathname(OsStr::from_bytes(path)),
+    }
+}
+
+/// [`sd_notify::notify`] waits without a bound until the message is taken.
+fn send(socket: &SocketAddr, message: &str) -> io::Result<()> {
+    let datagram = UnixDatagram::unbound()?;
+    datagram.set_nonblocking(true)?;
+    let sent = datagram.send_to_addr(message.as_bytes(), socket);
+    sent.map(drop)
 }
 
 /// How often [`Notify::watchdog`] is due: half of `WatchdogSec=`, as `sd_watchdog_enabled(3)`
@@ -65,15 +136,9 @@ pub fn watchdog_interval() -> Option<Duration> {
     sd_notify::watchdog_enabled().map(|limit| limit / 2)
 }
 
-fn send(state: &[NotifyState<'_>]) {
-    if let Err(error) = sd_notify::notify(state) {
-        tracing::debug!(%error, "systemd was not told");
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::{os::unix::net::UnixDatagram, process::Command};
+    use std::process::Command;
 
     use super::*;
 
@@ -89,10 +154,44 @@ mod tests {
         notify.reloading();
         notify.watchdog();
         notify.stopping();
-        let expected = std::env::var("NOTIFY_SOCKET")
+        let expected = env::var("NOTIFY_SOCKET")
             .ok()
             .map(|_| Duration::from_secs(90));
         assert_eq!(watchdog_interval(), expected);
+    }
+
+    fn read(socket: &UnixDatagram) -> String {
+        let mut bytes = [0; 512];
+        let length = socket.recv(&mut bytes).unwrap();
+        String::from_utf8_lossy(&bytes[..length]).trim().to_owned()
+    }
+
+    /// Found by a test that did not read: the daemon stood still in the middle of a hold.
+    #[test]
+    fn i7_who_does_not_listen_is_not_waited_for_and_told_later() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("notify");
+        let socket = UnixDatagram::bind(&path).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let mut notify = Notify {
+            socket: Some(address(path.as_os_str()).unwrap()),
+            ..Notify::default()
+        };
+        notify.ready();
+        for number in 0..500 {
+            notify.watchdog();
+            notify.status(&format!("look {number}"));
+        }
+        assert_eq!(notify.again(), Some(AGAIN));
+        let mut heard = Vec::new();
+        while notify.again().is_some() {
+            heard.push(read(&socket));
+            notify.watchdog();
+        }
+        assert_eq!(heard[0], "READY=1");
+        while heard.last().is_none_or(|last| last != "STATUS=look 499") {
+            heard.push(read(&socket));
+        }
     }
 
     #[test]
@@ -103,7 +202,7 @@ mod tests {
         socket
             .set_read_timeout(Some(Duration::from_secs(10)))
             .unwrap();
-        let child = Command::new(std::env::current_exe().unwrap())
+        let child = Command::new(env::current_exe().unwrap())
             .args([
                 "--exact",
                 "host::notify::tests::speaks_to_the_socket_it_is_given",
@@ -116,9 +215,7 @@ mod tests {
         assert!(child.status.success(), "{child:?}");
         let mut seen = Vec::new();
         while seen.last().is_none_or(|line| line != "STOPPING=1") {
-            let mut bytes = [0; 512];
-            let length = socket.recv(&mut bytes).unwrap();
-            seen.push(String::from_utf8_lossy(&bytes[..length]).trim().to_owned());
+            seen.push(read(&socket));
         }
         assert!(
             seen[3].starts_with("RELOADING=1\nMONOTONIC_USEC="),

@@ -87,6 +87,11 @@ impl Running {
         }
     }
 
+    async fn until_rebooted(&mut self) {
+        self.wait_status("accepted by logind").await;
+        assert_eq!(self.cli.bus.knobs().reboots, 1);
+    }
+
     fn reload(&self, group: &str, config: &str) {
         configure(&self.cli, group, config);
         let pid = i32::try_from(self.child.id().expect("it runs")).expect("a pid");
@@ -101,7 +106,8 @@ impl Running {
 }
 
 fn configure(cli: &CliHost, group: &str, config: &str) {
-    let text = format!("[coordination]\ngroup = \"{group}\"\n{config}");
+    // No other node need be there to take pods, as there are none.
+    let text = format!("[coordination]\ngroup = \"{group}\"\n{config}[drain]\nmode = \"never\"\n");
     cli.write("/etc/kube-rebootd/config.toml", &text);
 }
 
@@ -130,8 +136,7 @@ async fn i5_a_daemon_that_has_just_started_counts_the_interval_from_its_start() 
         .await;
     assert_eq!(daemon.lease(slot).await.holder, None);
     daemon.wait_status("cordoning").await;
-    let asked = daemon.cli.bus.until("a reboot", |knobs| knobs.reboots == 1);
-    asked.await;
+    daemon.until_rebooted().await;
 }
 
 #[tokio::test]
@@ -171,8 +176,20 @@ async fn i5_i8_a_dead_hold_is_cleared_and_the_slot_taken_when_few_enough_are_dow
     // All that are down are allowed now: at once, not at the next look.
     daemon.reload(slot, &format!("{short}max_unavailable = 100000\n"));
     daemon.wait_status("cordoning").await;
-    let asked = daemon.cli.bus.until("a reboot", |knobs| knobs.reboots == 1);
-    asked.await;
+    daemon.until_rebooted().await;
     let lease = daemon.lease(slot).await;
     assert_eq!(lease.holder, Some(daemon.node.name.clone()));
+}
+
+/// The system manager reads its socket late while it reloads: the daemon stood still until then, holding its slot.
+#[tokio::test]
+async fn i7_a_service_manager_that_does_not_listen_keeps_no_reboot_back() {
+    let slot = "run-deaf";
+    let admin = enter().host().await;
+    make_slot(&admin.admin, slot, slot).await;
+    let mut daemon = Running::start(slot, "max_unavailable = 100000\n").await;
+    daemon.cli.write("/run/reboot-required", "");
+    let asked = daemon.cli.bus.until("a reboot", |knobs| knobs.reboots == 1);
+    asked.await;
+    daemon.until_rebooted().await;
 }

@@ -3,6 +3,7 @@
 
 use super::table::{Change, STALE, about_to_take, forbids, own, peer, place, shown, shut, slot};
 use super::*;
+use crate::facts::Hidden;
 use crate::stale::{Held, Look};
 
 /// A small cluster with nobody down, with too many down, or not counted.
@@ -289,19 +290,44 @@ fn a_place_is_kept_while_it_cannot_be_used() {
 /// An API server that refuses to show the place, or a kubelet that has made no Lease yet.
 #[test]
 fn who_cannot_be_seen_waiting_takes_a_free_slot_all_the_same() {
-    let mut facts = about_to_take();
-    facts.waiting = None;
-    facts.crowd = None;
-    assert!(matches!(
-        decide(&facts, &policy(), now()).effect,
-        Effect::Mark(_)
-    ));
-    facts.hidden = Some(NOW);
-    let step = decide(&facts, &policy(), now());
-    assert_eq!(step.effect, Effect::CountWaiters);
-    facts.crowd = Some(Crowd::default());
-    let step = decide(&facts, &policy(), now());
-    assert!(matches!(step.effect, Effect::Take(_)), "{}", step.status);
+    for missing in [false, true] {
+        let mut facts = about_to_take();
+        facts.waiting = None;
+        facts.crowd = None;
+        assert!(matches!(
+            decide(&facts, &policy(), now()).effect,
+            Effect::Mark(_)
+        ));
+        facts.hidden = Some(Hidden { at: NOW, missing });
+        let step = decide(&facts, &policy(), now());
+        assert_eq!(step.effect, Effect::CountWaiters);
+        facts.crowd = Some(Crowd::default());
+        let step = decide(&facts, &policy(), now());
+        assert!(matches!(step.effect, Effect::Take(_)), "{}", step.status);
+    }
+}
+
+/// A node that asked right after it joined waited five minutes before it was seen.
+#[test]
+fn a_heartbeat_lease_that_is_not_there_yet_is_looked_for_within_seconds() {
+    for (missing, again) in [(true, 10), (false, 300)] {
+        let mut facts = about_to_take();
+        facts.waiting = None;
+        for lease in facts.leases.values_mut() {
+            lease.holder = Some("n2".to_owned());
+        }
+        facts.hidden = Some(Hidden { at: NOW, missing });
+        let step = decide(&facts, &policy(), now());
+        let again = NOW + Duration::from_secs(again);
+        assert_eq!(step.effect, Effect::Wait);
+        assert!(step.wake <= Some(again), "{:?}", step.wake);
+        let then = Now {
+            boot: again,
+            ..now()
+        };
+        let step = decide(&facts, &policy(), then);
+        assert!(matches!(step.effect, Effect::Mark(_)), "{:?}", step.effect);
+    }
 }
 
 #[test]

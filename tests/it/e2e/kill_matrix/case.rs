@@ -139,16 +139,18 @@ impl<'a> Cycle<'a> {
         })
     }
 
-    /// Reboots in the history, on the Node and on disk.
+    /// Reboots in the history, on the Node and on disk. Where the state was taken away, the daemon that comes after
+    /// writes it anew, and nothing else may have been left to do.
     fn history(&self, wanted: usize) -> Result<(), String> {
-        let (node, disk) = self.station.history(self.began).map_err(words)?;
-        let told = |count: usize| count == wanted;
-        if told(node) && told(disk) {
-            return Ok(());
-        }
-        Err(format!(
-            "history: {node} reboots on the Node and {disk} on disk, not {wanted}"
-        ))
+        let told = || {
+            let (node, disk) = self.station.history(self.began)?;
+            ensure!(
+                node == wanted && disk == wanted,
+                "{node} reboots on the Node and {disk} on disk, not {wanted}"
+            );
+            Ok(true)
+        };
+        self.station.wait("the history", STEP, told)
     }
 }
 
