@@ -96,27 +96,25 @@ pub fn used_up(peers: &Peers, max: MaxUnavailable, count_cordoned: bool) -> Opti
         let mut labelled = peers.labelled.iter();
         labelled.any(|peer| peer.node == name && !peer.gone())
     };
-    let cordoned = if count_cordoned {
-        census.cordoned.as_slice()
-    } else {
-        &[]
-    };
-    let mut down: Vec<&str> = (census.down.iter().chain(cordoned))
-        .map(String::as_str)
-        .filter(|name| !held(name))
+    let mut cordoned = census.cordoned.clone();
+    cordoned.retain(|name| count_cordoned && !held(name));
+    let not_ready = census.down.iter().filter(|name| !held(name));
+    let mut down: Vec<String> = not_ready
+        .map(|name| format!("{name} is not Ready"))
+        .chain(cordoned.iter().map(|name| format!("{name} is cordoned")))
         .collect();
     let most = max.of(census.nodes);
     if down.len() < most {
         return None;
     }
     down.sort_unstable();
-    let state = match (census.down.is_empty(), cordoned.is_empty()) {
-        (_, true) => "not Ready",
-        (true, false) => "cordoned",
-        (false, false) => "not Ready or cordoned",
+    let spare = if cordoned.is_empty() {
+        ""
+    } else {
+        "; for spare nodes that stay cordoned set coordination.count_cordoned = false"
     };
     Some(format!(
-        "{} of {} nodes {state} ({}), coordination.max_unavailable is {most}",
+        "{} of {} nodes are unavailable ({}): with {most} or more nobody begins (coordination.max_unavailable){spare}",
         down.len(),
         census.nodes,
         shortened(&down)
@@ -212,11 +210,13 @@ mod tests {
         assert_eq!(used_up(&peers(20, &["n4"], &[]), tenth, true), None);
         assert_eq!(
             used_up(&peers(20, &["n9", "n4"], &[]), tenth, true).as_deref(),
-            Some("2 of 20 nodes not Ready (n4, n9), coordination.max_unavailable is 2")
+            Some(
+                "2 of 20 nodes are unavailable (n4 is not Ready, n9 is not Ready): with 2 or more nobody begins (coordination.max_unavailable)"
+            )
         );
         let many = ["a", "b", "c", "d", "e", "f", "g"];
         let words = used_up(&peers(20, &many, &[]), tenth, true).expect("used up");
-        assert!(words.contains("(a, b, c, d, e and 2 more)"), "{words}");
+        assert!(words.contains("e is not Ready and 2 more)"), "{words}");
     }
 
     #[test]
@@ -239,11 +239,13 @@ mod tests {
         assert_eq!(cordoned(&[], &["n4"], &[]), None);
         assert_eq!(
             cordoned(&[], &["n9", "n4"], &[]).as_deref(),
-            Some("2 of 20 nodes cordoned (n4, n9), coordination.max_unavailable is 2")
+            Some(
+                "2 of 20 nodes are unavailable (n4 is cordoned, n9 is cordoned): with 2 or more nobody begins (coordination.max_unavailable); for spare nodes that stay cordoned set coordination.count_cordoned = false"
+            )
         );
         let words = cordoned(&["n9"], &["n4"], &[]).expect("used up");
         assert!(
-            words.contains("2 of 20 nodes not Ready or cordoned (n4, n9)"),
+            words.contains("2 of 20 nodes are unavailable (n4 is cordoned, n9 is not Ready)"),
             "{words}"
         );
         // Spares that are kept cordoned do not count where the configuration says so.

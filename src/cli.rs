@@ -106,7 +106,7 @@ pub enum Verb {
     Unlock {
         /// The node that holds.
         node: String,
-        /// Also when the node is Ready, so that its own daemon could give the slot back.
+        /// Also when the node is Ready, so that its own daemon could give the slot back, or said that it goes down now.
         #[arg(long)]
         force: bool,
         #[command(flatten)]

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 pub use check::{Effective, parse, parse_effective};
 pub use file::{ConfigError, Problem};
-pub use layers::{check_file, load, sources};
+pub use layers::{check_file, load, load_for_root, sources};
 pub use preset::Preset;
 
 pub use crate::budget::MaxUnavailable;

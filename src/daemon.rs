@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tracing::{error, info, warn};
 
 use crate::config::Config;
-use crate::decide::{Policy, Step, decide, ready};
+use crate::decide::{Policy, Step, decide, ready, rests};
 use crate::facts::{Effect, Facts};
 use crate::host::journal::Naming;
 use crate::host::notify::{Notify, watchdog_interval};
@@ -161,11 +161,10 @@ impl Daemon {
             // Not durable: the facts say so now, and another step follows, not at full speed.
             return Some(now.boot + UNWRITABLE);
         };
+        if rests(&self.facts, &step) {
+            self.memory.rests();
+        }
         if step.effect == Effect::Wait {
-            // Pods and gates, and logind, have times of their own; in Claiming only answers are waited for.
-            if matches!(step.phase, Phase::Draining | Phase::Rebooting) {
-                self.memory.rests();
-            }
             return if wrote {
                 None
             } else {
@@ -305,7 +304,7 @@ impl Daemon {
     /// A new configuration, whole or not at all (I12).
     async fn reload(&mut self) {
         self.notify.reloading();
-        match crate::config::load(&self.root, self.config_file.as_deref()) {
+        match crate::config::load_for_root(&self.root, self.config_file.as_deref()) {
             Ok(loaded) => {
                 if let Err(err) = self.last_valid.keep(&loaded.text) {
                     warn!("cannot keep the configuration beside the state: {err}");

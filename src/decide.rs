@@ -32,6 +32,8 @@ mod start;
 mod tests;
 mod verify;
 
+pub use drain::rests;
+
 /// How old a look at the host may be when a take, a cordon or a reboot rests on it (I2).
 const FRESH: Duration = Duration::from_secs(5);
 /// How old an answer of the API server may be when the next request rests on it. No proof of anything, that is the order
@@ -84,6 +86,8 @@ pub struct Step {
     pub wake: Option<Duration>,
     /// One sentence for people: what this phase does or waits for.
     pub status: String,
+    /// What a queue waits for beside holders, in words that change only when that changes: no countdowns.
+    pub waits: Option<String>,
     /// What an observer would do, for the journal.
     pub would: Option<String>,
 }
@@ -243,6 +247,7 @@ impl<'a> At<'a> {
             effect,
             wake: None,
             status: status.into(),
+            waits: None,
             would: None,
         }
     }
@@ -361,7 +366,7 @@ fn in_time(at: &At, hold: &Hold, step: Step) -> Step {
         return step;
     }
     let why = format!(
-        "{} took longer than {} min, the API server is slow or silent; the last step was: {}",
+        "{} took longer than {} min, the API server is slow or silent, or refuses; the last step was: {}",
         step.phase,
         DEADLINE.as_secs() / 60,
         step.status

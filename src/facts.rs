@@ -247,6 +247,8 @@ pub enum Drained {
         spent: Duration,
         /// Whether the time is up hangs on the API server's having been there: ask it anything.
         confirm: bool,
+        /// The pods are not seen any more, although the API server answers others.
+        unseen: bool,
         wake: Option<Duration>,
         /// Pods that cannot leave now, and why.
         blocked: Vec<Blocker>,

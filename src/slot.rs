@@ -38,6 +38,8 @@ pub struct Lease {
     pub freed: Option<Duration>,
     /// `kube-rebootd/last-hold`: differs after every give-up.
     pub last_hold: Option<String>,
+    /// `kube-rebootd/going-down`: what the holder said right before it asked logind.
+    pub going_down: Option<String>,
     /// When this daemon saw `last_hold` change, or saw it first, on its boot clock.
     pub last_seen: Option<Duration>,
     /// When this daemon first saw this hold, on its boot clock; none when it is free.
@@ -230,6 +232,7 @@ impl Lease {
             next: Vec::new(),
             freed: None,
             last_hold: None,
+            going_down: None,
             last_seen: None,
             held: None,
             read: None,
@@ -354,11 +357,17 @@ impl Peers {
             .collect();
         others.sort_unstable();
         let not_ready = self.not_ready();
-        let Some(who) = Some(others.join(", "))
+        let down = self.quorum_down.as_deref().unwrap_or_default();
+        let holding: Vec<&str> = (others.iter())
+            .filter(|node| !down.iter().any(|down| down == *node))
+            .copied()
+            .collect();
+        let holding =
+            (!holding.is_empty()).then(|| format!("{} (holds a slot)", holding.join(", ")));
+        let Some(who) = holding
             .into_iter()
-            .filter(|held| !held.is_empty())
             .chain(not_ready.clone())
-            .reduce(|held, not_ready| format!("{held}, {not_ready}"))
+            .reduce(|holding, not_ready| format!("{holding}, {not_ready}"))
         else {
             return Verdict::Clear;
         };

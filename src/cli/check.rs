@@ -61,7 +61,7 @@ fn configured(
     builtins: &[Builtin],
 ) -> Result<Config, config::ConfigError> {
     if builtins.is_empty() {
-        return config::load(root, file).map(|effective| effective.config);
+        return config::load_for_root(root, file).map(|effective| effective.config);
     }
     let mut config = Config::default();
     config.triggers.sentinels = Vec::new();
@@ -89,7 +89,7 @@ async fn report(root: &Root, config: &Config) -> Report {
         say(builtin.trigger(), answer);
     }
     for check in &config.triggers.checks {
-        let answer = plain(daemon::command(&bus, check).await);
+        let answer = plain(daemon::command(root, &bus, check).await);
         say(format!("check {}", check.name), answer);
     }
     Report { triggers }

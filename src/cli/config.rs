@@ -26,7 +26,10 @@ pub fn show(root: &Root, explicit: Option<&Path>) -> ExitCode {
 /// Says what was read.
 pub fn check(root: &Root, explicit: Option<&Path>, files: &[PathBuf]) -> ExitCode {
     let errors: Vec<ConfigError> = if files.is_empty() {
-        config::load(root, explicit).err().into_iter().collect()
+        config::load_for_root(root, explicit)
+            .err()
+            .into_iter()
+            .collect()
     } else {
         let checked = files.iter().map(|file| config::check_file(file));
         checked.filter_map(Result::err).collect()

@@ -197,7 +197,9 @@ fn summary(checks: &[Check]) -> String {
         })
         .collect();
     match (failures, warnings) {
-        (0, 0) => format!("{counted}: nothing keeps this node from rebooting"),
+        (0, 0) => format!(
+            "{counted}: host and rights are in order; what it waits for now: kube-rebootd status"
+        ),
         (0, _) if untils.is_empty() => {
             format!("{counted}: it reboots when it has to; see the warnings above")
         }
@@ -211,7 +213,7 @@ fn summary(checks: &[Check]) -> String {
 
 async fn configured(root: Root, file: Option<PathBuf>) -> (Check, Option<Config>) {
     let name = "configuration";
-    match aside(move || config::load(&root, file.as_deref())).await {
+    match aside(move || config::load_for_root(&root, file.as_deref())).await {
         Some(Ok(effective)) => (Check::ok(name, "valid"), Some(effective.config)),
         Some(Err(err)) => {
             let cure = "mend it, then: kube-rebootd config check";
@@ -277,7 +279,7 @@ mod tests {
         let rows = [
             (
                 vec![Check::ok("a", "b")],
-                "0 failures, 0 warnings: nothing keeps this node from rebooting",
+                "0 failures, 0 warnings: host and rights are in order; what it waits for now: kube-rebootd status",
             ),
             (
                 vec![paused(), clock()],

@@ -34,6 +34,8 @@ pub enum What {
     Holds(String),
     /// Its Node carries the label, but the Lease is not its own.
     Claims(String),
+    /// Its Node carries a label that names no slot of any group: nobody takes a slot while that is so.
+    Strays(String),
     Waits,
     /// It keeps its place, but a gate is closed or a failed attempt is too recent.
     NotReady,
@@ -50,7 +52,11 @@ pub struct Group {
 /// Reads the group through a client that may list Nodes and Leases.
 pub async fn read(client: &Client, namespace: &str, group: &str) -> Result<Group, ApiError> {
     let leases = Leases::new(client.clone(), namespace, "");
-    let slots = leases.group(group, Duration::ZERO).await?;
+    let (slots, others): (Vec<Lease>, Vec<Lease>) = leases
+        .all(Duration::ZERO)
+        .await?
+        .into_iter()
+        .partition(|lease| lease.group == group);
     let nodes: Api<Node> = Api::all(client.clone());
     let params = ListParams::default().labels(names::SLOT);
     let labelled = call("list labelled Nodes", CALL, nodes.list_metadata(&params)).await?;
@@ -64,7 +70,7 @@ pub async fn read(client: &Client, namespace: &str, group: &str) -> Result<Group
             (text::name(&node.name_any(), NAME), (slot, stage))
         })
         .collect();
-    let mut rows = held(&slots, &claims);
+    let mut rows = held(&slots, &others, &claims);
     for waiter in waiting::list(client, group, "").await? {
         rows.push(Row {
             node: waiter.node,
@@ -80,7 +86,11 @@ pub async fn read(client: &Client, namespace: &str, group: &str) -> Result<Group
     Ok(Group { slots, rows })
 }
 
-fn held(slots: &[Lease], claims: &BTreeMap<String, (String, Option<String>)>) -> Vec<Row> {
+fn held(
+    slots: &[Lease],
+    others: &[Lease],
+    claims: &BTreeMap<String, (String, Option<String>)>,
+) -> Vec<Row> {
     let mut rows = Vec::new();
     for slot in slots {
         if let Some(holder) = &slot.holder {
@@ -93,15 +103,20 @@ fn held(slots: &[Lease], claims: &BTreeMap<String, (String, Option<String>)>) ->
         }
     }
     for (node, (slot, stage)) in claims {
+        let named = |leases: &[Lease]| leases.iter().any(|lease| lease.name == *slot);
         let here = slots.iter().find(|lease| lease.name == *slot);
-        if here.is_some_and(|lease| lease.holder.as_ref() != Some(node)) {
-            rows.push(Row {
-                node: node.clone(),
-                what: What::Claims(slot.clone()),
-                since: None,
-                stage: stage.clone(),
-            });
-        }
+        let what = match here {
+            Some(lease) if lease.holder.as_ref() == Some(node) => continue,
+            Some(_) => What::Claims(slot.clone()),
+            None if named(others) => continue,
+            None => What::Strays(slot.clone()),
+        };
+        rows.push(Row {
+            node: node.clone(),
+            what,
+            since: None,
+            stage: stage.clone(),
+        });
     }
     rows
 }
@@ -114,7 +129,8 @@ fn stage(text: &str) -> String {
             None => "kept",
             Some(Stage::Taking | Stage::Claiming) => "claiming",
             Some(Stage::Draining) => "draining",
-            Some(Stage::Rebooting) => "rebooting",
+            // The record changes once the node is healthy.
+            Some(Stage::Rebooting) => "rebooting or verifying",
             Some(Stage::Uncordoned) => "verifying",
             Some(Stage::Releasing) => "releasing",
             Some(Stage::Undoing(_)) => "undoing",
@@ -130,6 +146,7 @@ pub fn table(group: &Group, now: Timestamp) -> String {
         let what = match &row.what {
             What::Holds(slot) => format!("holds {slot}"),
             What::Claims(slot) => format!("claims {slot}, which is not its own"),
+            What::Strays(slot) => format!("claims {slot}, which is no slot: nobody begins"),
             What::Waits => "waits".to_owned(),
             What::NotReady => "waits, not ready".to_owned(),
         };
@@ -197,16 +214,18 @@ mod tests {
             ),
             ("n3".to_owned(), ("default".to_owned(), None)),
             ("n4".to_owned(), ("other-group".to_owned(), None)),
+            ("n5".to_owned(), ("deleted".to_owned(), None)),
         ]);
-        let rows = held(&slots, &claims);
+        let rows = held(&slots, &[lease("other-group", None)], &claims);
         let text = table(&Group { slots, rows }, now);
         assert_eq!(
             text,
             "slot default: held by n1\n\
              slot default-2: free\n\
-             NODE  SLOT                                  SINCE  STAGE\n\
-             n1    holds default                         5m     draining\n\
-             n3    claims default, which is not its own  -      -\n"
+             NODE  SLOT                                             SINCE  STAGE\n\
+             n1    holds default                                    5m     draining\n\
+             n3    claims default, which is not its own             -      -\n\
+             n5    claims deleted, which is no slot: nobody begins  -      -\n"
         );
     }
 

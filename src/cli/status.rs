@@ -382,7 +382,7 @@ fn table(status: &Status) -> String {
             line("undoing", why);
         }
     }
-    if let Some(backoff) = &status.backoff {
+    if let Some(backoff) = status.backoff.as_ref().filter(|it| it.seconds_left > 0) {
         let Later {
             failures,
             seconds_left,
@@ -416,7 +416,7 @@ fn table(status: &Status) -> String {
 /// What keeps the phase from ending, each on a line of its own.
 fn waiting(status: &Status, line: &mut impl FnMut(&str, &str)) {
     for wait in &status.waits {
-        line("waits for", wait);
+        line("because", wait);
     }
     for blocked in &status.blockers {
         let budget = blocked.budget.as_ref();

@@ -1,8 +1,10 @@
 //! `unlock NODE`: an admin frees what a node holds that will not come back, or not by itself.
 //!
-//! First the Node's label, then the Lease, as a give-up does (I4). The history stays, and so does a
-//! cordon: the daemon, when it comes back, takes off what is its own (I3). A node that is Ready is left alone
-//! unless the person insists: its daemon gives back by itself, and may be about to reboot it.
+//! First the Lease, as it was looked at, then the Node's label and record. A node that lives can no longer go down once the
+//! Lease is not its own (I1), nor label itself again, and as long as its label is there nobody else takes the slot. (A
+//! give-up goes the other way round, as there the node itself goes on with what is left, I4.) The history stays, and so
+//! does a cordon: the daemon, when it comes back, takes off what is its own (I3). A node that is Ready, or that said that it
+//! goes down, is left alone unless the person insists: its daemon gives back by itself, and may be about to reboot it.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -15,6 +17,7 @@ use serde_json::json;
 use crate::cluster::answer::{ApiError, CALL, call, found};
 use crate::cluster::client::whoami;
 use crate::cluster::lease::{GiveUpError, Leases};
+use crate::cluster::node::ready;
 use crate::names;
 
 /// What a person wants.
@@ -22,7 +25,7 @@ use crate::names;
 pub struct Order<'a> {
     pub namespace: &'a str,
     pub node: &'a str,
-    /// Also of a node that is Ready.
+    /// Also of a node that is Ready, or that said that it goes down.
     pub force: bool,
 }
 
@@ -44,6 +47,15 @@ pub enum UnlockError {
         "node {node} is Ready and holds {what}: its daemon gives that back by itself when it is done. Look there with kube-rebootd status: if it says that the node is not healthy, or if kube-rebootd is gone from there, use --force; a cordon stays"
     )]
     Ready { node: String, what: String },
+    #[error(
+        "node {node} said that it goes down: {words}. It may be in the middle of its reboot: be sure that its host is off, or that kube-rebootd is gone from there, before you use --force"
+    )]
+    GoingDown { node: String, words: String },
+    /// It may be about to reboot.
+    #[error(
+        "slot {lease} is not freed: somebody changed it meanwhile, perhaps the daemon of {node} itself. Look with kube-rebootd nodes, and be sure that the host is off, before you unlock again; the label of its Node is still there"
+    )]
+    Changed { node: String, lease: String },
     #[error(transparent)]
     Api(#[from] ApiError),
     #[error(transparent)]
@@ -81,18 +93,31 @@ pub async fn unlock(client: &Client, order: &Order<'_>) -> Result<Unlocked, Unlo
             what: what.join(", "),
         });
     }
-    if let Some(node) = node.filter(|_| marked) {
-        clear(&nodes, name, &node).await?;
+    let down = held.iter().find_map(|lease| lease.going_down.clone());
+    if let Some(words) = down.filter(|_| !force && node.is_some()) {
+        return Err(UnlockError::GoingDown {
+            node: name.to_owned(),
+            words,
+        });
     }
     let mut done = Unlocked {
         node: marked,
         leases: Vec::new(),
     };
     for lease in held {
-        let freed = leases.unlock(&lease.name, name, Duration::ZERO).await?;
-        if freed.is_some() {
-            done.leases.push(lease.name);
+        match leases.unlock(&lease, Duration::ZERO).await {
+            Ok(_) => done.leases.push(lease.name),
+            Err(GiveUpError::Api(ApiError::Conflict { .. })) => {
+                return Err(UnlockError::Changed {
+                    node: name.to_owned(),
+                    lease: lease.name,
+                });
+            }
+            Err(err) => return Err(err.into()),
         }
+    }
+    if let Some(node) = node.filter(|_| marked) {
+        clear(&nodes, name, &node).await?;
     }
     Ok(done)
 }
@@ -100,16 +125,6 @@ pub async fn unlock(client: &Client, order: &Order<'_>) -> Result<Unlocked, Unlo
 /// It carries something of a hold.
 fn marked(node: &Node) -> bool {
     node.labels().contains_key(names::SLOT) || node.annotations().contains_key(names::STATE)
-}
-
-/// Its kubelet says so, and was heard of lately: else the lifecycle controller says Unknown.
-fn ready(node: &Node) -> bool {
-    let conditions = node
-        .status
-        .as_ref()
-        .and_then(|status| status.conditions.as_ref());
-    let mut conditions = conditions.into_iter().flatten();
-    conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
 /// Removes our label and record from the Node.
@@ -135,17 +150,31 @@ pub fn lines(namespace: &str, node: &str, lease: Option<&str>) -> String {
         "metadata": {"annotations": {(names::ROLE): null, (names::GOING_DOWN): null}},
         "spec": {"holderIdentity": null, "acquireTime": null},
     });
-    let mut text = format!("  kubectl patch node {node} --type=merge -p '{keys}'\n");
+    let mut text = String::new();
     // Writing to a String does not fail.
-    let _ = write!(
+    if lease.is_none() {
+        let elsewhere = if namespace == "kube-rebootd" {
+            String::new()
+        } else {
+            format!(" --namespace {namespace}")
+        };
+        let _ = writeln!(
+            text,
+            "  kube-rebootd unlock {node} --kubeconfig ADMIN{elsewhere}\n\
+             or, where there is no kube-rebootd, and only if the host is off:"
+        );
+    }
+    let _ = writeln!(
         text,
         "  kubectl -n {namespace} patch lease {} --type=merge -p '{slot}'",
         lease.unwrap_or("LEASE")
     );
+    let _ = write!(text, "  kubectl patch node {node} --type=merge -p '{keys}'");
     if lease.is_none() {
         let _ = write!(
             text,
-            "\nwhere LEASE is the one that {node} holds: kubectl -n {namespace} get leases"
+            "\nwhere LEASE is the one whose HOLDER is {node} (kubectl -n {namespace} get leases); if there is none, leave \
+             that line out"
         );
     }
     text
@@ -156,13 +185,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn i4_the_lines_clear_the_node_before_the_lease() {
+    fn i1_the_lines_free_the_lease_before_the_node() {
         let text = lines("kube-rebootd", "n1", Some("default"));
         assert_eq!(
             text,
-            "  kubectl patch node n1 --type=merge -p '{\"metadata\":{\"annotations\":{\"kube-rebootd/state\":null},\"labels\":{\"kube-rebootd/slot\":null}}}'\n  \
-             kubectl -n kube-rebootd patch lease default --type=merge -p '{\"metadata\":{\"annotations\":{\"kube-rebootd/going-down\":null,\"kube-rebootd/role\":null}},\"spec\":{\"acquireTime\":null,\"holderIdentity\":null}}'"
+            "  kubectl -n kube-rebootd patch lease default --type=merge -p '{\"metadata\":{\"annotations\":{\"kube-rebootd/going-down\":null,\"kube-rebootd/role\":null}},\"spec\":{\"acquireTime\":null,\"holderIdentity\":null}}'\n  \
+             kubectl patch node n1 --type=merge -p '{\"metadata\":{\"annotations\":{\"kube-rebootd/state\":null},\"labels\":{\"kube-rebootd/slot\":null}}}'"
         );
-        assert!(lines("ns", "n1", None).contains("get leases"));
+        let text = lines("ns", "n1", None);
+        let safe = "  kube-rebootd unlock n1 --kubeconfig ADMIN --namespace ns\n";
+        assert!(
+            text.starts_with(safe) && text.contains("get leases"),
+            "{text}"
+        );
     }
 }

@@ -166,28 +166,17 @@ impl Leases {
         self.free(&give_up.lease, &body, asked).await
     }
 
-    /// Clears a slot that a dead or replaced `holder` left, for an admin or a stale hold: only while
-    /// that holder still has it. Returns none when it no longer has.
-    pub async fn unlock(
-        &self,
-        name: &str,
-        holder: &str,
-        asked: Duration,
-    ) -> Result<Option<Lease>, GiveUpError> {
-        let Some(lease) = self.get(name, asked).await? else {
-            return Ok(None);
-        };
-        if lease.holder.as_deref() != Some(holder) {
-            return Ok(None);
-        }
+    /// Frees a slot of another node, as it was looked at: whatever happened to it since, such as its node saying that
+    /// it goes down now, refuses that ([`ApiError::Conflict`], I1).
+    pub async fn unlock(&self, held: &Lease, asked: Duration) -> Result<Lease, GiveUpError> {
         let body = json!({
             "metadata": {
-                "resourceVersion": lease.resource_version,
+                "resourceVersion": held.resource_version,
                 "annotations": {(names::ROLE): null, (names::GOING_DOWN): null},
             },
             "spec": {"holderIdentity": null, "acquireTime": null},
         });
-        self.free(name, &body, asked).await.map(Some)
+        self.free(&held.name, &body, asked).await
     }
 
     async fn free(&self, name: &str, body: &Value, asked: Duration) -> Result<Lease, GiveUpError> {
@@ -319,6 +308,9 @@ pub fn read(object: &Object, asked: Option<Duration>) -> Lease {
         last_hold: annotations
             .get(names::LAST_HOLD)
             .map(|last| text::clean(last, WORDS)),
+        going_down: annotations
+            .get(names::GOING_DOWN)
+            .map(|words| text::clean(words, WORDS)),
         freed: None,
         last_seen: None,
         held: None,

@@ -170,6 +170,7 @@ fn condition(object: &Object) -> Option<&NodeCondition> {
         .find(|condition| condition.type_ == "Ready")
 }
 
+/// Its kubelet says so, and was heard of lately: else the lifecycle controller says Unknown.
 pub(crate) fn ready(object: &Object) -> bool {
     condition(object).is_some_and(|ready| ready.status == "True")
 }

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::budget::Census;
 use crate::cluster::answer::{ApiError, CALL, call, found};
+use crate::cluster::node::ready;
 use crate::config::is_subdomain;
 use crate::names;
 use crate::slot::{Peer, Peers};
@@ -239,8 +240,12 @@ pub async fn find(coordinator: &Client, name: &str) -> Result<Found, ApiError> {
 }
 
 /// A person says that the host is off, and that what ran on it may run elsewhere (Kubernetes, "Non-graceful node
-/// shutdown handling"). A kubelet may not set taints on a Node that exists (`NodeRestriction`).
+/// shutdown handling"). As for Kubernetes itself, the taint means nothing on a Node that is Ready (`pkg/controller/podgc`):
+/// its host is not off. A kubelet may not set taints on a Node that exists (`NodeRestriction`).
 fn out_of_service(node: &Node) -> bool {
+    if ready(node) {
+        return false;
+    }
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
     taints.is_some_and(|taints| {
         taints

@@ -9,6 +9,7 @@ use super::check::{self, Effective};
 use super::file::{self, ConfigError, Problem, Tables};
 use crate::bounded::{self, ReadError};
 use crate::root::Root;
+use crate::trusted;
 
 /// Highest first: the admin's, this boot's, the distributor's.
 const DIRECTORIES: [&str; 3] = [
@@ -36,6 +37,60 @@ pub fn load(root: &Root, explicit: Option<&Path>) -> Result<Effective, ConfigErr
         }
     }
     check::check(&merged, problems)
+}
+
+/// As [`load`], for the daemon, which runs what it finds there: only root may be able to change a file or the way to it
+/// (I14). `explicit` is taken at its word.
+///
+/// # Errors
+/// Every problem of every file, with what somebody else could change.
+pub fn load_for_root(root: &Root, explicit: Option<&Path>) -> Result<Effective, ConfigError> {
+    // First: what only root can change does not change between this look and the reading.
+    let mut bad = changeable(root, explicit.is_some());
+    let loaded = load(root, explicit);
+    if bad.is_empty() {
+        return loaded;
+    }
+    bad.extend(loaded.err().into_iter().flat_map(|error| error.problems));
+    Err(ConfigError { problems: bad })
+}
+
+/// What of the configuration somebody else than root can change. Whoever may write to a directory can take a file
+/// away or mask it, and so the directories count, whatever is in them.
+fn changeable(root: &Root, explicit: bool) -> Vec<Problem> {
+    let mut bad = Vec::new();
+    for dir in DIRECTORIES.map(Path::new) {
+        let drop_ins = dir.join("config.d");
+        let found: Vec<Problem> = [dir, &drop_ins]
+            .into_iter()
+            .filter_map(|dir| untrusted(root, dir))
+            .collect();
+        if !found.is_empty() {
+            bad.extend(found);
+            continue;
+        }
+        // What cannot be listed is told by who reads it.
+        let files = names(&root.path(&drop_ins)).unwrap_or_default();
+        let files = files.iter().filter_map(|file| file.file_name());
+        let mut files: Vec<PathBuf> = files.map(|name| drop_ins.join(name)).collect();
+        files.sort();
+        files.extend((!explicit).then(|| dir.join("config.toml")));
+        // A mask is a link to /dev/null, to which everybody may write.
+        let masked = |file: &PathBuf| is_null(&root.path(file));
+        let files = files.iter().filter(|file| !masked(file));
+        bad.extend(files.filter_map(|file| untrusted(root, file)));
+    }
+    bad
+}
+
+fn untrusted(root: &Root, path: &Path) -> Option<Problem> {
+    let why = trusted::check(root, path).err()?;
+    Some(Problem {
+        file: root.path(path),
+        line: None,
+        key: String::new(),
+        reason: why.to_string(),
+    })
 }
 
 /// The files that [`load`] reads, in the order in which they are laid over each other.
@@ -113,12 +168,15 @@ fn names(dir: &Path) -> io::Result<Vec<PathBuf>> {
 /// Empty, or a link to /dev/null. The link is read, not followed: below another root its target
 /// may not exist.
 fn is_masked(path: &Path) -> bool {
+    is_null(path) || fs::metadata(path).is_ok_and(|m| m.is_file() && m.len() == 0)
+}
+
+fn is_null(path: &Path) -> bool {
     fs::read_link(path).is_ok_and(|target| target == Path::new("/dev/null"))
-        || fs::metadata(path).is_ok_and(|m| m.is_file() && m.len() == 0)
 }
 
 fn contents(path: &Path) -> Result<String, ReadError> {
-    if fs::read_link(path).is_ok_and(|target| target == Path::new("/dev/null")) {
+    if is_null(path) {
         return Ok(String::new());
     }
     bounded::text(path, LARGEST)

@@ -228,7 +228,10 @@ impl Daemon {
                 return Err(err);
             }
         };
-        if let Err(why) = &said {
+        let before = self.facts.rehearsed.as_ref().map(|last| &last.said);
+        if let Err(why) = &said
+            && before != Some(&said)
+        {
             warn!("no slot is taken, as what a hold sets on the own Node would be refused: {why}");
         }
         self.facts.rehearsed = Some(Rehearsed { at: now.boot, said });
@@ -406,7 +409,7 @@ impl Daemon {
                     reboot_codes: &[0],
                     ok_codes: &[],
                 };
-                match check::run(&self.bus, &check).await.verdict {
+                match check::run(&self.root, &self.bus, &check).await.verdict {
                     check::Verdict::Reboot { .. } => Ok(()),
                     check::Verdict::Ok => Err("reboot.command did nothing".to_owned()),
                     check::Verdict::Unknown { why } => Err(format!("reboot.command: {why}")),

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::memory::HostNow;
+use super::memory::{HostNow, Sight};
 use super::{Daemon, HOST_POLL, start, views};
 use crate::decide::proved_in;
 use crate::drain;
-use crate::facts::{Drained, Facts};
+use crate::facts::{Drained, Facts, Fenced};
 use crate::gates::{self, Blocking, GateFacts, GatePolicy, Inhibitor, Pause};
 use crate::health::Marks;
 use crate::host::{logind, systemd};
@@ -22,6 +22,8 @@ const IDLE_POLL: Duration = Duration::from_secs(300);
 /// While the kubelet is awaited, how often its heartbeat Lease is read: that Lease cannot be watched
 /// by a node (proved), and the kubelet renews it every 10 s.
 const PULSE_POLL: Duration = Duration::from_secs(2);
+/// The API server sends a bookmark on each watch about once a minute: who heard nothing for so long hears nothing.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(90);
 /// How often pods that close the gate before the cordon are listed again where their watch shows nothing.
 const BLOCKING_AGAIN: Duration = Duration::from_secs(60);
 
@@ -175,9 +177,14 @@ impl Daemon {
         let mut refused = views::leases(&mut self.facts, connected, &group, now.boot);
         refused |= views::own_node(&mut self.facts, connected);
         self.memory.pods = None;
+        let lately = (connected.heard()).is_some_and(|heard| heard.elapsed() < SIGN_OF_LIFE);
         if let Some(watch) = &mut connected.pod_watch {
             let view = watch.view();
-            self.memory.pods_silent = view.trouble.is_some();
+            self.memory.sight = match &view.trouble {
+                None => Sight::Seen,
+                Some(_) if lately => Sight::Unseen,
+                Some(_) => Sight::Silent,
+            };
             refused |= view.trouble.is_some_and(|trouble| trouble.unauthorized());
             self.memory.pods = view.items.map(|items| items.into_values().collect());
         }
@@ -267,7 +274,9 @@ impl Daemon {
         self.facts.host_read = host.map(|host| host.read);
         // Not known is not "no" once logind was asked: nothing is undone on a host that may go down.
         let asked = self.facts.record.hold.as_ref().is_some_and(Hold::asked);
-        let asked = asked && self.facts.fenced.is_none();
+        // The first call of this process is still to come; after an earlier one the host may go down at any time.
+        let first = |fenced: &Fenced| fenced.asks <= 1;
+        let asked = asked && !self.facts.fenced.as_ref().is_some_and(first);
         let same_boot = self
             .facts
             .record
@@ -308,10 +317,13 @@ impl Daemon {
             .collect();
         let pauses: Option<Vec<&String>> =
             slots.iter().map(|lease| lease.paused.as_ref()).collect();
+        let names: Vec<&str> = slots.iter().map(|lease| lease.name.as_str()).collect();
         match pauses.as_deref() {
-            Some([first, ..]) if self.facts.record.hold.is_none() => {
-                Pause::Paused((*first).clone())
-            }
+            Some([first, ..]) if self.facts.record.hold.is_none() => Pause::Paused(format!(
+                "{first} (annotation {} of Lease {})",
+                names::PAUSED,
+                names.join(", ")
+            )),
             _ => Pause::None,
         }
     }

@@ -28,6 +28,16 @@ use crate::slot::TakeAnswer;
 /// What logind writes when a shutdown is scheduled (`logind-dbus.c`); its directory exists from boot.
 const SCHEDULE: &str = "/run/systemd/shutdown/scheduled";
 
+/// Whether the watch of the own pods tells how they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sight {
+    Seen,
+    /// The API server is silent as a whole.
+    Silent,
+    /// Only this watch fails.
+    Unseen,
+}
+
 /// What one process knows beside the record; a restart begins it anew.
 pub(super) struct Memory {
     pub(super) host_changes: Changes,
@@ -39,7 +49,7 @@ pub(super) struct Memory {
     pub(super) cancelled: Option<Duration>,
     pub(super) host: Option<HostNow>,
     pub(super) pods: Option<Vec<Pod>>,
-    pub(super) pods_silent: bool,
+    pub(super) sight: Sight,
     /// A watch's last sign of life that was counted.
     watch_heard: Option<Instant>,
     /// When the API server was last heard, if the drain does not know yet.
@@ -96,7 +106,7 @@ impl Memory {
             cancelled: None,
             host: None,
             pods: None,
-            pods_silent: false,
+            sight: Sight::Seen,
             watch_heard: None,
             heard: None,
             answered: None,
@@ -123,7 +133,8 @@ impl Memory {
 
     /// How long this process has worked on this stage of the hold without a rest.
     pub(super) fn in_stage(&mut self, facts: &Facts, now: Duration) -> Duration {
-        let hold = facts.record.hold.as_ref();
+        // A start that has no answers yet works on no stage.
+        let hold = facts.record.hold.as_ref().filter(|_| facts.started);
         let Some(hold) = hold.filter(|hold| hold.boot == facts.boot) else {
             self.stage = None;
             return Duration::ZERO;
@@ -234,6 +245,7 @@ impl Memory {
                     words,
                     spent,
                     confirm: next.confirm,
+                    unseen: self.sight == Sight::Unseen,
                     wake: next.wake,
                     blocked: blocked.into_iter().chain(jobs).collect(),
                 }
@@ -274,7 +286,7 @@ impl Memory {
         if let Some(heard) = self.heard.take() {
             drain.heard(heard);
         }
-        drain.blind(self.pods_silent, now);
+        drain.blind(self.sight != Sight::Seen, now);
         drain.pods(pods, now);
         drain.volumes(match &facts.node {
             Seen::Present(node) => Some(&node.volumes_in_use),

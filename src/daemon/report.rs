@@ -2,7 +2,7 @@
 
 use crate::decide::{Policy, Step};
 use crate::drain::{self, Blocker, PodRef};
-use crate::facts::{Drained, Facts};
+use crate::facts::{Drained, Effect, Facts};
 use crate::gates::Gate;
 use crate::host::journal::{Fields, LATE, Naming, id, record, transition};
 use crate::host::notify::Notify;
@@ -70,6 +70,10 @@ impl Report {
         if !facts.started {
             return;
         }
+        // A look at the others is no news in itself; what comes of it is.
+        if self.phase == Some(step.phase) && looks(step) {
+            return;
+        }
         let waits = waits(step, facts, policy);
         // Scripts call a package manager again and again, each time as another process.
         let busy = facts
@@ -97,7 +101,8 @@ impl Report {
             }),
             _ => reasons(step),
         };
-        let holder = holder(facts);
+        let holders: Vec<String> = holders(facts, policy).map(|one| one.node).collect();
+        let holder = (!holders.is_empty()).then(|| holders.join(", "));
         transition(
             step.phase,
             &Fields {
@@ -121,6 +126,14 @@ impl Report {
         }
         self.late = true;
         let lease = step.record.hold.as_ref().map(|hold| &hold.take.lease);
+        let ours = lease.and_then(|lease| facts.leases.get(lease));
+        let ours = ours.filter(|lease| lease.holder.as_ref() == Some(&policy.me));
+        let kept = ours.map_or_else(String::new, |lease| {
+            format!(
+                "; slot {} is kept, no other node gets it until this is mended",
+                lease.name
+            )
+        });
         let missing = missing(facts).join("; ");
         record(
             LATE,
@@ -130,15 +143,16 @@ impl Report {
                 reason: Some(&missing),
                 ..Fields::default()
             },
-            &format!(
-                "not healthy within health.timeout after the reboot, and the slot is kept: no other node of the group \
-                 reboots until this is mended: {missing}"
-            ),
+            &format!("not healthy within health.timeout after the reboot: {missing}{kept}"),
         );
     }
 
     /// What an observer would do is said once per change.
     fn would(&mut self, step: &Step) {
+        // A look between two waits is no change of mind.
+        if step.would.is_none() && step.effect != Effect::Wait {
+            return;
+        }
         if let Some(would) = &step.would
             && self.would.as_ref() != Some(would)
         {
@@ -204,7 +218,11 @@ impl Report {
             node: policy.me.clone(),
             group: policy.group.clone(),
             phase: Some(step.phase),
-            waits: waits(step, facts, policy),
+            waits: if self.view.phase == Some(step.phase) && looks(step) {
+                self.view.waits.clone()
+            } else {
+                waits(step, facts, policy)
+            },
             holders: holders(facts, policy).collect(),
             blockers: (blockers(facts).iter())
                 .map(|one| Blocked {
@@ -225,15 +243,34 @@ impl Report {
 /// What the phase waits for, in words that change only when it waits for something else: no countdowns.
 fn waits(step: &Step, facts: &Facts, policy: &Policy) -> Vec<String> {
     match step.phase {
+        Phase::Pending | Phase::Queued if step.waits.is_some() => {
+            step.waits.iter().cloned().collect()
+        }
         Phase::Pending | Phase::Claiming | Phase::Draining | Phase::Rebooting => {
             facts.closed.iter().map(|gate| gate.why.clone()).collect()
         }
         Phase::Queued => holders(facts, policy)
             .map(|one| format!("{} is held by {}", one.slot, one.node))
             .collect(),
-        Phase::Verifying => missing(facts),
+        Phase::Verifying => missing(facts)
+            .into_iter()
+            .chain(taken_away(step, facts, policy))
+            .collect(),
         Phase::Idle | Phase::Releasing | Phase::Undoing => Vec::new(),
     }
+}
+
+/// The slot of this hold is another's or nobody's by now: the node is proved and uncordoned all the same.
+fn taken_away(step: &Step, facts: &Facts, policy: &Policy) -> Option<String> {
+    let lease = &step.record.hold.as_ref()?.take.lease;
+    let read = facts.leases.get(lease).filter(|it| it.read.is_some())?;
+    let lost = read.holder.as_ref() != Some(&policy.me);
+    lost.then(|| format!("slot {lease} was taken away (unlock?)"))
+}
+
+/// A node that waits in the queue looks at the cluster.
+fn looks(step: &Step) -> bool {
+    step.phase == Phase::Queued && step.effect != Effect::Wait
 }
 
 /// What is missing after the boot: the host first, then its pods.
@@ -287,14 +324,4 @@ fn holders<'a>(facts: &'a Facts, policy: &'a Policy) -> impl Iterator<Item = Hol
             node: lease.holder.clone()?,
         })
     })
-}
-
-/// Who holds a slot of the group, for a record that says what is waited for.
-fn holder(facts: &Facts) -> Option<String> {
-    let holders: Vec<&str> = facts
-        .leases
-        .values()
-        .filter_map(|lease| lease.holder.as_deref())
-        .collect();
-    (!holders.is_empty()).then(|| holders.join(", "))
 }

@@ -88,7 +88,7 @@ fn configured(
     last_valid: &Store,
     clock: &Clock,
 ) -> Result<Config, StartError> {
-    let bad = match config::load(root, file) {
+    let bad = match config::load_for_root(root, file) {
         Ok(effective) => {
             if let Err(err) = last_valid.keep(&effective.text) {
                 warn!("cannot keep the configuration beside the state: {err}");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{At, RECENT, Step, advance, apply, cordoned, in_time, objection, still_ours, undo};
-use crate::facts::{Drained, Effect};
+use crate::facts::{Drained, Effect, Facts};
 use crate::node::Node;
 use crate::phase::Phase;
 use crate::record::{Hold, Stage, Why};
@@ -12,9 +12,27 @@ pub(super) fn decide(at: &At, hold: &Hold) -> Step {
     let step = drain(at, hold).unwrap_or_else(|step| *step);
     match step.effect {
         // Pods, the delay and passing gates have times of their own.
-        Effect::Wait | Effect::Evict(_) => step,
+        Effect::Wait | Effect::Evict(_) if !listing(at.facts) => step,
         _ => in_time(at, hold, step),
     }
+}
+
+/// Nothing is known of the pods yet, or any more, so that only an answer is waited for.
+fn listing(facts: &Facts) -> bool {
+    matches!(
+        facts.drain,
+        Drained::Starting | Drained::Going { unseen: true, .. }
+    )
+}
+
+/// A wait of a drain or of a reboot for what has a time of its own: pods, gates, logind; not for an answer.
+pub fn rests(facts: &Facts, step: &Step) -> bool {
+    let own = match step.phase {
+        Phase::Draining => !listing(facts),
+        Phase::Rebooting => true,
+        _ => false,
+    };
+    own && step.effect == Effect::Wait
 }
 
 fn drain(at: &At, hold: &Hold) -> Result<Step, Box<Step>> {
@@ -36,6 +54,7 @@ fn drain(at: &At, hold: &Hold) -> Result<Step, Box<Step>> {
             spent,
             confirm,
             wake,
+            unseen: _,
             blocked: _,
         } => {
             let effect = match evict.as_slice() {

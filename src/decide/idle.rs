@@ -145,51 +145,62 @@ fn idle(at: &At, mut record: Record) -> Step {
 /// A request that may not queue yet: why, and when that ends if it is known.
 struct Blocked {
     why: String,
+    /// The same without countdowns, where it is not the gates that are closed.
+    waits: Option<String>,
     opens: Option<std::time::Duration>,
+}
+
+impl Blocked {
+    fn new(why: impl Into<String>, waits: impl Into<String>) -> Self {
+        Self {
+            why: why.into(),
+            waits: Some(waits.into()),
+            opens: None,
+        }
+    }
+
+    fn until(self, opens: std::time::Duration) -> Self {
+        let opens = Some(opens);
+        Self { opens, ..self }
+    }
 }
 
 fn blocked(at: &At, record: &Record, request: &Request) -> Option<Blocked> {
     let facts = at.facts;
     if !facts.writable {
-        let why = "the state file cannot be written".to_owned();
-        return Some(Blocked { why, opens: None });
+        let why = "the state file cannot be written";
+        return Some(Blocked::new(why, why));
     }
     if request.automatic()
         && let Some(until) = facts.limited
     {
-        let why = format!("reboot.max_per_day is reached; next automatic reboot after {until}");
-        return Some(Blocked { why, opens: None });
+        let waits = "reboot.max_per_day is reached";
+        let why = format!("{waits}; next automatic reboot after {until}");
+        return Some(Blocked::new(why, waits));
     }
     if let Some(flaps) = &record.flaps
         && request.automatic()
         && let Some(until) = flaps.waits(&facts.boot, at.now.boot)
     {
         let left = until.saturating_sub(at.now.boot).as_secs() + 1;
-        let why = format!(
-            "what asks for it came and went {} times of late; it counts again in {left}s if it stays",
+        let waits = format!(
+            "what asks for it came and went {} times of late",
             flaps.times
         );
-        return Some(Blocked {
-            why,
-            opens: Some(until),
-        });
+        let why = format!("{waits}; it counts again in {left}s if it stays");
+        return Some(Blocked::new(why, waits).until(until));
     }
     if let Some(backoff) = &record.backoff
         && backing_off(at, record)
     {
         let left = backoff.until.saturating_sub(at.now.boot).as_secs();
-        let why = format!(
-            "{} failed attempts, next in {left}s: {}",
-            backoff.failures, backoff.why
-        );
-        return Some(Blocked {
-            why,
-            opens: Some(backoff.until),
-        });
+        let (failures, last) = (backoff.failures, &backoff.why);
+        let why = format!("{failures} failed attempts, next in {left}s: {last}");
+        let waits = format!("a pause after {failures} failed attempts: {last}");
+        return Some(Blocked::new(why, waits).until(backoff.until));
     }
     if let Some((why, opens)) = rehearse::refused(at) {
-        let opens = Some(opens);
-        return Some(Blocked { why, opens });
+        return Some(Blocked::new(why.clone(), why).until(opens));
     }
     if facts.closed.is_empty() {
         return None;
@@ -201,10 +212,19 @@ fn blocked(at: &At, record: &Record, request: &Request) -> Option<Blocked> {
         .collect::<Vec<_>>()
         .join("; ");
     let opens = facts.closed.iter().filter_map(|gate| gate.opens).min();
-    Some(Blocked { why, opens })
+    let waits = None;
+    Some(Blocked { why, waits, opens })
 }
 
-fn pending(at: &At, mut record: Record, blocked: &Blocked) -> Step {
+fn pending(at: &At, record: Record, blocked: &Blocked) -> Step {
+    let waits = blocked.waits.clone();
+    Step {
+        waits,
+        ..held_up(at, record, blocked)
+    }
+}
+
+fn held_up(at: &At, mut record: Record, blocked: &Blocked) -> Step {
     let status = format!("reboot pending: {}", blocked.why);
     let (phase, opens) = (Phase::Pending, blocked.opens);
     if at.policy.observe {
@@ -259,12 +279,16 @@ pub(super) fn without_record(
     status: String,
     wake: Option<std::time::Duration>,
 ) -> Step {
+    let again = queue::again_shown(at).filter(|again| at.now.boot < *again);
     let effect = match at.facts.waiting {
-        Some(Some(_)) => Effect::Unmark,
         Some(None) => Effect::Wait,
+        // Refused a short time ago.
+        Some(Some(_)) | None if again.is_some() => Effect::Wait,
+        Some(Some(_)) => Effect::Unmark,
         None => Effect::ReadWaiting,
     };
     let wait = at.stay(phase, status);
+    let wake = wake.into_iter().chain(again).min();
     let wake = wake.map_or(wait.wake, |wake| wait.wake.map(|stay| stay.min(wake)));
     Step {
         record,

@@ -1,4 +1,4 @@
-//! Queued: whose turn it is, whether too many nodes are down, and the write-ahead of the take (I1, I5,
+//! Queued: whose turn it is, whether too few nodes are available, and the write-ahead of the take (I1, I5,
 //! I8, I13).
 
 use std::time::Duration;
@@ -39,14 +39,13 @@ pub(super) fn decide(at: &At, record: Record) -> Step {
             );
         }
         Seen::Absent => {
-            return with(
-                record,
-                at.stay(Phase::Queued, "queued: this node is not registered"),
-            );
+            let step = at.stay(Phase::Queued, "queued: this node is not registered");
+            return because(with(record, step), "this node is not registered");
         }
     };
     if let Err(why) = &at.facts.listed {
-        return with(record, at.stay(Phase::Queued, format!("queued: {why}")));
+        let step = at.stay(Phase::Queued, format!("queued: {why}"));
+        return because(with(record, step), why);
     }
     let group: Vec<&Lease> = group(at).collect();
     if group.is_empty() {
@@ -64,8 +63,8 @@ pub(super) fn decide(at: &At, record: Record) -> Step {
     let free = free(at, &place, &group, opens);
     match free.first() {
         Some((lease, turn)) if *turn > at.now.boot => {
-            let words = early(at, lease, opens, *turn);
-            wait(at, record, *turn, &words)
+            let (words, why) = early(at, lease, opens, *turn);
+            because(wait(at, record, *turn, &words), why)
         }
         _ => due(at, record, &free, quorum),
     }
@@ -81,23 +80,31 @@ fn uncounted(at: &At, record: Record, group: &[&Lease], opens: Duration) -> Step
         .min_by_key(|(turn, _)| *turn);
     match first {
         Some((turn, lease)) if turn > at.now.boot => {
-            let words = early(at, lease, opens, turn);
-            counted(at, wait(at, record, turn, &words))
+            let (words, why) = early(at, lease, opens, turn);
+            because(counted(at, wait(at, record, turn, &words)), why)
         }
         _ => count(at, record, "queued: a slot is free"),
     }
 }
 
-/// The slot is free, but not for this node yet.
-fn early(at: &At, lease: &Lease, opens: Duration, turn: Duration) -> String {
+/// The slot is free, but not for this node yet: with the countdown, and without.
+fn early(at: &At, lease: &Lease, opens: Duration, turn: Duration) -> (String, String) {
     let seconds = |time: Duration| time.saturating_sub(at.now.boot).as_secs() + 1;
     let name = &lease.name;
     if opens > at.now.boot {
         let left = seconds(opens);
-        return format!("queued: {name} is free, coordination.min_interval ends in {left}s");
+        return (
+            format!("queued: {name} is free, coordination.min_interval ends in {left}s"),
+            format!("coordination.min_interval is not over, {name} is free"),
+        );
     }
     let left = seconds(turn);
-    format!("queued: {name} is free, its turn comes first to others; this node looks in {left}s")
+    (
+        format!(
+            "queued: {name} is free; others that wait may come first, this node looks in {left}s"
+        ),
+        format!("{name} is free, others that wait may come first"),
+    )
 }
 
 /// What the last look at the other Nodes says about the slots that are due.
@@ -194,7 +201,12 @@ fn again(
     }
     let later = free.iter().find(|(_, turn)| *turn > now);
     let wake = later.map_or(again, |(_, turn)| again.min(*turn));
-    wait(at, record, wake, &format!("queued: {why}"))
+    let minutes = at.now.since(peers.came).as_secs() / 60;
+    let age = match minutes {
+        0 | 1 => String::new(),
+        minutes => format!(" (seen {minutes} min ago)"),
+    };
+    because(wait(at, record, wake, &format!("queued: {why}{age}")), why)
 }
 
 /// The hint of the last give-up names this node.
@@ -239,6 +251,12 @@ pub(super) fn group<'a>(at: &At<'a>) -> impl Iterator<Item = &'a Lease> {
 
 fn with(record: Record, step: Step) -> Step {
     Step { record, ..step }
+}
+
+/// The same step, with what it waits for.
+fn because(step: Step, why: impl Into<String>) -> Step {
+    let waits = Some(why.into());
+    Step { waits, ..step }
 }
 
 /// When the group's last hold is `min_interval` ago, on this node's own clock since it saw it end.
@@ -303,7 +321,7 @@ pub(super) fn pick<'a>(
 }
 
 fn another(who: &str) -> String {
-    format!("another control-plane node is down: {who}")
+    format!("control-plane nodes go one at a time: {who}")
 }
 
 /// The take, in the record before it is sent: a start repeats exactly this one.
@@ -344,14 +362,7 @@ pub(super) fn show(at: &At, step: Step, ready: bool) -> Step {
     };
     let wanted = Shown { place, ready };
     let shown = matches!(&at.facts.waiting, Some(Some(shown)) if *shown == wanted);
-    let again = at.facts.hidden.map(|hidden| {
-        let pause = if hidden.missing {
-            MISSING_AGAIN
-        } else {
-            REFUSED_AGAIN
-        };
-        hidden.at + pause
-    });
+    let again = again_shown(at);
     if shown {
         return step;
     }
@@ -366,6 +377,18 @@ pub(super) fn show(at: &At, step: Step, ready: bool) -> Step {
         effect: Effect::Mark(wanted),
         ..step
     }
+}
+
+/// When the own heartbeat Lease is written again after a refusal; none: at once.
+pub(super) fn again_shown(at: &At) -> Option<Duration> {
+    at.facts.hidden.map(|hidden| {
+        let pause = if hidden.missing {
+            MISSING_AGAIN
+        } else {
+            REFUSED_AGAIN
+        };
+        hidden.at + pause
+    })
 }
 
 /// Who holds what this node waits for.
@@ -399,7 +422,12 @@ fn no_lease(at: &At) -> Step {
             "making the Lease default, paused",
         );
     }
-    at.stay(Phase::Queued, format!("queued: {}", cure(at)))
+    let cure = match &at.facts.create_refused {
+        None => cure(at),
+        // With the cure that fits: it exists with another label, or the rights are missing.
+        Some(why) => format!("{}; making it was refused: {why}", cure(at)),
+    };
+    because(at.stay(Phase::Queued, format!("queued: {cure}")), cure)
 }
 
 pub(super) fn cure(at: &At) -> String {

@@ -138,19 +138,28 @@ fn known<'a>(at: &At<'a>, held: &Held) -> Option<&'a Look> {
     look.filter(|look| look.held == *held)
 }
 
-/// How long the holder's Node has been gone, for people; empty when it is not or nobody looked.
+/// A hold that lasts so long is told with its age.
+const LONG: Duration = Duration::from_secs(3600);
+
+/// How long the holder's Node has been gone, or the hold has lasted, for people; empty when there is nothing to tell.
 pub(super) fn words(at: &At, lease: &Lease) -> String {
     let look = Held::of(lease).and_then(|held| known(at, &held));
-    let (Some(look), Some(stale_after)) = (look, at.policy.stale_after) else {
-        return String::new();
-    };
     let minutes = |time: Duration| time.as_secs() / 60;
-    look.absent.map_or_else(String::new, |since| {
-        format!(
-            ", whose Node is {} for {} min (cleared after {} min)",
+    let absent = look.and_then(|look| Some((look, look.absent?)));
+    if let (Some((look, since)), Some(stale_after)) = (absent, at.policy.stale_after) {
+        return format!(
+            ", whose Node is {} for {} min (cleared after {} min if no Node claims the slot and it is not paused)",
             gone(look),
             minutes(at.now.since(since)),
             minutes(stale_after)
+        );
+    }
+    let held = lease.held.map(|held| at.now.since(held));
+    let long = held.filter(|held| *held >= LONG);
+    long.map_or_else(String::new, |held| {
+        format!(
+            " for {} h or longer (kube-rebootd nodes tells how far it is)",
+            held.as_secs() / 3600
         )
     })
 }

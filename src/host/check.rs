@@ -9,6 +9,7 @@ use std::{
     hash::{BuildHasher, Hasher},
     io,
     os::{fd::AsFd, unix::fs::FileExt},
+    path::Path,
     time::Duration,
 };
 
@@ -20,7 +21,9 @@ use super::{
     systemd::{self, Property},
 };
 
+use crate::root::Root;
 use crate::text;
+use crate::trusted::{self, Untrusted};
 
 mod builtin;
 mod plugin;
@@ -133,19 +136,44 @@ pub fn judge(exit: &Exit, reboot_codes: &[u8], ok_codes: &[u8]) -> Verdict {
 }
 
 /// Runs a check and judges it. Ends by itself at most 30 s after `timeout`.
-pub async fn run(bus: &Bus, check: &Check<'_>) -> Outcome {
+pub async fn run(root: &Root, bus: &Bus, check: &Check<'_>) -> Outcome {
+    let unknown = |why| Outcome {
+        verdict: Verdict::Unknown { why },
+        output: String::new(),
+    };
+    if let Err(why) = ours(root, check.command) {
+        return unknown(why.to_string());
+    }
     match attempt(bus, check, SHOWN_BYTES).await {
         Ok((exit, output)) => Outcome {
             verdict: judge(&exit, check.reboot_codes, check.ok_codes),
             output,
         },
-        Err(error) => Outcome {
-            verdict: Verdict::Unknown {
-                why: error.to_string(),
-            },
-            output: String::new(),
-        },
+        Err(error) => unknown(error.to_string()),
     }
+}
+
+/// Where PID 1 looks for a program without a path, in this order (`systemd.exec(5)`).
+const PATH: [&str; 6] = [
+    "/usr/local/sbin",
+    "/usr/local/bin",
+    "/usr/sbin",
+    "/usr/bin",
+    "/sbin",
+    "/bin",
+];
+
+/// The program is one that only root can change (I14); its arguments are not looked at.
+fn ours(root: &Root, command: &[String]) -> Result<(), Untrusted> {
+    let Some(program) = command.first().map(Path::new) else {
+        return Ok(());
+    };
+    if program.is_absolute() {
+        return trusted::check(root, program);
+    }
+    let mut places = PATH.iter().map(|dir| Path::new(dir).join(program));
+    let first = places.find(|place| root.path(place).exists());
+    first.map_or(Ok(()), |place| trusted::check(root, &place))
 }
 
 /// Stops the checks that an earlier daemon left running; answers with their number.

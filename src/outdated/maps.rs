@@ -18,12 +18,16 @@ pub fn replaced(line: &str) -> Option<&str> {
     if permissions.as_bytes().get(2) != Some(&b'x') {
         return None;
     }
-    let path = path.strip_suffix(DELETED)?;
-    let path = without_rpm(path);
+    let path = deleted(path)?;
     // `#123` is an O_TMPFILE, which never had a name.
     let name = path.rsplit('/').next().unwrap_or_default();
     let counts = PLACES.iter().any(|place| path.starts_with(place)) && !name.starts_with('#');
     counts.then_some(path)
+}
+
+/// The path of a file that is no longer there, as the kernel tells it.
+pub fn deleted(path: &str) -> Option<&str> {
+    path.strip_suffix(DELETED).map(without_rpm)
 }
 
 /// The name in `/proc/PID/map_files` of the mapping in a line: its addresses, there without leading zeros.

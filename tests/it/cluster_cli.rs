@@ -9,7 +9,7 @@ use kube::{Api, ResourceExt};
 use kube_rebootd::cli::nodes::{What, read};
 use kube_rebootd::cli::unlock::{Order, UnlockError, unlock};
 use kube_rebootd::cluster::lease::{Leases, Took, stored};
-use kube_rebootd::slot::Take;
+use kube_rebootd::slot::{Fence, Take};
 use serde_json::json;
 
 use crate::cli_host::{binary, said};
@@ -68,9 +68,29 @@ async fn unlock_clears_label_record_and_lease_and_a_node_may_not() {
     );
     let lease = leases.get("cli", Duration::ZERO).await.expect("read");
     assert_eq!(lease.expect("there").holder.as_ref(), Some(&host.name));
-    // As the lifecycle controller leaves a node that is silent.
+    // As the lifecycle controller leaves a node that is silent. Right before, it said that it goes down: it may be in the
+    // middle of its reboot.
     report(&host, "Unknown").await;
-    let done = unlock(&host.admin, &order(false)).await.expect("unlocked");
+    let held = leases.get("cli", Duration::ZERO).await.expect("read");
+    let held = held.expect("there");
+    let fence = Fence {
+        lease: held.name.clone(),
+        resource_version: held.resource_version.clone(),
+        words: "goes down now".to_owned(),
+    };
+    leases.fence(&fence, Duration::ZERO).await.expect("fenced");
+    let refused = unlock(&host.admin, &order(false)).await;
+    let words = refused.map(drop).expect_err("refused").to_string();
+    assert!(
+        words.contains("said that it goes down: goes down now") && words.contains("--force"),
+        "{words}"
+    );
+    let marked = nodes.get(&host.name).await.expect("the Node");
+    assert!(
+        marked.labels().contains_key("kube-rebootd/slot"),
+        "nothing is touched"
+    );
+    let done = unlock(&host.admin, &order(true)).await.expect("unlocked");
     assert!(done.node);
     assert_eq!(done.leases, ["cli"]);
     let node = nodes.get(&host.name).await.expect("the Node");

@@ -171,6 +171,16 @@ async fn taint(admin: &kube::Client, name: &str) {
         .expect("tainted");
 }
 
+/// What its kubelet says of a Node.
+async fn ready(node: &kube::Client, name: &str, status: &str) {
+    let nodes: Api<Node> = Api::all(node.clone());
+    let ready = json!({"status": {"conditions": [{"type": "Ready", "status": status}]}});
+    nodes
+        .patch_status(name, &PatchParams::default(), &Patch::Merge(ready))
+        .await
+        .expect("a status");
+}
+
 #[tokio::test]
 async fn i5_a_waiter_clears_the_slot_of_a_node_that_is_gone_and_no_other() {
     let plane = enter();
@@ -183,6 +193,12 @@ async fn i5_a_waiter_clears_the_slot_of_a_node_that_is_gone_and_no_other() {
     };
     assert_eq!(there(&holder.name).await, Found::Present);
     taint(&waiter.admin, &holder.name).await;
+    assert_eq!(there(&holder.name).await, Found::OutOfService);
+    // As for Kubernetes itself, the taint says nothing on a Node that is Ready: whoever may taint Nodes frees no slot
+    // of a node that lives (I14).
+    ready(&holder.clients.node, &holder.name, "True").await;
+    assert_eq!(there(&holder.name).await, Found::Present);
+    ready(&holder.clients.node, &holder.name, "False").await;
     assert_eq!(there(&holder.name).await, Found::OutOfService);
     // A kubelet may not say so of itself, nor take it back.
     let own: Api<Node> = Api::all(holder.clients.node.clone());

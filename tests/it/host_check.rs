@@ -25,11 +25,28 @@ async fn run(host: &FakeHostBus, timeout: Duration, command: &[&str]) -> Outcome
         reboot_codes: &[1],
         ok_codes: &[0],
     };
-    check::run(&Bus::at(host.address()), &check).await
+    check::run(&Root::host(), &Bus::at(host.address()), &check).await
 }
 
 async fn sh(host: &FakeHostBus, script: &str) -> Outcome {
     run(host, Duration::from_secs(60), &["/bin/sh", "-c", script]).await
+}
+
+/// Found by review: a credential plugin had to be root's alone, and a check command had not.
+#[tokio::test]
+async fn i14_a_program_that_others_can_change_is_not_run() {
+    let host = FakeHostBus::start().await;
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("check");
+    fs::write(&program, "#!/bin/sh\nexit 1\n").unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    // Below /tmp, where anybody can make files.
+    let said = run(&host, Duration::from_secs(60), &[program.to_str().unwrap()]).await;
+    let Verdict::Unknown { why } = said.verdict else {
+        panic!("{said:?}")
+    };
+    assert!(why.contains("/tmp") && why.contains("not used"), "{why}");
+    assert!(host.knobs().started.is_empty(), "nothing was run");
 }
 
 #[tokio::test]

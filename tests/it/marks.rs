@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::client::Body;
 use kube::{Api, Client};
+use kube_rebootd::names::QUORUM_ROLES;
 use serde_json::{Value, json};
 
 use crate::memory::merge;
@@ -251,6 +252,40 @@ async fn i14_a_network_plugin_can_neither_request_nor_pause_nor_take_a_label_off
         };
         let (code, said) = send(&host.admin, &write, Some(PLUGIN)).await;
         assert_eq!(code, 200, "{write:?}: {said}");
+    }
+}
+
+/// Found by review: a network plugin took the role off a control-plane node that was down, and the next one went down.
+#[tokio::test]
+async fn i13_i14_a_network_plugin_cannot_change_who_forms_the_quorum() {
+    let host = scene().await;
+    let write = |path: &str, role: &str, value: Value| Write {
+        verb: "PATCH",
+        kind: MERGE,
+        path: format!("/api/v1/nodes/{}{path}", host.name),
+        body: json!({"metadata": {"labels": {(role): value}}}),
+    };
+    for role in QUORUM_ROLES {
+        for value in [json!(""), Value::Null] {
+            let status = write("/status", role, value.clone());
+            let (code, said) = send(&host.admin, &status, Some(PLUGIN)).await;
+            assert!(
+                code == 422 && said.contains(POLICY),
+                "{role}: {code} {said}"
+            );
+            // Installers and clouds give roles so, and who may reboot the node may do it in any way.
+            let (code, said) = send(&host.admin, &write("", role, value), Some(PLUGIN)).await;
+            assert_eq!(code, 200, "{role}: {said}");
+        }
+        let (code, said) = send(&host.admin, &write("/status", role, json!("")), Some(ADMIN)).await;
+        assert_eq!(code, 200, "{role}: {said}");
+        let (code, said) = send(
+            &host.admin,
+            &write("/status", role, Value::Null),
+            Some(ADMIN),
+        )
+        .await;
+        assert_eq!(code, 200, "{role}: {said}");
     }
 }
 

@@ -159,7 +159,7 @@ async fn i5_i8_a_dead_hold_is_cleared_and_the_slot_taken_when_few_enough_are_dow
         .wait_status("coordination.min_interval ends in")
         .await;
     daemon
-        .wait_status("coordination.max_unavailable is 1")
+        .wait_status("with 1 or more nobody begins (coordination.max_unavailable)")
         .await;
     let lease = daemon.lease(slot).await;
     assert_eq!(lease.holder, None);

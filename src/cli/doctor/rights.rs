@@ -84,8 +84,7 @@ fn group(config: &Config, node: Option<&Node>) -> String {
 }
 
 /// Cures missing rights and policies; what it applies has no slot in it, and so pauses none.
-pub(super) const MANIFESTS: &str =
-    "as an admin: kube-rebootd manifests | kubectl apply --server-side -f -";
+pub(super) const MANIFESTS: &str = "as an admin, with the options that the cluster has (--constrained, --strict NODE...): kube-rebootd manifests | kubectl apply --server-side -f -";
 
 /// Makes the slots of a group that has none, paused; existing Leases are left alone.
 fn make_slots(group: &str) -> String {
@@ -246,7 +245,10 @@ async fn other_nodes(coordinator: &Client) -> Check {
     match call("list labelled Nodes", CALL, api.list_metadata(&params)).await {
         Ok(list) => Check::ok(
             NODES,
-            format!("may be listed; {} hold a slot", list.items.len()),
+            format!(
+                "may be listed; {} carry the label of a slot",
+                list.items.len()
+            ),
         ),
         Err(err) => refused(NODES, &err, MANIFESTS),
     }
@@ -266,6 +268,15 @@ async fn slots(clients: &Clients, namespace: &str, group: &str) -> (Check, Vec<L
         Err(err) => (refused(SLOTS, &err, MANIFESTS), Vec::new()),
         Ok(leases) => (judge(&leases, namespace, group), leases),
     }
+}
+
+/// Of a group that is paused as a whole.
+fn first_pause(leases: &[Lease]) -> Option<(&Lease, &String)> {
+    let paused: Option<Vec<_>> = leases
+        .iter()
+        .map(|lease| Some((lease, lease.paused.as_ref()?)))
+        .collect();
+    paused?.into_iter().next()
 }
 
 fn judge(leases: &[Lease], namespace: &str, group: &str) -> Check {
@@ -292,26 +303,26 @@ fn judge(leases: &[Lease], namespace: &str, group: &str) -> Check {
         let what = format!("Lease {} is no slot: {why}", lease.name);
         return Check::warn(SLOTS, what, "make it anew as the manifests do");
     }
-    let paused = leases
-        .iter()
-        .find_map(|lease| Some((lease, lease.paused.as_ref()?)));
-    if let Some((lease, why)) = paused {
+    // One slot that is not paused is enough.
+    if let Some((lease, why)) = first_pause(leases) {
+        let names: Vec<&str> = leases.iter().map(|lease| lease.name.as_str()).collect();
         return Check::warn(
             SLOTS,
             format!("Lease {} is paused: {why}", lease.name),
             format!(
                 "when nodes may reboot: kubectl -n {namespace} annotate lease {} {}-",
-                lease.name,
+                names.join(" "),
                 names::PAUSED
             ),
         )
-        .until(format!("Lease {} is no longer paused", lease.name));
+        .until(format!("Lease {} is no longer paused", names.join(" or ")));
     }
     let held: Vec<String> = leases
         .iter()
-        .filter_map(|lease| {
-            let holder = lease.holder.as_ref()?;
-            Some(format!("{} held by {holder}", lease.name))
+        .filter_map(|lease| match (&lease.holder, &lease.paused) {
+            (Some(holder), _) => Some(format!("{} held by {holder}", lease.name)),
+            (None, Some(why)) => Some(format!("{} paused: {why}", lease.name)),
+            (None, None) => None,
         })
         .collect();
     let held = if held.is_empty() {

@@ -181,3 +181,49 @@ fn i7_what_is_no_file_of_ours_is_a_problem() {
         fs::remove_file(file).unwrap();
     }
 }
+
+/// Found by review: whoever may change the configuration decides what root runs.
+#[test]
+fn i14_a_file_that_others_can_change_is_no_configuration_of_the_daemon() {
+    use std::os::unix::fs::PermissionsExt;
+    let file = "/etc/kube-rebootd/config.d/10-a.toml";
+    let (_dir, root) = tree(&[
+        ("/etc/kube-rebootd/config.toml", ""),
+        (file, "[drain]\nparallelism = 2"),
+    ]);
+    load_for_root(&root, None).unwrap();
+    let mode = |path: &str, mode: u32| {
+        fs::set_permissions(root.path(path), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    for (path, bad, good) in [
+        (file, 0o666, 0o644),
+        (file, 0o664, 0o640),
+        ("/etc/kube-rebootd/config.d", 0o777, 0o755),
+        ("/etc/kube-rebootd", 0o775, 0o755),
+    ] {
+        mode(path, bad);
+        // Who only looks at it is told what it says.
+        load(&root, None).unwrap();
+        let refused = load_for_root(&root, None).unwrap_err().to_string();
+        assert!(refused.contains(&format!("chmod go-w {path}")), "{refused}");
+        mode(path, good);
+        load_for_root(&root, None).unwrap();
+    }
+    // A directory counts although nothing is left in it: what was there was taken away.
+    fs::remove_file(root.path(file)).unwrap();
+    mode("/etc/kube-rebootd/config.d", 0o777);
+    load_for_root(&root, None).unwrap_err();
+}
+
+/// A file that is taken from the command line is the admin's own word; what masks another is a link to /dev/null.
+#[test]
+fn what_is_named_or_masked_is_not_looked_at_twice() {
+    let (dir, root) = tree(&[("/etc/kube-rebootd/config.d/10-a.toml", "")]);
+    let masked = root.path("/etc/kube-rebootd/config.d/20-b.toml");
+    symlink("/dev/null", masked).unwrap();
+    symlink("/dev/null", root.path("/etc/kube-rebootd/config.toml")).unwrap();
+    load_for_root(&root, None).unwrap();
+    let named = dir.path().join("named.toml");
+    fs::write(&named, "[drain]\nparallelism = 2").unwrap();
+    load_for_root(&root, Some(&named)).unwrap();
+}

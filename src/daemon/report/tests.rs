@@ -15,7 +15,7 @@ use super::*;
 use crate::boot::Boot;
 use crate::config::Config;
 use crate::drain::PodRef;
-use crate::facts::{Effect, Refusal};
+use crate::facts::Refusal;
 use crate::gates::{Closed, Gate};
 use crate::record::{Hold, Record};
 use crate::slot::{Lease, Take};
@@ -56,6 +56,9 @@ struct World {
     facts: Facts,
     policy: Policy,
     records: Records,
+    waits: Option<String>,
+    would: Option<String>,
+    effect: Effect,
 }
 
 fn hold(stage: Stage) -> Hold {
@@ -77,6 +80,9 @@ impl World {
             facts,
             policy: crate::daemon::policy(&Config::default(), "n1", "kube-rebootd", "default"),
             records: Records::default(),
+            waits: None,
+            would: None,
+            effect: Effect::Wait,
         }
     }
 
@@ -85,10 +91,11 @@ impl World {
         let step = Step {
             phase,
             record: self.facts.record.clone(),
-            effect: Effect::Wait,
+            effect: self.effect.clone(),
             wake: None,
             status: status.to_owned(),
-            would: None,
+            waits: self.waits.clone(),
+            would: self.would.clone(),
         };
         let registry = tracing_subscriber::registry().with(self.records.clone());
         tracing::subscriber::with_default(registry, || {
@@ -210,6 +217,64 @@ fn a_changed_gate_or_holder_inside_a_phase_is_said_once() {
     }
 }
 
+/// Found by an operator: what closes a free slot stood in STATUS alone, and nowhere once that had changed.
+#[test]
+fn why_a_free_slot_is_not_taken_is_said_once_per_change() {
+    let mut world = World::new(Record::default());
+    for (waits, effect, records) in [
+        ("3 of 9 nodes are unavailable", Effect::Wait, 1),
+        ("3 of 9 nodes are unavailable", Effect::Wait, 0),
+        ("", Effect::ListPeers, 0),
+        ("3 of 9 nodes are unavailable", Effect::Wait, 0),
+        ("coordination.min_interval is not over", Effect::Wait, 1),
+    ] {
+        world.waits = (!waits.is_empty()).then(|| waits.to_owned());
+        world.effect = effect;
+        let said = world.step(Phase::Queued, &format!("queued: {waits}"));
+        assert_eq!(said.len(), records, "{waits}: {said:?}");
+        assert!(said.iter().all(|one| one["MESSAGE"].contains(waits)));
+    }
+}
+
+/// Found by an operator: each look at the cluster made an observer repeat itself, 288 times a day.
+#[test]
+fn what_an_observer_would_do_is_said_once() {
+    let mut world = World::new(Record::default());
+    let take = "take slot default";
+    for (said, effect, records) in [
+        (Some(take), Effect::Wait, 1),
+        (None, Effect::ListPeers, 0),
+        (Some(take), Effect::Wait, 0),
+        (None, Effect::Wait, 0),
+        (Some(take), Effect::Wait, 1),
+    ] {
+        world.would = said.map(str::to_owned);
+        world.effect = effect;
+        let told = world.step(Phase::Pending, "observing");
+        let told = told.iter().filter(|one| one["MESSAGE"].contains(take));
+        assert_eq!(told.count(), records, "{said:?}");
+    }
+}
+
+/// Found by an operator: a gate that opened and closed beside a pause of hours was told each time, in the pause's words.
+#[test]
+fn what_keeps_a_reboot_pending_is_said_and_not_what_lies_behind_it() {
+    let mut world = World::new(Record::default());
+    let inhibited = || vec![closed(Gate::Inhibitors, "shutdown inhibited by backup")];
+    for (waits, gates, records) in [
+        (Some("reboot.max_per_day is reached"), Vec::new(), 1),
+        (Some("reboot.max_per_day is reached"), inhibited(), 0),
+        (Some("a pause after 2 failed attempts"), inhibited(), 1),
+        (None, inhibited(), 1),
+        (None, Vec::new(), 1),
+    ] {
+        world.waits = waits.map(str::to_owned);
+        world.facts.closed = gates;
+        let told = world.step(Phase::Pending, "reboot pending");
+        assert_eq!(told.len(), records, "{waits:?}: {told:?}");
+    }
+}
+
 #[test]
 fn a_pod_that_holds_up_the_drain_is_a_field() {
     let mut world = World::new(Record {
@@ -221,6 +286,7 @@ fn a_pod_that_holds_up_the_drain_is_a_field() {
         words: String::new(),
         spent: Duration::ZERO,
         confirm: false,
+        unseen: false,
         wake: None,
         blocked: vec![Blocker {
             pod: PodRef {
@@ -308,6 +374,7 @@ fn status_is_shown_what_the_daemon_sees() {
         effect: Effect::Wait,
         wake: None,
         status: String::new(),
+        waits: None,
         would: None,
     };
     let view = world

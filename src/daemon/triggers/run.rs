@@ -33,7 +33,7 @@ pub(super) struct Run {
 
 #[derive(Debug, Clone)]
 enum Work {
-    Command(Check),
+    Command(Root, Check),
     Builtin(Root, Builtin),
 }
 
@@ -50,7 +50,7 @@ pub(super) fn all(root: &Root, config: &Config) -> Vec<Run> {
         trigger: text::clean(&format!("check {}", check.name), WORDS),
         settle: check.settle,
         period: check.period,
-        work: Work::Command(check.clone()),
+        work: Work::Command(root.clone(), check.clone()),
     });
     builtins.chain(checks).collect()
 }
@@ -80,7 +80,7 @@ impl Run {
     /// One run, and when to begin the next.
     async fn once(&self, bus: &Bus) -> (Verdict, Duration) {
         match &self.work {
-            Work::Command(check) => (command(bus, check).await, self.period),
+            Work::Command(root, check) => (command(root, bus, check).await, self.period),
             Work::Builtin(root, builtin) => {
                 let answer = match check::program() {
                     Ok(program) => check::ask(bus, &program, root, *builtin).await,
@@ -101,7 +101,7 @@ impl Run {
 }
 
 /// What a check command says now.
-pub(crate) async fn command(bus: &Bus, check: &Check) -> Verdict {
+pub(crate) async fn command(root: &Root, bus: &Bus, check: &Check) -> Verdict {
     let asked = check::Check {
         name: &check.name,
         command: &check.command,
@@ -109,7 +109,7 @@ pub(crate) async fn command(bus: &Bus, check: &Check) -> Verdict {
         reboot_codes: &check.reboot_exit_codes,
         ok_codes: &check.ok_exit_codes,
     };
-    let outcome = check::run(bus, &asked).await;
+    let outcome = check::run(root, bus, &asked).await;
     let line = outcome.output.lines().next().unwrap_or_default();
     let said = text::clean(line, WORDS);
     match outcome.verdict {

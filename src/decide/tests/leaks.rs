@@ -129,7 +129,41 @@ fn i3_i7_a_drain_that_only_waits_for_answers_ends() {
         wake: None,
     };
     let step = decide(&facts, &policy(), now());
+    assert!(rests(&facts, &step));
     assert_eq!(step.record.hold.unwrap().stage, Stage::Draining);
+}
+
+/// Found by review: a drain that was begun by a process which is gone, and whose pods the API server does not list any
+/// more, waited for the list for ever.
+#[test]
+fn i3_i7_a_drain_whose_pods_are_never_listed_ends() {
+    let mut facts = about_to_reboot();
+    let hold = facts.record.hold.as_mut().unwrap();
+    (hold.stage, hold.asks, hold.asked) = (Stage::Draining, 0, None);
+    facts.fenced = None;
+    facts.drain = Drained::Starting;
+    let step = decide(&facts, &policy(), now());
+    assert_eq!(step.effect, Effect::Wait);
+    assert!(!rests(&facts, &step));
+    facts.in_stage = Duration::from_secs(301);
+    let step = decide(&facts, &policy(), now());
+    let stage = step.record.hold.unwrap().stage;
+    assert!(matches!(stage, Stage::Undoing(_)), "{stage:?}");
+    // The same when they were listed, and are not seen any more although the API server answers.
+    for unseen in [false, true] {
+        facts.drain = Drained::Going {
+            evict: Vec::new(),
+            words: "1 pod left".to_owned(),
+            spent: Duration::from_secs(1),
+            confirm: false,
+            unseen,
+            wake: None,
+            blocked: Vec::new(),
+        };
+        let step = decide(&facts, &policy(), now());
+        let stage = step.record.hold.unwrap().stage;
+        assert_eq!(matches!(stage, Stage::Undoing(_)), unseen, "{stage:?}");
+    }
 }
 
 /// Found by review: a node that was paused over its reboot lost its state file while it gave the slot up; what its

@@ -214,6 +214,7 @@ fn drained() -> impl Strategy<Value = Drained> {
             words: "1 pod left".to_owned(),
             spent: Duration::from_secs(1),
             confirm: false,
+            unseen: false,
             wake: None,
             blocked: Vec::new(),
         }),

@@ -105,6 +105,7 @@ fn i7_a_clock_that_may_have_run_out_asks_the_api_server() {
             words: "1 pod left".to_owned(),
             spent: Duration::from_secs(1),
             confirm,
+            unseen: false,
             wake: None,
             blocked: Vec::new(),
         };

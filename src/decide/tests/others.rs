@@ -27,7 +27,7 @@ fn i8_i13_a_control_plane_node_that_is_not_ready_counts_like_one_that_is_held() 
         assert_eq!(step.effect, Effect::Wait);
         let named = step
             .status
-            .starts_with("queued: another control-plane node is down: ");
+            .starts_with("queued: control-plane nodes go one at a time: ");
         assert!(named && step.status.contains(words), "{}", step.status);
         assert!(
             step.wake >= Some(NOW + Duration::from_secs(30)),

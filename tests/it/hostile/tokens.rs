@@ -150,6 +150,11 @@ fn rows() -> Vec<Row> {
         ),
         node(
             false,
+            "take the role of an etcd node off another Node",
+            label("node-role.kubernetes.io/etcd", Value::Null),
+        ),
+        node(
+            false,
             "say that another Node is not Ready",
             json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}}),
         ),
@@ -224,7 +229,8 @@ impl Scene {
         let marks = json!({
             "metadata": {
                 "labels": {"kube-rebootd/slot": "held", "kube-rebootd/x": null,
-                    "example.com/pool": null, "node-role.kubernetes.io/control-plane": null},
+                    "example.com/pool": null, "node-role.kubernetes.io/control-plane": null,
+                    "node-role.kubernetes.io/etcd": value("")},
                 "annotations": {"kube-rebootd/reboot": value("an admin's"),
                     "kube-rebootd/paused": value("an admin's"),
                     "kube-rebootd/state": value("its own"),

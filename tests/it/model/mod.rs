@@ -71,7 +71,7 @@ const ALL: Model = Model {
 };
 
 /// So many states are searched at most; a model that outgrows it must be cut, not left half searched.
-const MOST: usize = 800_000;
+const MOST: usize = 3_000_000;
 
 /// The whole of the model, with at least so many states: one that lost its accidents proves nothing.
 fn proved(model: Model, least: usize) {
@@ -98,7 +98,7 @@ fn i1_three_hosts_with_late_writes_and_crashes() {
         crashes: true,
         ..CALM
     };
-    proved(model, 100_000);
+    proved(model, 300_000);
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn i1_two_hosts_and_one_that_is_hostile() {
         hostile: true,
         ..CALM
     };
-    proved(model, 300_000);
+    proved(model, 500_000);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn i1_two_hosts_with_one_accident_of_any_kind() {
         accidents: Some(1),
         ..ALL
     };
-    proved(model, 80_000);
+    proved(model, 140_000);
 }
 
 /// Found by this model: a holder whose label an unlock had taken set label and cordon again while its watch
@@ -129,7 +129,7 @@ fn i1_an_unlocked_holder_does_not_come_back() {
         power_loss: true,
         ..CALM
     };
-    proved(model, 20_000);
+    proved(model, 500_000);
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn i1_i13_control_plane_nodes_on_two_slots() {
         quorum: true,
         ..CALM
     };
-    proved(model, 1_000);
+    proved(model, 20_000);
     let accident = Model {
         accidents: Some(1),
         late: true,
@@ -147,7 +147,7 @@ fn i1_i13_control_plane_nodes_on_two_slots() {
         clears: true,
         ..model
     };
-    proved(accident, 1_000);
+    proved(accident, 450_000);
 }
 
 /// Found by people: a node that was unlocked while it was not healthy set its label again, and kept everybody
@@ -160,7 +160,7 @@ fn i1_a_node_that_was_unlocked_while_sick_does_not_claim_the_slot_again() {
         sick: true,
         ..CALM
     };
-    proved(model, 50_000);
+    proved(model, 480_000);
 }
 
 /// The model finds what it is there for: daemons that believe a list of labels from before their own.

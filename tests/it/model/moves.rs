@@ -27,7 +27,7 @@ pub(super) struct Model {
     pub(super) sick: bool,
     /// Somebody who may clear a Lease does.
     pub(super) clears: bool,
-    /// `unlock NODE`: the label, then the Lease.
+    /// `unlock NODE`: the Lease, then the label.
     pub(super) unlocks: bool,
     pub(super) hostile: bool,
     /// It labels itself too.
@@ -103,7 +103,7 @@ impl Move {
             | Self::Crash(_)
             | Self::LoseDisk(_)
             | Self::Clear(_)
-            | Self::Unlabel(_)
+            | Self::Unlock(_)
             | Self::HostileTake(_)
             | Self::HostileName(..)
             | Self::HostileLabel
@@ -115,7 +115,7 @@ impl Move {
             | Self::Stale(_)
             | Self::Old(_)
             | Self::Boot(_)
-            | Self::Unlock(_) => false,
+            | Self::Unlabel(_) => false,
         }
     }
 }
@@ -334,27 +334,29 @@ impl Model {
     }
 
     fn unlock(&self, state: &State, found: &mut Vec<(Move, State)>) {
-        let mut next = *state;
         if let Some(host) = state.unlocking {
+            let mut next = *state;
             next.unlocking = None;
-            for slot in 0..self.slots {
-                if state.leases[at(slot)].owner == Owner::Host(host) {
-                    next.set(slot, Lease::default());
-                }
-            }
-            found.push((Move::Unlock(host), next));
+            let node = &mut next.hosts[at(host)].node;
+            (node.label, node.record) = (None, None);
+            next.node_changed(host);
+            found.push((Move::Unlabel(host), next));
             return;
         }
         for host in 0..self.hosts {
             let mut next = *state;
             next.unlocking = Some(host);
-            let node = &mut next.hosts[at(host)].node;
-            if node.label.is_none() && node.record.is_none() {
-                continue;
+            let node = &state.hosts[at(host)].node;
+            let mut marked = node.label.is_some() || node.record.is_some();
+            for slot in 0..self.slots {
+                if state.leases[at(slot)].owner == Owner::Host(host) {
+                    next.set(slot, Lease::default());
+                    marked = true;
+                }
             }
-            (node.label, node.record) = (None, None);
-            next.node_changed(host);
-            found.push((Move::Unlabel(host), next));
+            if marked {
+                found.push((Move::Unlock(host), next));
+            }
         }
     }
 }

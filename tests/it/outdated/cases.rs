@@ -233,6 +233,20 @@ pub(super) const CASES: &[Case] = &[
         Says::Reboot,
         "no process of the host runs replaced code",
     ),
+    differs(
+        "a user mounts a file that root deletes over a library, in a user namespace of his own (I14)",
+        "kernel $RUNNING arch; user_mounts /opt/case/libssl.so.3",
+        Says::No,
+        Says::Reboot,
+        "no process of the host runs replaced code",
+    ),
+    differs(
+        "a user maps a file that is no code, and root replaces it (I14)",
+        "kernel $RUNNING arch; cp /etc/passwd /opt/case/data; user_calls_code /opt/case/data; replaces /opt/case/data",
+        Says::No,
+        Says::Reboot,
+        "no process of the host runs replaced code",
+    ),
     same(
         "a library of root's was replaced under the process of a user",
         "kernel $RUNNING arch; user_loads /opt/case/libssl.so.3; replaces /opt/case/libssl.so.3",

@@ -27,6 +27,9 @@ if ($kind eq "memfd") {
 } elsif ($kind eq "segment") {
     my $id = must("shmget", syscall($shmget, 0, 4096, 0700));
     must("shmat", syscall($shmat, $id, 0, 0100000));
+} elsif ($kind eq "code") {
+    open(my $handle, "<", $file) or die "$file: $!";
+    map_fd(fileno($handle), $read | $code);
 } elsif ($kind eq "file" or $kind eq "data") {
     open(my $handle, "+>", $file) or die "$file: $!";
     truncate($handle, 4096) or die $!;

@@ -8,7 +8,7 @@ mkdir "$SCRATCH/upper" "$SCRATCH/work"
 mount -t overlay case -o "lowerdir=/usr/lib,upperdir=$SCRATCH/upper,workdir=$SCRATCH/work" /usr/lib
 rm -rf /usr/lib/modules
 mkdir /usr/lib/modules
-for place in /var/lib /boot /opt; do mount -t tmpfs case $place; done
+for place in /var/lib /boot /opt; do mount -t tmpfs -o mode=0755 case $place; done
 mkdir -p /var/lib/pacman /var/lib/dpkg /opt/case
 RUNNING=$(uname -r)
 
@@ -80,6 +80,32 @@ user_maps() {
     user perl -e "$(cat "$KIT/map.pl")" file "$1" >"$SCRATCH/maps"
     until_true grep -q mapped "$SCRATCH/maps"
     until_true mapped "$1 (deleted)"
+}
+
+# user_mounts FILE: a file of root's that anybody may read, which the user mounts there in a user namespace of his own
+# and maps; a second process, outside that namespace, maps it through the first one's root. Then root deletes it.
+user_mounts() {
+    mkdir -p "${1%/*}"
+    touch "$1"
+    cp "$(ldd "$(command -v perl)" | sed -n 's/.* => \(.*libm\.so\.6\) .*/\1/p')" /opt/roots
+    map=$(cat "$KIT/map.pl")
+    setpriv --reuid=65534 --regid=65534 --clear-groups unshare --user --map-root-user --mount \
+        sh -c 'mount --bind /opt/roots "$1"; exec perl -e "$0" code "$1"' "$map" "$1" >"$SCRATCH/inside" &
+    PID=$!
+    until_true grep -q mapped "$SCRATCH/inside"
+    setpriv --reuid=65534 --regid=65534 --clear-groups perl -e "$map" code "/proc/$PID/root$1" >"$SCRATCH/outside" &
+    until_true grep -q mapped "$SCRATCH/outside"
+    rm /opt/roots
+    until_true mapped "$1 (deleted)"
+    PID=$!
+    until_true mapped "$1 (deleted)"
+}
+
+# user_calls_code FILE: the process of a user that maps any file as code.
+user_calls_code() {
+    setpriv --reuid=65534 --regid=65534 --clear-groups perl -e "$(cat "$KIT/map.pl")" code "$1" >"$SCRATCH/maps" &
+    PID=$!
+    until_true mapped "$1"
 }
 
 # user_loads LIBRARY: a file of root's, in the process of a user.

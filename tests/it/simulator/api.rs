@@ -434,6 +434,7 @@ impl World {
             words: format!("{} pods left", host.pods),
             spent: Duration::ZERO,
             confirm: false,
+            unseen: false,
             wake: None,
             blocked: Vec::new(),
         }

@@ -28,7 +28,10 @@ fn i8_a_slot_is_not_taken_while_another_node_is_down() {
     world.run(2 * HOUR, calm);
     assert_eq!((world.boots(0), world.boots(1)), (0, 0), "{}", world.told());
     let status = world.status(0);
-    assert!(status.contains("1 of 3 nodes not Ready (n2)"), "{status}");
+    assert!(
+        status.contains("1 of 3 nodes are unavailable (n2 is not Ready)"),
+        "{status}"
+    );
     assert!(world.waiting_since(0).is_some(), "it does not wait visibly");
     // A look a minute, not at every turn.
     let looks = |line: &&String| line.starts_with("n0 ") && line.contains("ListPeers");

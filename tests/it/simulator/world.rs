@@ -190,7 +190,7 @@ impl World {
         node.version += 1;
     }
 
-    /// `unlock NODE`: label and record of the Node, then its Lease.
+    /// `unlock NODE`: its Lease, then label and record of the Node.
     pub(crate) fn unlock_node(&mut self, host: usize, lease: &str) {
         let name = self.hosts[host].name.clone();
         let node = self.nodes.get_mut(&name).unwrap();

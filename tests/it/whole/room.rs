@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::cluster::Pod;
 use super::host::Order;
 use super::world::{HOUR, MINUTE, World};
+use crate::memory::{Answer, Broken, Fate, Fault, Verb};
 
 fn cordon(world: &World, node: &str, on: bool) {
     world.server.set(|state| {
@@ -56,4 +57,83 @@ async fn i2_i6_a_restart_in_mid_drain_goes_on_with_the_drain_though_the_other_no
         .await;
     cordon(&world, "n1", false);
     world.until_rebooted(&[0], 1, HOUR).await;
+}
+
+/// A node with a pod that takes its time; its watch of pods is made anew every few seconds.
+async fn with_a_slow_pod() -> World {
+    let world = World::new(2, 1).await;
+    Pod {
+        ends: 1_200,
+        grace: 3_600,
+        ..Pod::new("web", "n0")
+    }
+    .make(&world.server);
+    let short = Broken {
+        ends: Some(Duration::from_secs(7)),
+        ..Broken::default()
+    };
+    let short = Fault {
+        from: "n0".to_owned(),
+        ..Fault::of(Fate::Watch(short), Verb::Watch, "pods")
+    };
+    world.server.set(|state| state.faults.push(short));
+    world.want(0);
+    world.until_phase(0, "Draining", HOUR).await;
+    world
+}
+
+/// Pods are neither listed nor watched any more; all else is answered.
+fn refuse_pods(world: &World) {
+    world.server.set(|state| {
+        state.faults.clear();
+        for verb in [Verb::List, Verb::Watch] {
+            let no = Answer::status(500, "InternalError", "storage is (re)initializing");
+            state.faults.push(Fault {
+                from: "n0".to_owned(),
+                ..Fault::of(Fate::Says(no), verb, "pods")
+            });
+        }
+    });
+}
+
+async fn undone_and_done(world: &World) {
+    let free = |world: &World| world.holder("default").is_none() && !world.cordoned(0);
+    world.until("undone", HOUR, free).await;
+    world.check(world.said(0, "slow or silent"), "it says why");
+    world.check(world.boots(0) == 0, "nothing was rebooted");
+    world.server.set(|state| state.faults.clear());
+    world.until_rebooted(&[0], 1, HOUR).await;
+}
+
+/// Found by review: it waited for the list of the pods for ever, cordoned and with its slot.
+#[tokio::test(start_paused = true)]
+async fn i3_i7_a_restart_in_mid_drain_that_never_sees_its_pods_undoes() {
+    let world = with_a_slow_pod().await;
+    refuse_pods(&world);
+    world.hosts[0].order(Order::Kill(Duration::from_secs(5)));
+    undone_and_done(&world).await;
+}
+
+/// Found by review: the drain's own times stood still, as without news of pods nothing is known of them.
+#[tokio::test(start_paused = true)]
+async fn i3_i7_a_drain_that_sees_its_pods_no_more_undoes() {
+    let world = with_a_slow_pod().await;
+    refuse_pods(&world);
+    undone_and_done(&world).await;
+}
+
+/// Found by review: the time of the outage counted as time in which the API server did not answer the drain.
+#[tokio::test(start_paused = true)]
+async fn i6_a_restart_during_an_outage_in_mid_drain_goes_on_with_the_drain() {
+    let world = with_a_slow_pod().await;
+    let silent = Fault {
+        from: "n0".to_owned(),
+        ..Fault::new(Fate::Silent)
+    };
+    world.server.set(|state| state.faults = vec![silent]);
+    world.hosts[0].order(Order::Kill(Duration::from_secs(5)));
+    world.pass(20 * MINUTE).await;
+    world.server.set(|state| state.faults.clear());
+    world.until_rebooted(&[0], 1, HOUR).await;
+    world.check(!world.said(0, "undoing"), "the drain goes on");
 }
