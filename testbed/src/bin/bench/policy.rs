@@ -83,7 +83,7 @@ fn node() -> Value {
         let pair = |number| {
             (
                 format!("{prefix}/key-{number}"),
-                json!("a value of some length"),
+                json!("a-value-of-some-length"),
             )
         };
         (0..count).map(pair).collect::<serde_json::Map<_, _>>()
