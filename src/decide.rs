@@ -86,7 +86,8 @@ pub struct Step {
     pub wake: Option<Duration>,
     /// One sentence for people: what this phase does or waits for.
     pub status: String,
-    /// What a queue waits for beside holders, in words that change only when that changes: no countdowns.
+    /// What keeps a request pending beside gates, or in the queue beside holders, in words that change only when that
+    /// changes: no countdowns.
     pub waits: Option<String>,
     /// What an observer would do, for the journal.
     pub would: Option<String>,

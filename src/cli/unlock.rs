@@ -20,6 +20,9 @@ use crate::cluster::lease::{GiveUpError, Leases};
 use crate::cluster::node::ready;
 use crate::names;
 
+/// So often a Node that changes meanwhile is read again: a kubelet writes its status every few seconds at most.
+const TRIES: u32 = 5;
+
 /// What a person wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Order<'a> {
@@ -56,6 +59,10 @@ pub enum UnlockError {
         "slot {lease} is not freed: somebody changed it meanwhile, perhaps the daemon of {node} itself. Look with kube-rebootd nodes, and be sure that the host is off, before you unlock again; the label of its Node is still there"
     )]
     Changed { node: String, lease: String },
+    #[error(
+        "the slot is free, but label and record are still on Node {node}, and nobody takes the slot while they are: {refused}; run the same again with --force"
+    )]
+    Marked { node: String, refused: ApiError },
     #[error(transparent)]
     Api(#[from] ApiError),
     #[error(transparent)]
@@ -117,9 +124,39 @@ pub async fn unlock(client: &Client, order: &Order<'_>) -> Result<Unlocked, Unlo
         }
     }
     if let Some(node) = node.filter(|_| marked) {
-        clear(&nodes, name, &node).await?;
+        unmark(&nodes, &leases, node).await?;
     }
     Ok(done)
+}
+
+/// Takes our label and record off a Node that holds nothing any more. A Node changes often, by its kubelet's status or
+/// by the undoing of its own daemon: it is read again, and left alone if it has taken a slot since.
+async fn unmark(nodes: &Api<Node>, leases: &Leases, mut node: Node) -> Result<(), UnlockError> {
+    let name = node.name_any();
+    let mut tries = TRIES;
+    loop {
+        let refused = match clear(nodes, &name, &node).await {
+            Err(refused @ ApiError::Conflict { .. }) => refused,
+            Err(ApiError::Gone { .. }) => return Ok(()),
+            done => return Ok(done?),
+        };
+        tries -= 1;
+        if tries == 0 {
+            return Err(UnlockError::Marked {
+                node: name,
+                refused,
+            });
+        }
+        let again = found(call("get Node", CALL, nodes.get(&name)).await)?;
+        let Some(again) = again.filter(marked) else {
+            return Ok(());
+        };
+        let all = leases.all(Duration::ZERO).await?;
+        if all.iter().any(|lease| lease.holder.as_ref() == Some(&name)) {
+            return Ok(());
+        }
+        node = again;
+    }
 }
 
 /// It carries something of a hold.

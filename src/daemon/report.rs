@@ -71,7 +71,13 @@ impl Report {
             return;
         }
         // A look at the others is no news in itself; what comes of it is.
-        if self.phase == Some(step.phase) && looks(step) {
+        let refused = facts
+            .rehearsed
+            .as_ref()
+            .is_some_and(|last| last.said.is_err());
+        let before = self.phase == Some(step.phase);
+        // Neither is a look of a node whose hold was refused, and may still be.
+        if looks(step) && (before || refused && self.phase == Some(Phase::Pending)) {
             return;
         }
         let waits = waits(step, facts, policy);

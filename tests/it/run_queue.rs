@@ -87,6 +87,21 @@ impl Running {
         }
     }
 
+    /// As if nobody had read for long: how much fits, the kernel's settings decide (`net.unix.max_dgram_qlen`), and one
+    /// sender's own buffer may be full before.
+    fn fill_the_queue(&self) {
+        let path = self.cli.root().path("/run/notify");
+        let send = |sender: &UnixDatagram| sender.send_to(b"filler", &path).is_ok();
+        loop {
+            let sender = UnixDatagram::unbound().expect("a socket");
+            sender.set_nonblocking(true).expect("not blocking");
+            if !send(&sender) {
+                return;
+            }
+            while send(&sender) {}
+        }
+    }
+
     async fn until_rebooted(&mut self) {
         self.wait_status("accepted by logind").await;
         assert_eq!(self.cli.bus.knobs().reboots, 1);
@@ -188,6 +203,7 @@ async fn i7_a_service_manager_that_does_not_listen_keeps_no_reboot_back() {
     let admin = enter().host().await;
     make_slot(&admin.admin, slot, slot).await;
     let mut daemon = Running::start(slot, "max_unavailable = 100000\n").await;
+    daemon.fill_the_queue();
     daemon.cli.write("/run/reboot-required", "");
     let asked = daemon.cli.bus.until("a reboot", |knobs| knobs.reboots == 1);
     asked.await;

@@ -15,7 +15,7 @@ use super::*;
 use crate::boot::Boot;
 use crate::config::Config;
 use crate::drain::PodRef;
-use crate::facts::Refusal;
+use crate::facts::{Refusal, Rehearsed};
 use crate::gates::{Closed, Gate};
 use crate::record::{Hold, Record};
 use crate::slot::{Lease, Take};
@@ -273,6 +273,29 @@ fn what_keeps_a_reboot_pending_is_said_and_not_what_lies_behind_it() {
         let told = world.step(Phase::Pending, "reboot pending");
         assert_eq!(told.len(), records, "{waits:?}: {told:?}");
     }
+}
+
+/// Found by an operator: a webhook that refuses what a hold sets made three records every five minutes.
+#[test]
+fn a_refusal_that_stays_is_said_once() {
+    let mut world = World::new(Record::default());
+    let mut step = |said: Result<(), String>, phase, effect, waits: Option<&str>| {
+        world.facts.rehearsed = Some(Rehearsed {
+            at: Duration::ZERO,
+            said,
+        });
+        world.effect = effect;
+        world.waits = waits.map(str::to_owned);
+        world.step(phase, "words").len()
+    };
+    let no = || Err("no such label here".to_owned());
+    let why = Some("what a hold sets on this Node would be refused");
+    assert_eq!(step(no(), Phase::Pending, Effect::Wait, why), 1);
+    for _ in 0..3 {
+        assert_eq!(step(no(), Phase::Queued, Effect::ListPeers, None), 0);
+        assert_eq!(step(no(), Phase::Pending, Effect::Wait, why), 0);
+    }
+    assert_eq!(step(Ok(()), Phase::Queued, Effect::ListPeers, None), 1);
 }
 
 #[test]

@@ -330,6 +330,34 @@ fn a_heartbeat_lease_that_is_not_there_yet_is_looked_for_within_seconds() {
     }
 }
 
+/// Found by review: a waiting record that a policy lets nobody take away was asked away for ever, twice a minute.
+#[test]
+fn i7_a_refused_clearing_of_the_waiting_record_is_tried_again_seldom() {
+    let mut facts = about_to_take();
+    facts.record.request = None;
+    facts.observed.request = None;
+    facts.record.waiting = None;
+    facts.waiting = Some(Some(shown(true)));
+    let step = decide(&facts, &policy(), now());
+    assert_eq!(step.effect, Effect::Unmark);
+    let at = NOW;
+    let missing = false;
+    facts.hidden = Some(Hidden { at, missing });
+    for waiting in [facts.waiting.clone(), None] {
+        facts.waiting = waiting;
+        let step = decide(&facts, &policy(), now());
+        let again = NOW + Duration::from_secs(300);
+        assert_eq!((step.phase, step.effect), (Phase::Idle, Effect::Wait));
+        assert!(step.wake <= Some(again), "{:?}", step.wake);
+        let then = Now {
+            boot: again,
+            ..now()
+        };
+        let step = decide(&facts, &policy(), then);
+        assert_ne!(step.effect, Effect::Wait);
+    }
+}
+
 #[test]
 fn a_hint_passes_over_who_is_not_ready() {
     let mut facts = about_to_clear();

@@ -192,12 +192,12 @@ impl World {
 
     /// `unlock NODE`: its Lease, then label and record of the Node.
     pub(crate) fn unlock_node(&mut self, host: usize, lease: &str) {
+        self.unlock_by_admin(lease);
         let name = self.hosts[host].name.clone();
         let node = self.nodes.get_mut(&name).unwrap();
         node.labels.remove(names::SLOT);
         node.annotations.remove(names::STATE);
         node.version += 1;
-        self.unlock_by_admin(lease);
         self.wake_all();
     }
 

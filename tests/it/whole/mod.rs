@@ -23,4 +23,5 @@ mod proof;
 mod quorum;
 mod room;
 mod slow;
+mod unlock;
 mod world;

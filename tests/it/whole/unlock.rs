@@ -1,0 +1,67 @@
+//! `unlock` beside a Node that changes all the time (I1, I3).
+
+use std::time::Duration;
+
+use kube_rebootd::cli::unlock::{Order, UnlockError, unlock};
+
+use super::host;
+use super::world::{HOUR, World};
+use crate::memory::{Answer, Fate, Fault, User, Verb};
+
+/// A host whose daemon is gone in mid-drain, and an admin whose first writes of its Node meet a conflict.
+async fn with_conflicts(times: u32) -> (World, Result<Vec<String>, UnlockError>) {
+    let world = World::new(2, 1).await;
+    world.want(0);
+    world.until_phase(0, "Draining", HOUR).await;
+    world.hosts[0].order(host::Order::Kill(2 * HOUR));
+    world.pass(Duration::from_secs(1)).await;
+    let conflict = Answer::status(409, "Conflict", "the object has been modified");
+    world.server.set(|state| {
+        state.faults.push(Fault {
+            from: "admin".to_owned(),
+            times,
+            ..Fault::of(Fate::Says(conflict), Verb::Patch, "nodes")
+        });
+    });
+    let admin = world.server.client("admin", User::Admin);
+    let order = Order {
+        namespace: "kube-rebootd",
+        node: "n0",
+        force: true,
+    };
+    let done = unlock(&admin, &order).await.map(|done| done.leases);
+    (world, done)
+}
+
+fn labelled(world: &World) -> bool {
+    world.node(0)["metadata"]["labels"]["kube-rebootd/slot"].is_string()
+}
+
+/// Found by reading: the Lease was free already, and the label stayed behind and kept everybody from the slot.
+#[tokio::test(start_paused = true)]
+async fn i3_a_node_that_changes_meanwhile_is_read_again() {
+    let (world, done) = with_conflicts(3).await;
+    assert_eq!(done.expect("unlocked"), ["default"]);
+    assert_eq!(world.holder("default"), None);
+    world.check(!labelled(&world), "the label is off");
+    // The cordon is the person's to take off; with it nobody could take the other's pods.
+    world.server.set(|state| {
+        state.edit(("nodes", "", "n0"), "kubectl-uncordon", |node| {
+            node["spec"]["unschedulable"] = false.into();
+        });
+    });
+    world.want(1);
+    world
+        .until("the other rebooted", HOUR, |world| world.boots(1) == 1)
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn i3_a_label_that_stays_is_told() {
+    let (world, done) = with_conflicts(u32::MAX).await;
+    let words = done.expect_err("refused").to_string();
+    assert!(words.contains("still on Node n0"), "{words}");
+    assert_eq!(world.holder("default"), None);
+    world.server.set(|state| state.faults.clear());
+    world.check(labelled(&world), "as it says");
+}
