@@ -40,7 +40,8 @@ pub(super) fn leases(
     for lease in items.into_values() {
         let known = facts.leases.get(&lease.name);
         if known.is_some_and(|known| {
-            known.uid == lease.uid && !newer(&lease.resource_version, &known.resource_version)
+            let same = known.uid == lease.uid || known.read.is_some();
+            same && !newer(&lease.resource_version, &known.resource_version)
         }) {
             continue;
         }
@@ -68,8 +69,8 @@ pub(super) fn own_node(facts: &mut Facts, connected: &mut Connected) -> bool {
     let seen: Option<Node> = items.into_values().next();
     match (seen, &facts.node) {
         (Some(node), Seen::Present(known))
-            if known.uid == node.uid && !newer(&node.resource_version, &known.resource_version) => {
-        }
+            if (known.uid == node.uid || known.read.is_some())
+                && !newer(&node.resource_version, &known.resource_version) => {}
         // After a write that failed only a consistent read tells: this view may be older.
         (Some(_), Seen::Unknown) if facts.record.hold.is_some() => {}
         (Some(node), _) => facts.node = Seen::Present(Box::new(node)),
@@ -80,7 +81,8 @@ pub(super) fn own_node(facts: &mut Facts, connected: &mut Connected) -> bool {
     refused
 }
 
-/// Whether a view is newer than the known one. resourceVersions of one resource count up (KEP-5504);
+/// Whether a view is newer than the known one. resourceVersions of one resource count up (KEP-5504), also from an
+/// object that was deleted to the one that was made in its place: what was read is not lost to a watch that is late;
 /// where they cannot be compared the view is taken, and what matters is confirmed by a read anyway.
 fn newer(view: &str, known: &str) -> bool {
     match (view.parse::<u64>(), known.parse::<u64>()) {

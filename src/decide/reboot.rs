@@ -5,11 +5,11 @@
 
 use std::time::Duration;
 
-use super::{At, Step, cordoned, in_time, objection, still_ours, undo};
+use super::{At, Step, advance, apply, cordoned, in_time, objection, still_ours, undo};
 use crate::facts::Effect;
 use crate::node::Node;
 use crate::phase::Phase;
-use crate::record::{Hold, Why};
+use crate::record::{Hold, Stage, Why};
 use crate::slot::Fence;
 
 /// logind is asked this often before the attempt counts as failed.
@@ -86,8 +86,10 @@ pub(super) fn armed(at: &At, hold: &Hold) -> bool {
 fn confirmed(at: &At, hold: &Hold, node: &Node, armed: bool) -> Result<(), Box<Step>> {
     let phase = Phase::Rebooting;
     let last = hold.asked.filter(|_| !armed);
-    let since_then = |asked: Duration| at.recent(asked) && last.is_none_or(|last| asked >= last);
-    if !at.facts.confirmed.is_some_and(since_then) {
+    // One that a list of a drain came after is from before that drain.
+    let drained = at.facts.last_list.as_ref().map(|list| list.asked);
+    let holds = |read: Duration| at.recent(read) && Some(read) >= last.max(drained);
+    if !at.facts.confirmed.is_some_and(holds) {
         let effect = Effect::Confirm {
             lease: hold.take.lease.clone(),
             quorum: node.quorum(),
@@ -113,10 +115,21 @@ fn confirmed(at: &At, hold: &Hold, node: &Node, armed: bool) -> Result<(), Box<S
         return Err(Box::new(undo(at, hold, Why::Quorum(who))));
     }
     if at.facts.last_list.as_ref().is_none_or(|list| !list.clean) {
-        let why = Why::Drain("a pod came after the drain".to_owned());
-        return Err(Box::new(undo(at, hold, why)));
+        return Err(Box::new(drain_on(at, hold, node)));
     }
     Ok(())
+}
+
+/// A pod must leave: one came after the drain, or this process has not seen yet that an earlier one left it behind on
+/// purpose. The drain goes on, on the time that it has left; not once logind was asked, which may ask the host again.
+fn drain_on(at: &At, hold: &Hold, node: &Node) -> Step {
+    if hold.asked() {
+        let why = "a pod that must leave was there when logind was to be asked again";
+        return undo(at, hold, Why::Drain(why.to_owned()));
+    }
+    let record = advance(at, hold, Stage::Draining);
+    let status = "draining: a pod came late, or was left behind before this start";
+    apply(at, Phase::Draining, record, node, status)
 }
 
 /// The last write: on the own Lease as it was read, so that whatever happened to it since refuses it. The intent to ask

@@ -59,11 +59,11 @@ impl Bed {
         Ok(bed)
     }
 
-    /// Brings a bed up: ground, control plane, and what `make install` puts on hosts. One that is up
+    /// Brings a bed up: ground, control plane, and what `make install` puts on hosts around `binary`. One that is up
     /// is left as it is.
-    pub fn up(name: &str) -> Result<Self> {
+    pub fn up(name: &str, binary: &Path) -> Result<Self> {
         crate::prepare::prepare(Need::Bed)?;
-        Self::up_with(name, crate::image::install)
+        Self::up_with(name, |place| crate::image::install(place, binary))
     }
 
     /// Another bed, whose hosts get what this one's get: nothing is built.

@@ -67,8 +67,9 @@ fn made(kind: &str, suite: &str, packages: &str) -> Result<PathBuf> {
     Ok(place)
 }
 
-/// What `make install` puts on a host, as a layer of its own.
-pub(crate) fn install(place: &Path) -> Result<()> {
+/// What `make install` puts on a host, as a layer of its own, around `binary`.
+pub(crate) fn install(place: &Path, binary: &Path) -> Result<()> {
     let destination = format!("DESTDIR={}", place.display());
-    Sources::own().make(&["install", &destination])
+    let binary = format!("BINARY={}", binary.display());
+    Sources::own().make(&["install", &destination, &binary])
 }

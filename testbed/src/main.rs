@@ -88,7 +88,7 @@ fn run(verb: Verb) -> Result<()> {
 
 /// A bed with hosts n1 to n`hosts`; those that are there already stay.
 fn up(name: &str, hosts: usize) -> Result<()> {
-    let bed = Bed::up(name)?;
+    let bed = Bed::up(name, &testbed::Sources::binary())?;
     for number in 1..=hosts {
         let host = format!("n{number}");
         if bed.host(&host).is_ok() {

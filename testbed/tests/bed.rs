@@ -6,7 +6,7 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use testbed::{Bed, Host, HostSpec};
+use testbed::{Bed, Host, HostSpec, Sources};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -153,9 +153,13 @@ fn a_name_that_is_no_name_is_refused() {
 #[test]
 fn a_second_bed_stands_beside_the_first_and_leaves_nothing() {
     let name = format!("self-{}", std::process::id());
-    let bed = Bed::up(&name).unwrap();
+    let bed = Bed::up(&name, &Sources::binary()).unwrap();
     assert_eq!(bed.kubectl(&["get", "--raw", "/readyz"]).unwrap(), "ok");
-    assert_eq!(Bed::up(&name).unwrap().name(), name, "up again is no error");
+    assert_eq!(
+        Bed::up(&name, &Sources::binary()).unwrap().name(),
+        name,
+        "up again is no error"
+    );
     bed.boot(&plain("n1")).unwrap().keep();
     bed.wait_ready("n1").unwrap();
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::cluster::{Pod, make_budget};
+use super::host::Order;
 use super::world::{HOUR, MINUTE, Plan, World};
 use crate::memory::{Answer, Fate, Fault, Verb};
 
@@ -350,4 +351,61 @@ async fn i9_a_full_node_is_drained_in_few_requests() {
         &format!("{pods} requests for pods"),
     );
     world.until_rebooted(&[0], 1, HOUR).await;
+}
+
+/// Found by review: killed between the drain and logind, the daemon knew no more that the pod was left behind on
+/// purpose, called it one that had come late, and undid a drain that was over.
+#[tokio::test(start_paused = true)]
+async fn i6_a_pod_that_was_left_behind_on_purpose_undoes_no_drain_after_a_restart() {
+    for timeout in [false, true] {
+        let world = World::with(Plan {
+            hosts: 2,
+            slots: 1,
+            quorum: 0,
+            config: "[drain]\ntimeout = \"10min\"\non_timeout = \"reboot\"\n",
+        })
+        .await;
+        Pod {
+            finalizer: (!timeout).then_some("example.com/hold"),
+            ..Pod::new("db", "n0")
+        }
+        .make(&world.server);
+        if timeout {
+            make_budget(&world.server, "db-budget", "db", 1);
+        }
+        let slow = Fault {
+            from: "n0".to_owned(),
+            ..Fault::of(Fate::Slow(Duration::from_secs(2)), Verb::Get, "leases")
+        };
+        world.server.set(|state| {
+            state.faults.push(slow);
+            state.pods_may_stay = timeout;
+        });
+        world.want(0);
+        world.until_phase(0, "Rebooting", HOUR).await;
+        world.hosts[0].order(Order::Kill(Duration::from_secs(5)));
+        world.until_rebooted(&[0], 1, HOUR).await;
+        world.check(!world.said(0, "undoing"), "the drain goes on");
+        world.check(
+            world.said(0, "was left behind before this start"),
+            "and says why",
+        );
+    }
+}
+
+/// One that comes between the last look of the drain and the fence is evicted as any other.
+#[tokio::test(start_paused = true)]
+async fn i2_a_pod_that_comes_right_before_logind_is_drained_too() {
+    let world = World::new(2, 1).await;
+    let slow = Fault {
+        from: "n0".to_owned(),
+        ..Fault::of(Fate::Slow(Duration::from_secs(2)), Verb::Get, "leases")
+    };
+    world.server.set(|state| state.faults.push(slow));
+    world.want(0);
+    world.until_phase(0, "Rebooting", HOUR).await;
+    Pod::new("late", "n0").make(&world.server);
+    world.until_rebooted(&[0], 1, HOUR).await;
+    world.check(!world.said(0, "undoing"), "the drain goes on");
+    world.check(evictions(&world) == 1, "the late pod is evicted");
 }

@@ -1,10 +1,11 @@
 //! Defects that were found once by reading, each kept away by a test of its name (I1, I6, I8).
 
 use std::fs;
+use std::time::Duration;
 
 use super::cluster::Pod;
 use super::world::{HOUR, MINUTE, World};
-use crate::memory::{Answer, Fate, Fault, Verb};
+use crate::memory::{Answer, Broken, Fate, Fault, Verb};
 
 /// How often a fault that stays was met.
 fn met(world: &World) -> u32 {
@@ -247,4 +248,46 @@ async fn a_take_that_is_refused_leaves_disk_and_journal_in_peace() {
     );
     let said = world.phases(0).len();
     world.check(said <= 6 * 8, &format!("{said} transitions in 6 hours"));
+}
+
+/// Found by review: the Lease was made anew under a hold, was read, and was lost again to the watch that was late, at
+/// full speed until the watch caught up.
+#[tokio::test(start_paused = true)]
+async fn i5_i7_a_lease_made_anew_while_the_watch_is_late_is_read_once() {
+    let world = World::new(2, 1).await;
+    Pod {
+        ends: 20,
+        grace: 600,
+        ..Pod::new("web", "n0")
+    }
+    .make(&world.server);
+    let late = Broken {
+        stalls: Some(Duration::ZERO),
+        ..Broken::default()
+    };
+    let late = Fault {
+        from: "n0".to_owned(),
+        namespace: "kube-rebootd",
+        ..Fault::of(Fate::Watch(late), Verb::Watch, "leases")
+    };
+    world.server.set(|state| state.faults.push(late));
+    // Until the server has ended the watches from before.
+    world.pass(HOUR).await;
+    world.want(0);
+    world.until_phase(0, "Draining", HOUR).await;
+    world.pass(Duration::from_secs(1)).await;
+    world.check(met(&world) > 0, "the watch is late");
+    let before = requests(&world);
+    let at = ("leases", "kube-rebootd", "default");
+    world.server.set(|state| {
+        let mut lease = (*state.object(at).unwrap()).clone();
+        lease["spec"] = serde_json::json!({});
+        state.remove(at);
+        state.make(at, "kubectl", lease);
+    });
+    let gone = |world: &World| world.boots(0) == 0 && !world.cordoned(0);
+    world.until("undone", HOUR, gone).await;
+    let asked = requests(&world) - before;
+    world.check(asked < 100, &format!("{asked} requests"));
+    world.until_rebooted(&[0], 1, HOUR).await;
 }

@@ -112,7 +112,7 @@ fn run(cli: &Cli) -> Result<()> {
     let _standing = Standing;
     let begun = Instant::now();
     let machine = machine(&cli.binary);
-    let bed = Bed::up(BED)?;
+    let bed = Bed::up(BED, &fs::canonicalize(&cli.binary)?)?;
     bed.enter()?;
     let rows = rows(cli);
     // The policy's row alone needs no played nodes, and so builds no kwok.

@@ -51,7 +51,7 @@ struct Cli {
     /// How many nodes may be down at once.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=3))]
     slots: u32,
-    /// The kube-rebootd that prints the manifests.
+    /// The kube-rebootd that prints the manifests and runs on the hosts.
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/release/kube-rebootd"))]
     binary: PathBuf,
 }
@@ -103,7 +103,9 @@ fn run(cli: &Cli) -> Result<bool> {
     Bed::down(BED).context("cannot take down what an earlier demo left")?;
     let _standing = Standing { keep: cli.keep };
     end_on_signal(cli.keep)?;
-    let bed = Bed::up(BED)?;
+    let binary = fs::canonicalize(&cli.binary)
+        .with_context(|| format!("no {}: run `make demo`", cli.binary.display()))?;
+    let bed = Bed::up(BED, &binary)?;
     bed.enter()?;
     let leases = slots(&bed, cli)?;
     let hosts = boot(&bed)?;
