@@ -10,14 +10,14 @@ use anyhow::Result;
 use crate::bed::Bed;
 use crate::certs::Authority;
 use crate::host::{BOOTED, Host};
-use crate::spec::HostSpec;
+use crate::runtime::enable;
+use crate::spec::{HostSpec, Runtime};
 
 impl Host {
     /// The files that make the image this host.
     pub(crate) fn furnish(&self, spec: &HostSpec) -> Result<()> {
         let etc = self.upper().join("etc");
         let units = etc.join("systemd/system");
-        let wants = units.join("multi-user.target.wants");
         for dir in [
             "upper/etc/kubernetes/pki",
             "upper/var/lib/kubelet/pki",
@@ -27,32 +27,29 @@ impl Host {
         ] {
             fs::create_dir_all(self.dir.join(dir))?;
         }
-        fs::create_dir_all(&wants)?;
+        fs::create_dir_all(&units)?;
         fs::write(etc.join("hostname"), format!("{}\n", self.name))?;
         let address = self.bed.address(&self.name)?;
         fs::write(self.dir.join("address"), &address)?;
         let network = NETWORK.replace("ADDRESS", &address);
         fs::write(units.join("bed-network.service"), network)?;
-        symlink(
-            "/etc/systemd/system/bed-network.service",
-            wants.join("bed-network.service"),
-        )?;
+        enable(&units, "bed-network.service")?;
         let own = spec.labels.iter().filter(|label| !is_role(label));
         let mut labels = own.cloned().collect::<Vec<_>>().join(",");
         if !labels.is_empty() {
             labels = format!(" --node-labels={labels}");
         }
-        fs::write(
-            units.join("kubelet.service"),
-            KUBELET
-                .replace("NAME", &self.name)
-                .replace("LABELS", &labels),
-        )?;
+        match spec.runtime {
+            Runtime::Kubemark => fs::write(
+                units.join("kubelet.service"),
+                KUBELET
+                    .replace("NAME", &self.name)
+                    .replace("LABELS", &labels),
+            )?,
+            Runtime::Containerd => self.furnish_runtime(&address, &labels)?,
+        }
         if spec.kubelet {
-            symlink(
-                "/etc/systemd/system/kubelet.service",
-                wants.join("kubelet.service"),
-            )?;
+            enable(&units, "kubelet.service")?;
         }
         self.credentials(&etc.join("kubernetes"))?;
         if let Some(program) = &spec.program {

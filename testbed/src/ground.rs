@@ -79,11 +79,25 @@ fn allow_inotify() -> Result<()> {
     Ok(())
 }
 
+/// Gives the bed's hosts the controllers that the outer machine gives the bed.
+fn delegate(cgroup: &Path) -> Result<()> {
+    let controllers = fs::read_to_string(cgroup.join("cgroup.controllers"))?;
+    for controller in controllers.split_whitespace() {
+        fs::write(
+            cgroup.join("cgroup.subtree_control"),
+            format!("+{controller}"),
+        )
+        .with_context(|| format!("cannot give hosts the controller {controller}"))?;
+    }
+    Ok(())
+}
+
 /// Makes cgroup, namespace and bridge.
 pub(crate) fn make(bed: &str) -> Result<()> {
     allow_inotify()?;
     fs::create_dir_all(cgroup(bed).join("control"))
         .with_context(|| format!("cannot make {}", cgroup(bed).display()))?;
+    delegate(&cgroup(bed))?;
     let name = format!("kbed-{bed}");
     shell::run("ip", &["netns", "add", &name])?;
     let within = |args: &[&str]| shell::run("ip", &[&["-n", &name], args].concat());

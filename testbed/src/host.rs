@@ -38,7 +38,7 @@ impl Bed {
     /// Boots a host and waits until its systemd is up.
     pub fn boot(&self, spec: &HostSpec) -> Result<Host> {
         check_name(&spec.name)?;
-        let base = image::base(&spec.suite, spec.content)?;
+        let base = image::base(&spec.suite, spec.content, spec.runtime)?;
         let dir = self.path("hosts").join(&spec.name);
         // Before the value exists: its drop would destroy the host that has the name.
         fs::create_dir(&dir)

@@ -6,22 +6,32 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use crate::sources::{Package, Sources};
-use crate::spec::{Content, SUITE};
+use crate::spec::{Content, Runtime, SUITE};
 use crate::tools::Use;
 use crate::{ground, shell, tools};
 
 const PACKAGES: &str = "systemd,systemd-sysv,dbus,kmod,procps,iproute2,libpam-systemd";
+
+/// What containerd and the kubelet call.
+const RUNTIME: &str =
+    "runc,containernetworking-plugins,iptables,conntrack,mount,util-linux,ethtool,ca-certificates";
 
 /// The updaters of Fedora, Arch, Debian and openSUSE, what makes repositories for them, and what checks ask.
 const UPDATERS: &str = "dnf,dnf-plugins-core,python3-systemd,createrepo-c,rpm,pacman-package-manager,makepkg,libarchive-tools,zstd,\
                         apt-utils,unattended-upgrades,zypper,needrestart,lsof";
 
 /// A minimal Debian of `suite` that a host boots from.
-pub(crate) fn base(suite: &str, content: Content) -> Result<PathBuf> {
-    match content {
-        Content::Updaters => made("updaters", suite, &format!("{PACKAGES},{UPDATERS}")),
-        Content::Installed | Content::Bare => made("root", suite, PACKAGES),
-    }
+pub(crate) fn base(suite: &str, content: Content, runtime: Runtime) -> Result<PathBuf> {
+    let (kind, more) = match content {
+        Content::Updaters => ("updaters", format!(",{UPDATERS}")),
+        Content::Installed | Content::Bare => ("root", String::new()),
+    };
+    let (kind, below) = match runtime {
+        Runtime::Containerd => (format!("{kind}-runtime"), format!(",{RUNTIME}")),
+        Runtime::Kubemark => (kind.to_owned(), String::new()),
+    };
+    let packages = format!("{PACKAGES}{more}{below}");
+    made(&kind, suite, &packages)
 }
 
 /// A minimal Debian in which a package is built: make, and what building this package is declared to need.

@@ -17,6 +17,7 @@ mod host;
 mod image;
 mod kwok;
 mod prepare;
+mod runtime;
 mod shared;
 mod shell;
 mod sources;
@@ -33,7 +34,7 @@ pub use host::{Host, Output};
 pub use prepare::{Need, prepare};
 pub use shared::Shared;
 pub use sources::{PACKAGES, Package, Sources};
-pub use spec::{Content, HostSpec, SUITE};
+pub use spec::{Content, HostSpec, Runtime, SUITE};
 pub use stub::Stub;
 pub use tools::{binaries, prepared};
 

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 
 use crate::sources::{PACKAGES, Sources};
-use crate::spec::{Content, SUITE};
+use crate::spec::{Content, Runtime, SUITE};
 use crate::tools::Use;
 use crate::{image, tools};
 
@@ -24,13 +24,15 @@ pub fn prepare(need: Need) -> Result<()> {
     }
     tools::programs(|of| need == Need::Tests || of == Use::Bed)?;
     tools::binaries()?;
-    image::base(SUITE, Content::Bare)?;
+    image::base(SUITE, Content::Bare, Runtime::Kubemark)?;
     if need == Need::Bed {
         return Ok(());
     }
-    image::base(SUITE, Content::Updaters)?;
+    tools::runtime()?;
+    image::base(SUITE, Content::Bare, Runtime::Containerd)?;
+    image::base(SUITE, Content::Updaters, Runtime::Kubemark)?;
     // What RHEL 9 and Debian 12 have: systemd 252.
-    image::base("bookworm", Content::Bare)?;
+    image::base("bookworm", Content::Bare, Runtime::Kubemark)?;
     for package in PACKAGES {
         image::builder(package)?;
     }

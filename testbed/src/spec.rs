@@ -16,6 +16,16 @@ pub enum Content {
     Updaters,
 }
 
+/// What runs a host's pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Runtime {
+    /// The real kubelet code with a fake runtime, as kubemark: quick and small, but pods end at once and nothing is
+    /// mounted.
+    Kubemark,
+    /// The real kubelet and the real containerd.
+    Containerd,
+}
+
 /// What a host is to be.
 #[derive(Debug, Clone)]
 pub struct HostSpec {
@@ -29,6 +39,8 @@ pub struct HostSpec {
     pub daemon: bool,
     /// Run a kubelet.
     pub kubelet: bool,
+    /// And what below it.
+    pub runtime: Runtime,
     /// Debian's release: bookworm is systemd 252, trixie 257.
     pub suite: String,
     /// What is there at its first boot.
@@ -48,10 +60,19 @@ impl HostSpec {
             labels: Vec::new(),
             daemon: true,
             kubelet: true,
+            runtime: Runtime::Kubemark,
             suite: SUITE.to_owned(),
             content: Content::Installed,
             program: None,
             files: Vec::new(),
+        }
+    }
+
+    /// The same with the real kubelet and the real containerd.
+    pub fn real(name: impl Into<String>) -> Self {
+        Self {
+            runtime: Runtime::Containerd,
+            ..Self::named(name)
         }
     }
 

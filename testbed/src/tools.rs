@@ -86,6 +86,28 @@ const KUBERNETES: [(&str, &str); 5] = [
     ("kubelet", "./kubelet"),
 ];
 
+/// The kubelet that nodes have, from the same module.
+const KUBELET: [(&str, &str); 1] = [("kubelet", "k8s.io/kubernetes/cmd/kubelet")];
+
+/// From testbed/go/containerd.
+const CONTAINERD: [(&str, &str); 3] = [
+    (
+        "containerd",
+        "github.com/containerd/containerd/v2/cmd/containerd",
+    ),
+    (
+        "containerd-shim-runc-v2",
+        "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
+    ),
+    ("ctr", "github.com/containerd/containerd/v2/cmd/ctr"),
+];
+
+/// From testbed/go/runtime.
+const PODS: [(&str, &str); 3] = [("pod", "./pod"), ("oci", "./oci"), ("archive", "./archive")];
+
+/// The one image of a bed: every container runs it, pause containers too.
+pub(crate) const IMAGE: &str = "docker.io/bed/pod:1";
+
 /// Kept in step with testbed/go/kubernetes/go.mod; the API server reports it.
 const VERSION: &str = "v1.36.3";
 
@@ -183,6 +205,37 @@ pub fn binaries() -> Result<PathBuf> {
     build(&place, &modules.join("etcd"), &etcd, "")?;
     let version = format!(" -X k8s.io/component-base/version.gitVersion={VERSION}");
     build(&place, &modules.join("kubernetes"), &KUBERNETES, &version)?;
+    Ok(place)
+}
+
+/// The real kubelet, containerd and what it calls, and the image of every container, keyed by what they are built from.
+pub(crate) fn runtime() -> Result<PathBuf> {
+    let modules = repository().join("testbed/go");
+    let mut parts = Vec::new();
+    for file in [
+        "kubernetes/go.sum",
+        "containerd/go.sum",
+        "runtime/pod/main.go",
+        "runtime/oci/main.go",
+        "runtime/archive/main.go",
+    ] {
+        let path = modules.join(file);
+        parts.push(fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?);
+    }
+    let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+    let place = cache().join(format!("runtime-{}", key(&parts)));
+    fs::create_dir_all(&place)?;
+    let version = format!(" -X k8s.io/component-base/version.gitVersion={VERSION}");
+    build(&place, &modules.join("kubernetes"), &KUBELET, &version)?;
+    build(&place, &modules.join("containerd"), &CONTAINERD, "")?;
+    build(&place, &modules.join("runtime"), &PODS, "")?;
+    let image = place.join("pod.tar");
+    if !image.exists() {
+        let part = place.join(format!("pod.tar.part-{}", std::process::id()));
+        let mut archive = Command::new(place.join("archive"));
+        shell::output(archive.arg(place.join("pod")).arg(IMAGE).arg(&part))?;
+        fs::rename(&part, &image)?;
+    }
     Ok(place)
 }
 

@@ -29,6 +29,7 @@ mod memory;
 mod model;
 mod outdated;
 mod plane;
+mod real;
 mod reapply;
 mod rotation;
 mod run_queue;

@@ -33,7 +33,7 @@ mod three_hosts;
 mod troubles;
 mod trust;
 mod unit;
-mod workload;
+pub(crate) mod workload;
 
 /// Longest wait for a whole cycle of one host, on two busy cores.
 pub(crate) const CYCLE: Duration = Duration::from_secs(120);

@@ -1,0 +1,46 @@
+//! The real kubelet and the real containerd below the daemon: how pods end, what mounts, and when a node is healthy is
+//! theirs to say, and what a fake runtime says is not it.
+
+use serde_json::{Value, json};
+use testbed::{Host, HostSpec};
+
+use crate::e2e::Site;
+
+mod cycle;
+mod graceful;
+mod silent;
+
+/// The kubelet ends the pods at a shutdown.
+const GRACEFUL: &str = "apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+shutdownGracePeriod: 20s
+shutdownGracePeriodCriticalPods: 5s
+";
+
+/// A host of the group with the real kubelet, which drains also where no other Node could take its pods.
+fn spec(site: &Site, name: &str) -> HostSpec {
+    HostSpec::real(name).config(site.config("[drain]\nmode = \"always\"\n"))
+}
+
+/// A pod's spec: one container with these arguments of testbed/go/runtime/pod, bound to the host.
+fn pod(host: &Host, args: &[&str]) -> Value {
+    json!({
+        "nodeSelector": {"kubernetes.io/hostname": host.name()},
+        "terminationGracePeriodSeconds": 30,
+        "containers": [{"name": "main", "image": "docker.io/bed/pod:1", "args": args}],
+    })
+}
+
+/// The same, ready when it says so itself.
+fn probed(mut spec: Value) -> Value {
+    let probe = json!({"httpGet": {"path": "/", "port": 8080}, "periodSeconds": 1});
+    spec["containers"][0]["readinessProbe"] = probe;
+    spec
+}
+
+/// Whether a pod's condition Ready is True.
+fn ready(pod: &Value) -> bool {
+    let conditions = pod["status"]["conditions"].as_array();
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.any(|one| one["type"] == "Ready" && one["status"] == "True")
+}
