@@ -447,6 +447,10 @@ fn cordoned<'a>(at: &At<'a>, hold: &Hold, phase: Phase) -> Result<&'a Node, Box<
         if !node_set::knows(node, hold) {
             return Err(Box::new(undo(at, hold, Why::Lost)));
         }
+        // Cordoned by an earlier step of this hold, and not any more: somebody uncordoned it beside this step.
+        if !node.unschedulable && node_set::cordoned_before(node, hold) {
+            return Err(Box::new(undo(at, hold, Why::Uncordoned)));
+        }
         let record = at.facts.record.clone();
         return Err(Box::new(apply(
             at,

@@ -110,6 +110,13 @@ pub fn knows(node: &Node, hold: &Hold) -> bool {
             .is_some_and(|there| there.same(hold))
 }
 
+/// An earlier step of this hold had the Node cordoned when it was applied.
+pub fn cordoned_before(node: &Node, hold: &Hold) -> bool {
+    let there = recorded(node).and_then(|record| record.hold);
+    let drains = |stage: &Stage| matches!(stage, Stage::Draining | Stage::Rebooting);
+    there.is_some_and(|there| there.same(hold) && drains(&there.stage))
+}
+
 /// Something of a hold is on the Node: label, record or a cordon of ours.
 pub fn marked(node: &Node) -> bool {
     node.labels.contains_key(names::SLOT)

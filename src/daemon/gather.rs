@@ -175,7 +175,7 @@ impl Daemon {
         }
         connected.watch(&group, busy(&self.facts), pods);
         let mut refused = views::leases(&mut self.facts, connected, &group, now.boot);
-        refused |= views::own_node(&mut self.facts, connected);
+        refused |= views::own_node(&mut self.facts, connected, now.boot);
         self.memory.pods = None;
         let lately = (connected.heard()).is_some_and(|heard| heard.elapsed() < SIGN_OF_LIFE);
         if let Some(watch) = &mut connected.pod_watch {

@@ -1,5 +1,7 @@
 //! What people see of a step: STATUS, the journal's records, and the view that `kube-rebootd status` reads.
 
+use std::time::Duration;
+
 use crate::decide::{Policy, Step};
 use crate::drain::{self, Blocker, PodRef};
 use crate::facts::{Drained, Effect, Facts};
@@ -13,6 +15,9 @@ use crate::record::Stage;
 #[cfg(test)]
 mod tests;
 
+/// A drain that a pod holds up for longer is a warning: budgets let one pod after another go within seconds.
+const LONG: Duration = Duration::from_secs(60);
+
 /// What was said last, so that nothing is said twice.
 #[derive(Debug, Default)]
 pub(super) struct Report {
@@ -25,6 +30,8 @@ pub(super) struct Report {
     late: bool,
     uncleared: Vec<String>,
     blocked: Vec<Blocker>,
+    /// Of these, what was said as a warning.
+    stuck: Vec<Blocker>,
     ending: Vec<PodRef>,
     would: Option<String>,
     naming: Option<Naming>,
@@ -167,21 +174,33 @@ impl Report {
         self.would.clone_from(&step.would);
     }
 
-    /// A pod that holds the drain up is said once, with its budget.
+    /// A pod that holds the drain up is said once, with its budget; once more as a warning when that takes long.
     fn blocked(&mut self, facts: &Facts) {
         let now = blockers(facts);
-        for blocker in now.iter().filter(|blocker| !self.blocked.contains(blocker)) {
+        let long = matches!(&facts.drain, Drained::Going { spent, .. } if *spent >= LONG);
+        for blocker in now {
             let pod = blocker.pod.path();
             let reason = blocker.budget.as_deref().unwrap_or(&blocker.why);
-            tracing::warn!(
-                MESSAGE_ID = id(Phase::Draining),
-                POD = pod,
-                REASON = reason,
-                "pod {pod} holds up the drain: {}",
-                blocker.why
-            );
+            if long && !self.stuck.contains(blocker) {
+                tracing::warn!(
+                    MESSAGE_ID = id(Phase::Draining),
+                    POD = pod,
+                    REASON = reason,
+                    "pod {pod} holds up the drain: {}",
+                    blocker.why
+                );
+            } else if !self.blocked.contains(blocker) {
+                tracing::info!(
+                    MESSAGE_ID = id(Phase::Draining),
+                    POD = pod,
+                    REASON = reason,
+                    "pod {pod} holds up the drain: {}",
+                    blocker.why
+                );
+            }
         }
         self.blocked = now.to_vec();
+        self.stuck = if long { now.to_vec() } else { Vec::new() };
     }
 
     /// A pod that nobody starts again after the reboot is said once, before the cordon.

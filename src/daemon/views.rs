@@ -7,6 +7,10 @@ use crate::cluster::lease;
 use crate::facts::Facts;
 use crate::node::{Node, Seen};
 
+/// So late a watch may be: it is asked again after 90 s of silence, and the new list takes a while. What was read
+/// longer ago is no reason any more to take a view for the older one, for example when etcd was restored.
+const LATE: Duration = Duration::from_secs(180);
+
 /// The group's Leases as the watch shows them; Leases of other groups stay as they were read.
 /// True: the credentials were refused.
 pub(super) fn leases(
@@ -40,8 +44,8 @@ pub(super) fn leases(
     for lease in items.into_values() {
         let known = facts.leases.get(&lease.name);
         if known.is_some_and(|known| {
-            let same = known.uid == lease.uid || known.read.is_some();
-            same && !newer(&lease.resource_version, &known.resource_version)
+            let same = known.uid == lease.uid || just_read(known.read, now);
+            old(same, &lease.resource_version, &known.resource_version)
         }) {
             continue;
         }
@@ -57,7 +61,7 @@ pub(super) fn leases(
 }
 
 /// Whether the credential was refused.
-pub(super) fn own_node(facts: &mut Facts, connected: &mut Connected) -> bool {
+pub(super) fn own_node(facts: &mut Facts, connected: &mut Connected, now: Duration) -> bool {
     let Some((_, watch)) = &mut connected.node_watch else {
         return false;
     };
@@ -69,8 +73,11 @@ pub(super) fn own_node(facts: &mut Facts, connected: &mut Connected) -> bool {
     let seen: Option<Node> = items.into_values().next();
     match (seen, &facts.node) {
         (Some(node), Seen::Present(known))
-            if (known.uid == node.uid || known.read.is_some())
-                && !newer(&node.resource_version, &known.resource_version) => {}
+            if old(
+                known.uid == node.uid || just_read(known.read, now),
+                &node.resource_version,
+                &known.resource_version,
+            ) => {}
         // After a write that failed only a consistent read tells: this view may be older.
         (Some(_), Seen::Unknown) if facts.record.hold.is_some() => {}
         (Some(node), _) => facts.node = Seen::Present(Box::new(node)),
@@ -81,6 +88,16 @@ pub(super) fn own_node(facts: &mut Facts, connected: &mut Connected) -> bool {
     refused
 }
 
+/// What was read so short a time ago may be newer than what a watch shows.
+fn just_read(read: Option<Duration>, now: Duration) -> bool {
+    read.is_some_and(|read| now.saturating_sub(read) <= LATE)
+}
+
+/// Whether a view tells nothing new; `same`: of the same object, or of one that may have been before it.
+fn old(same: bool, view: &str, known: &str) -> bool {
+    same && !newer(view, known)
+}
+
 /// Whether a view is newer than the known one. resourceVersions of one resource count up (KEP-5504), also from an
 /// object that was deleted to the one that was made in its place: what was read is not lost to a watch that is late;
 /// where they cannot be compared the view is taken, and what matters is confirmed by a read anyway.
@@ -88,5 +105,22 @@ fn newer(view: &str, known: &str) -> bool {
     match (view.parse::<u64>(), known.parse::<u64>()) {
         (Ok(view), Ok(known)) => view > known,
         _ => view != known,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Found by review: after a restore of etcd, whose versions begin lower, an object made anew was never seen again.
+    #[test]
+    fn i7_what_was_read_long_ago_makes_no_view_the_older_one() {
+        let now = Duration::from_secs(1_000);
+        for (ago, old_view) in [(1, true), (180, true), (181, false)] {
+            let read = Some(now.saturating_sub(Duration::from_secs(ago)));
+            assert_eq!(old(just_read(read, now), "7", "900"), old_view, "{ago} s");
+        }
+        assert!(!old(just_read(None, now), "7", "900"), "from a watch");
+        assert!(!old(true, "901", "900") && old(true, "900", "900"));
     }
 }

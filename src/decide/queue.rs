@@ -99,11 +99,16 @@ fn early(at: &At, lease: &Lease, opens: Duration, turn: Duration) -> (String, St
         );
     }
     let left = seconds(turn);
+    let unlisted = |crowd: &Crowd| crowd.many && crowd.others.is_empty();
+    let others = match &at.facts.crowd {
+        Some(crowd) if unlisted(crowd) => {
+            "the others that wait cannot be listed (kube-rebootd doctor says why) and may come first"
+        }
+        _ => "others that wait may come first",
+    };
     (
-        format!(
-            "queued: {name} is free; others that wait may come first, this node looks in {left}s"
-        ),
-        format!("{name} is free, others that wait may come first"),
+        format!("queued: {name} is free; {others}, this node looks in {left}s"),
+        format!("{name} is free, {others}"),
     )
 }
 

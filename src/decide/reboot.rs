@@ -124,11 +124,11 @@ fn confirmed(at: &At, hold: &Hold, node: &Node, armed: bool) -> Result<(), Box<S
 /// purpose. The drain goes on, on the time that it has left; not once logind was asked, which may ask the host again.
 fn drain_on(at: &At, hold: &Hold, node: &Node) -> Step {
     if hold.asked() {
-        let why = "a pod that must leave was there when logind was to be asked again";
+        let why = "a pod that must leave is there, and logind may have been asked already";
         return undo(at, hold, Why::Drain(why.to_owned()));
     }
     let record = advance(at, hold, Stage::Draining);
-    let status = "draining: a pod came late, or was left behind before this start";
+    let status = "draining: a pod that must leave is there";
     apply(at, Phase::Draining, record, node, status)
 }
 

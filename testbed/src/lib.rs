@@ -36,7 +36,7 @@ pub use shared::Shared;
 pub use sources::{PACKAGES, Package, Sources};
 pub use spec::{Content, HostSpec, Runtime, SUITE};
 pub use stub::Stub;
-pub use tools::{binaries, prepared};
+pub use tools::{binaries, prepared, runtime};
 
 /// What a host's supervisor runs: see `firmware`.
 pub use firmware::firmware;

@@ -86,8 +86,11 @@ const KUBERNETES: [(&str, &str); 5] = [
     ("kubelet", "./kubelet"),
 ];
 
-/// The kubelet that nodes have, from the same module.
-const KUBELET: [(&str, &str); 1] = [("kubelet", "k8s.io/kubernetes/cmd/kubelet")];
+/// The kubelet that nodes have, and a CSI driver, from the same module.
+const KUBELET: [(&str, &str); 2] = [
+    ("kubelet", "k8s.io/kubernetes/cmd/kubelet"),
+    ("csi", "./csi"),
+];
 
 /// From testbed/go/containerd.
 const CONTAINERD: [(&str, &str); 3] = [
@@ -209,11 +212,12 @@ pub fn binaries() -> Result<PathBuf> {
 }
 
 /// The real kubelet, containerd and what it calls, and the image of every container, keyed by what they are built from.
-pub(crate) fn runtime() -> Result<PathBuf> {
+pub fn runtime() -> Result<PathBuf> {
     let modules = repository().join("testbed/go");
     let mut parts = Vec::new();
     for file in [
         "kubernetes/go.sum",
+        "kubernetes/csi/main.go",
         "containerd/go.sum",
         "runtime/pod/main.go",
         "runtime/oci/main.go",

@@ -58,3 +58,23 @@ fn i6_a_hold_that_was_being_undone_is_not_marked_anew_in_the_next_boot() {
     let step = decide(&facts, &policy(), now());
     assert_eq!(step.record.hold.unwrap().stage, Stage::Uncordoned);
 }
+
+/// Found by review: killed between the record of a step and its apply, the daemon cordoned a node again that somebody
+/// had uncordoned meanwhile, which cancels.
+#[test]
+fn i3_an_uncordon_beside_a_step_of_the_hold_cancels() {
+    for (unschedulable, cancels) in [(false, true), (true, false)] {
+        let mut facts = about_to_reboot();
+        let hold = facts.record.hold.as_mut().unwrap();
+        hold.step += 1;
+        hold.stage = Stage::Draining;
+        own(&mut facts).unschedulable = unschedulable;
+        let step = decide(&facts, &policy(), now());
+        let stage = step.record.hold.unwrap().stage;
+        assert_eq!(
+            stage == Stage::Undoing(Why::Uncordoned),
+            cancels,
+            "{stage:?}"
+        );
+    }
+}

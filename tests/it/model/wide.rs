@@ -218,6 +218,14 @@ impl Local {
         }))
     }
 
+    /// The last list of the pods: of the confirmation where there is one, else one of now.
+    fn listed(&self) -> Duration {
+        let hold = self.host.disk.hold;
+        let reboots = hold.is_some_and(|hold| hold.stage == Stage::Rebooting);
+        let confirmed = some(&self.host, self.host.process.confirmed);
+        confirmed.filter(|_| reboots).unwrap_or(NOW)
+    }
+
     pub(super) fn peers(&self) -> Option<slot::Peers> {
         let hold = self.host.disk.hold;
         if hold.is_some_and(|hold| hold.stage == Stage::Rebooting) {
@@ -348,7 +356,7 @@ impl Local {
             marks: Some(Marks::default()),
             drain: Drained::Done { at: Duration::ZERO },
             last_list: Some(LastList {
-                asked: NOW,
+                asked: self.listed(),
                 clean: true,
                 marks: Marks::default(),
             }),

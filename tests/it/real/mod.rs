@@ -9,6 +9,7 @@ use crate::e2e::Site;
 mod cycle;
 mod graceful;
 mod silent;
+mod volumes;
 
 /// The kubelet ends the pods at a shutdown.
 const GRACEFUL: &str = "apiVersion: kubelet.config.k8s.io/v1beta1

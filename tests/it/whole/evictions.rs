@@ -387,7 +387,7 @@ async fn i6_a_pod_that_was_left_behind_on_purpose_undoes_no_drain_after_a_restar
         world.until_rebooted(&[0], 1, HOUR).await;
         world.check(!world.said(0, "undoing"), "the drain goes on");
         world.check(
-            world.said(0, "was left behind before this start"),
+            world.said(0, "a pod that must leave is there"),
             "and says why",
         );
     }
