@@ -10,7 +10,7 @@ use tracing::level_filters::LevelFilter;
 use super::exit;
 use crate::cluster::client::Origin;
 use crate::daemon::{self, StartError};
-use crate::host::journal::Journal;
+use crate::host::journal::{self, Journal};
 use crate::host::lock::Lock;
 use crate::host::{Bus, Clock};
 use crate::root::Root;
@@ -66,7 +66,7 @@ fn locked(root: Root, config: Option<PathBuf>, journal: &Journal) -> ExitCode {
                 }
             },
             Err(err @ StartError::Config(_)) => {
-                error!("{err}");
+                journal::last_words(&err.to_string());
                 ExitCode::from(exit::CONFIGURATION)
             }
             Err(err) => {

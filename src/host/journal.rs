@@ -157,6 +157,16 @@ impl Journal {
     }
 }
 
+/// Says why the process cannot start, right before it ends. journald finds the unit of a record by the process that sent
+/// it, and one that has ended when a busy journald looks has none: the reason was missing in `systemctl status`. Of what
+/// comes through standard error it knows the unit.
+pub fn last_words(why: &str) {
+    let level = if stderr_is_journal() { "<3>" } else { "" };
+    for line in why.lines() {
+        eprintln!("{level}{line}");
+    }
+}
+
 /// Ours at `level`, others from warnings on. `kube_client` logs every 5xx as an error by itself,
 /// retries included; ours say it once per change.
 fn targets(level: LevelFilter) -> Targets {
