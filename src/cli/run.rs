@@ -10,7 +10,7 @@ use tracing::level_filters::LevelFilter;
 use super::exit;
 use crate::cluster::client::Origin;
 use crate::daemon::{self, StartError};
-use crate::host::journal::{self, Journal};
+use crate::host::journal::Journal;
 use crate::host::lock::Lock;
 use crate::host::{Bus, Clock};
 use crate::root::Root;
@@ -40,10 +40,7 @@ pub fn run(root: Root, config: Option<PathBuf>) -> ExitCode {
 fn locked(root: Root, config: Option<PathBuf>, journal: &Journal) -> ExitCode {
     let lock = match Lock::take(&root) {
         Ok(lock) => lock,
-        Err(err) => {
-            error!("{err}");
-            return ExitCode::from(exit::FAILED);
-        }
+        Err(err) => return failed(journal, &err.to_string(), exit::FAILED),
     };
     let runtime = match tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -51,31 +48,31 @@ fn locked(root: Root, config: Option<PathBuf>, journal: &Journal) -> ExitCode {
         .build()
     {
         Ok(runtime) => runtime,
-        Err(err) => {
-            error!("cannot start: {err}");
-            return ExitCode::from(exit::FAILED);
-        }
+        Err(err) => return failed(journal, &format!("cannot start: {err}"), exit::FAILED),
     };
     let code = runtime.block_on(async {
         match daemon::start(root, config, Bus::system(), Clock::Real, Origin::Kubeconfig).await {
             Ok(daemon) => match Box::pin(daemon.naming(journal.naming()).run()).await {
                 Ok(()) => ExitCode::SUCCESS,
                 Err(err) => {
-                    error!("cannot listen for signals: {err}");
-                    ExitCode::from(exit::FAILED)
+                    let why = format!("cannot listen for signals: {err}");
+                    failed(journal, &why, exit::FAILED)
                 }
             },
             Err(err @ StartError::Config(_)) => {
-                journal::last_words(&err.to_string());
-                ExitCode::from(exit::CONFIGURATION)
+                failed(journal, &err.to_string(), exit::CONFIGURATION)
             }
-            Err(err) => {
-                error!("{err}");
-                ExitCode::from(exit::FAILED)
-            }
+            Err(err) => failed(journal, &err.to_string(), exit::FAILED),
         }
     });
     runtime.shutdown_timeout(LINGER);
     drop(lock);
     code
+}
+
+/// The last record of the process, and what it ends with.
+fn failed(journal: &Journal, why: &str, code: u8) -> ExitCode {
+    journal.ending();
+    error!("{why}");
+    ExitCode::from(code)
 }

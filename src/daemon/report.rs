@@ -180,23 +180,16 @@ impl Report {
         let long = matches!(&facts.drain, Drained::Going { spent, .. } if *spent >= LONG);
         for blocker in now {
             let pod = blocker.pod.path();
-            let reason = blocker.budget.as_deref().unwrap_or(&blocker.why);
+            let fields = Fields {
+                reason: Some(blocker.budget.as_deref().unwrap_or(&blocker.why)),
+                pod: Some(&pod),
+                ..Fields::default()
+            };
+            let text = format!("pod {pod} holds up the drain: {}", blocker.why);
             if long && !self.stuck.contains(blocker) {
-                tracing::warn!(
-                    MESSAGE_ID = id(Phase::Draining),
-                    POD = pod,
-                    REASON = reason,
-                    "pod {pod} holds up the drain: {}",
-                    blocker.why
-                );
+                record(id(Phase::Draining), Phase::Draining, &fields, &text);
             } else if !self.blocked.contains(blocker) {
-                tracing::info!(
-                    MESSAGE_ID = id(Phase::Draining),
-                    POD = pod,
-                    REASON = reason,
-                    "pod {pod} holds up the drain: {}",
-                    blocker.why
-                );
+                transition(Phase::Draining, &fields, &text);
             }
         }
         self.blocked = now.to_vec();

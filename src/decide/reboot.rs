@@ -121,7 +121,8 @@ fn confirmed(at: &At, hold: &Hold, node: &Node, armed: bool) -> Result<(), Box<S
 }
 
 /// A pod must leave: one came after the drain, or this process has not seen yet that an earlier one left it behind on
-/// purpose. The drain goes on, on the time that it has left; not once logind was asked, which may ask the host again.
+/// purpose. The drain goes on, on the time that it has left; not once logind may have been asked, as the host may be on its
+/// way down then.
 fn drain_on(at: &At, hold: &Hold, node: &Node) -> Step {
     if hold.asked() {
         let why = "a pod that must leave is there, and logind may have been asked already";

@@ -10,7 +10,7 @@ use std::{
     os::{fd::AsFd, unix::fs::MetadataExt},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc::{Receiver, SyncSender, TryRecvError, sync_channel},
     },
     thread,
@@ -68,6 +68,8 @@ enum Item {
 #[derive(Debug, Default)]
 struct Shared {
     dropped: AtomicU64,
+    /// [`Journal::ending`] was called.
+    ending: AtomicBool,
     /// `KUBE_NODE` of every record, once known.
     node: Mutex<Option<String>>,
 }
@@ -150,20 +152,17 @@ impl Journal {
         }
     }
 
+    /// What is logged from here on is said right before the process ends. journald finds the unit of a record by the
+    /// process that sent it, and one that has ended when a busy journald looks has none: `systemctl status` showed exit
+    /// code 78 and no reason. Of what comes through standard error it knows the unit.
+    pub fn ending(&self) {
+        self.queue.shared.ending.store(true, Ordering::Relaxed);
+    }
+
     /// Waits until what was logged is written, at most `limit`. False if it is not.
     pub fn flush(&self, limit: Duration) -> bool {
         let (done, written) = sync_channel(1);
         self.queue.sender.try_send(Item::Flush(done)).is_ok() && written.recv_timeout(limit).is_ok()
-    }
-}
-
-/// Says why the process cannot start, right before it ends. journald finds the unit of a record by the process that sent
-/// it, and one that has ended when a busy journald looks has none: the reason was missing in `systemctl status`. Of what
-/// comes through standard error it knows the unit.
-pub fn last_words(why: &str) {
-    let level = if stderr_is_journal() { "<3>" } else { "" };
-    for line in why.lines() {
-        eprintln!("{level}{line}");
     }
 }
 
@@ -212,7 +211,11 @@ fn write_all(receiver: &Receiver<Item>, sink: &Sink, shared: &Shared) {
                         .entry("KUBE_NODE".to_owned())
                         .or_insert_with(|| name.clone());
                 }
-                sink.write(&record);
+                if shared.ending.load(Ordering::Relaxed) {
+                    sink.write_last(&record);
+                } else {
+                    sink.write(&record);
+                }
             }
             Item::Flush(done) => {
                 report_dropped(sink, shared);

@@ -38,10 +38,6 @@ impl Lacks {
         }
     }
 
-    fn anything(&self) -> bool {
-        self.sys_resource || !self.controllers.is_empty()
-    }
-
     /// For people; none: nothing is missing.
     fn words(&self) -> Option<String> {
         let mut words = Vec::new();
@@ -61,7 +57,8 @@ impl Host {
     pub(crate) fn furnish_runtime(&self, address: &str, labels: &str) -> Result<()> {
         let programs = tools::runtime()?;
         let lacks = self.lacks()?;
-        if let Some(words) = lacks.words() {
+        let words = lacks.words();
+        if let Some(words) = &words {
             eprintln!(
                 "bed: {}: this machine has {words}; containers run without limits",
                 self.name
@@ -69,7 +66,7 @@ impl Host {
         }
         let etc = self.upper().join("etc");
         let units = etc.join("systemd/system");
-        let bin = if lacks.anything() {
+        let bin = if words.is_some() {
             "/opt/runtime/oci"
         } else {
             "/usr/sbin/runc"

@@ -52,11 +52,23 @@ impl Sink {
             Self::Stderr => to_stderr(record),
         }
     }
+
+    /// The same right before the process ends.
+    pub(super) fn write_last(&self, record: &Record) {
+        match self {
+            Self::Journald { .. } => on_stderr(&stream(record)),
+            Self::Stderr => to_stderr(record),
+        }
+    }
 }
 
 fn to_stderr(record: &Record) {
+    on_stderr(&line(record));
+}
+
+fn on_stderr(text: &str) {
     // Nobody is left to tell when this fails.
-    let _ = io::stderr().lock().write_all(line(record).as_bytes());
+    let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
 /// One datagram: a line for each field, or the binary form for values with a newline.
@@ -81,6 +93,18 @@ fn field(bytes: &mut Vec<u8>, key: &str, value: &str) {
     }
     bytes.extend_from_slice(value.as_bytes());
     bytes.push(b'\n');
+}
+
+/// The message as journald reads it from a stream: each line is a record and begins with its priority (sd-daemon(3)).
+pub(super) fn stream(record: &Record) -> String {
+    let mut text = String::new();
+    let level = format!("<{}>", record.priority);
+    for line in record.message.lines() {
+        text.push_str(&level);
+        text.push_str(line);
+        text.push('\n');
+    }
+    text
 }
 
 /// `LEVEL message key=value`, in one line.

@@ -123,4 +123,5 @@ fn lines_for_a_terminal_stay_one_line() {
         ]),
     };
     assert_eq!(sink::line(&record), "ERROR two lines pod=ns/web\n");
+    assert_eq!(sink::stream(&record), "<3>two\n<3>lines\n");
 }

@@ -90,6 +90,13 @@ fn i12_a_start_with_a_bad_configuration_exits_78_and_is_not_repeated() {
     assert_eq!(show(&host, "SubState"), "failed");
     // journald may write a process' last words after systemd has seen it end.
     site.wait_journal(&host, &["50-test.toml", "no_such_key"]);
+    // Found by a full run: sent as a datagram, they had no unit when journald came to look for the process.
+    let journal = host.journal_json("kube-rebootd").unwrap();
+    let refused =
+        |record: &&serde_json::Value| record["MESSAGE"].to_string().contains("50-test.toml");
+    let refused = journal.iter().find(refused).unwrap();
+    assert_eq!(refused["_TRANSPORT"], "stdout", "{refused}");
+    assert_eq!(refused["PRIORITY"], "3", "{refused}");
     // Mended, it starts as it ever did.
     drop_in(&host, "");
     host.systemctl(&["start", "kube-rebootd"]).unwrap();

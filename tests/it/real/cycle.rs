@@ -61,6 +61,8 @@ fn i2_i4_a_cycle_with_the_real_kubelet_waits_for_what_it_says_and_leaves_this_ma
     assert!(took >= LAST, "the drain took {took:?}");
     site.nothing_left(&host);
     assert_eq!(sysctls(), before, "the outer machine's settings");
+    let wanted = host.read("/proc/sys/vm/overcommit_memory").unwrap();
+    assert_eq!(wanted.trim(), "1", "the kubelet found what it wants");
 }
 
 /// From the cordon to the end of the drain, by the host's journal.

@@ -30,7 +30,10 @@ fn i4_a_daemon_set_whose_pod_the_kubelet_ended_is_waited_for() {
     let after = agent().unwrap();
     assert!(ready(&after), "the slot was given up before: {after}");
     assert_ne!(string(&after["metadata"]["uid"]), uid, "it was made again");
-    let said = format!("{}/alone", work.namespace);
+    let said = format!(
+        "pod {}/alone has no controller and will not run again",
+        work.namespace
+    );
     site.wait_journal(&host, &[said]);
     let alone = work.pod(&host, "alone").unwrap();
     let phase = string(&alone["status"]["phase"]);

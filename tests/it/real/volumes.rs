@@ -1,5 +1,5 @@
 //! Volumes of a CSI driver that lets them go slowly: the host goes down only when the kubelet has unmounted them, and
-//! their pod runs elsewhere meanwhile (I2).
+//! their pod comes back elsewhere (I2).
 
 use std::process::{Child, Command};
 
@@ -34,6 +34,29 @@ impl Drop for Attacher {
     }
 }
 
+/// What belongs to no namespace, gone with the test.
+struct Objects<'a> {
+    site: &'a Site,
+    made: Vec<[String; 2]>,
+}
+
+impl Objects<'_> {
+    fn make(&mut self, object: &Value) {
+        self.site.bed.apply(&object.to_string()).unwrap();
+        let [kind, name] = [&object["kind"], &object["metadata"]["name"]].map(string);
+        self.made.push([kind, name]);
+    }
+}
+
+impl Drop for Objects<'_> {
+    fn drop(&mut self) {
+        for [kind, name] in &self.made {
+            let delete = ["delete", kind, name, "--wait=false"];
+            let _ = self.site.bed.kubectl(&delete);
+        }
+    }
+}
+
 /// A host with the node's part of the driver, there before the kubelet and until after it.
 fn with_driver(site: &Site, name: &str, driver: &str) -> HostSpec {
     let unit = format!(
@@ -49,15 +72,14 @@ fn with_driver(site: &Site, name: &str, driver: &str) -> HostSpec {
 }
 
 /// A StatefulSet of one pod with one volume, which may run on every host of the driver.
-fn database(site: &Site, work: &Workload, driver: &str, attach: bool) {
+fn database(objects: &mut Objects<'_>, work: &Workload, driver: &str, attach: bool) {
     let namespace = &work.namespace;
     let volume = format!("{namespace}-data");
-    let object = json!({
+    objects.make(&json!({
         "apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver",
         "metadata": {"name": driver}, "spec": {"attachRequired": attach},
-    });
-    site.bed.apply(&object.to_string()).unwrap();
-    let object = json!({
+    }));
+    objects.make(&json!({
         "apiVersion": "v1", "kind": "PersistentVolume",
         "metadata": {"name": volume},
         "spec": {
@@ -65,8 +87,7 @@ fn database(site: &Site, work: &Workload, driver: &str, attach: bool) {
             "csi": {"driver": driver, "volumeHandle": volume},
             "claimRef": {"namespace": namespace, "name": "data-db-0"},
         },
-    });
-    site.bed.apply(&object.to_string()).unwrap();
+    }));
     let mut pods = json!({
         "nodeSelector": {"test.example/driver": driver},
         "terminationGracePeriodSeconds": 10,
@@ -100,8 +121,10 @@ fn moves(group: &str, attach: bool) {
     let (one, other) = (format!("{group}-1"), format!("{group}-2"));
     let hosts = [one, other].map(|name| site.boot(&with_driver(&site, &name, &driver)));
     let _attacher = Attacher::start(&site, &driver);
+    let made = Vec::new();
+    let mut objects = Objects { site: &site, made };
     let work = Workload::new(&site, group);
-    database(&site, &work, &driver, attach);
+    database(&mut objects, &work, &driver, attach);
     let runs = |host: &Host| {
         let pod = work.pod(host, "db-0");
         pod.is_some_and(|pod| pod["status"]["phase"] == "Running")
@@ -121,11 +144,6 @@ fn moves(group: &str, attach: bool) {
     assert!(unmounted[0] < asked[0], "{unmounted:?} {asked:?}");
     site.wait("the database to run elsewhere", || Ok(runs(second)));
     site.nothing_left(first);
-    let volume = format!("{}-data", work.namespace);
-    for object in [["pv", &volume], ["csidriver", &driver]] {
-        let delete = ["delete", object[0], object[1], "--wait=false"];
-        site.kubectl(&delete);
-    }
 }
 
 #[test]

@@ -36,7 +36,7 @@ func main() {
 	driver := flag.String("driver", "csi.bed", "name of the driver")
 	name := flag.String("node", "", "name of the Node")
 	slow := flag.Duration("slow", 0, "how long NodeUnpublishVolume takes")
-	attach := flag.String("attach", "", "kubeconfig: attach and detach what the controllers ask for")
+	attach := flag.String("attach", "", "kubeconfig: attach what the controllers ask for")
 	flag.Parse()
 	var err error
 	if *attach != "" {

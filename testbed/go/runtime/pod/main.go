@@ -15,8 +15,6 @@ func main() {
 	listen := flag.String("listen", "", "address to answer probes at; empty: none")
 	ready := flag.Duration("ready", 0, "answers 503 for so long after the start")
 	term := flag.Duration("term", 0, "goes on for so long after SIGTERM")
-	exit := flag.Duration("exit", 0, "ends by itself after so long; 0: never")
-	code := flag.Int("code", 0, "what it ends with")
 	flag.Parse()
 	// PID 1 of its container: a signal that is not asked for is ignored.
 	signals := make(chan os.Signal, 1)
@@ -24,18 +22,8 @@ func main() {
 	if *listen != "" {
 		go serve(*listen, time.Now().Add(*ready))
 	}
-	var done <-chan time.Time
-	if *exit > 0 {
-		done = time.After(*exit)
-	}
-	select {
-	case <-done:
-		fmt.Println("done")
-	case got := <-signals:
-		fmt.Println(got)
-		time.Sleep(*term)
-	}
-	os.Exit(*code)
+	fmt.Println(<-signals)
+	time.Sleep(*term)
 }
 
 func serve(address string, from time.Time) {
