@@ -87,6 +87,14 @@ impl Report {
         if looks(step) && (before || refused && self.phase == Some(Phase::Pending)) {
             return;
         }
+        // Nor is what is asked on the way to the proof.
+        if before
+            && step.phase == Phase::Verifying
+            && !uncordons(step)
+            && step.effect != Effect::Wait
+        {
+            return;
+        }
         let waits = waits(step, facts, policy);
         // Scripts call a package manager again and again, each time as another process.
         let busy = facts
@@ -270,6 +278,8 @@ fn waits(step: &Step, facts: &Facts, policy: &Policy) -> Vec<String> {
         Phase::Queued => holders(facts, policy)
             .map(|one| format!("{} is held by {}", one.slot, one.node))
             .collect(),
+        // It says what is done; what is waited for after it is said then.
+        Phase::Verifying if uncordons(step) => Vec::new(),
         Phase::Verifying => missing(facts)
             .into_iter()
             .chain(taken_away(step, facts, policy))
@@ -284,6 +294,11 @@ fn taken_away(step: &Step, facts: &Facts, policy: &Policy) -> Option<String> {
     let read = facts.leases.get(lease).filter(|it| it.read.is_some())?;
     let lost = read.holder.as_ref() != Some(&policy.me);
     lost.then(|| format!("slot {lease} was taken away (unlock?)"))
+}
+
+/// The host is proved, and the node may take pods again.
+fn uncordons(step: &Step) -> bool {
+    step.phase == Phase::Verifying && matches!(step.effect, Effect::Apply { .. })
 }
 
 /// A node that waits in the queue looks at the cluster.

@@ -51,6 +51,8 @@ async fn i4_a_daemon_set_without_a_pod_keeps_the_slot_until_its_pod_is_ready() {
     let world = rebooted().await;
     world.pass(40 * MINUTE).await;
     waits(&world, "longer than health.timeout: it exists");
+    let words = "verifying: DaemonSet shop/agent has no pod here";
+    world.check(world.said(0, words), "the journal tells what it waits for");
     let looked = looks(&world);
     world.check(
         (2..=90).contains(&looked),
