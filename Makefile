@@ -13,7 +13,7 @@ RELEASE = target/$(if $(TARGET),$(TARGET)/)release/kube-rebootd
 # What is installed and tried; another one than $(RELEASE) is not built here.
 BINARY = $(RELEASE)
 
-.PHONY: all build install install-pacman demo bench test test-build lint deny bed bed-down prepare packaging
+.PHONY: all build install install-pacman demo bench matrix test test-build lint deny bed bed-down prepare packaging
 
 all: build
 
@@ -89,7 +89,7 @@ bed: $(BED) build
 bed-down: $(BED)
 	$(BED) down
 
-# Three hosts reboot one after another, told live and judged; DEMO="--keep" leaves the bed up, DEMO="--slots 2"
+# Three hosts with the real kubelet and containerd reboot one after another, told live and judged; DEMO="--keep" leaves the bed up, DEMO="--slots 2"
 # lets two be down at once.
 DEMO ?=
 
@@ -97,7 +97,7 @@ DEMO ?=
 # core busy. The daemon is built without optimisation, most of whose crates the bed shares: that takes two and a half
 # minutes of CPU where the release takes eight.
 demo: $(BED)
-	$(BED) prepare --bed & $(CARGO) build --locked --bin kube-rebootd; built=$$?; wait $$! && exit $$built
+	$(BED) prepare --demo & $(CARGO) build --locked --bin kube-rebootd; built=$$?; wait $$! && exit $$built
 	target/debug/demo --binary target/debug/kube-rebootd $(DEMO)
 
 # What it costs and how quick it is, beside kubectl drain: a table, and target/bench.json. For a quiet machine.
@@ -106,6 +106,13 @@ BENCH ?=
 
 bench: build $(BED)
 	target/debug/bench --binary $(BINARY) $(BENCH)
+
+# Every release of Kubernetes from 1.33 on, older kubelets, and other versions of systemd: a table. Each release is built
+# once into the cache, which takes some five minutes. MATRIX="--row 1.33" tries one; MATRIX=--list names them.
+MATRIX ?=
+
+matrix: build $(BED) test-build
+	target/debug/matrix $(MATRIX)
 
 lint:
 	$(CARGO) fmt --all --check
@@ -130,6 +137,9 @@ deny: $(DENY)
 $(TOOLS)/bin/cargo-deny:
 	$(CARGO) install --locked --root $(TOOLS) cargo-deny@0.20.2
 
+# What needs no host and no API server: it runs first.
+ALONE = model:: simulator:: whole::
+
 # Everything: lints, unit tests, the simulator, the real API server, real hosts; then what the whole
 # suite asked of the API server. A test that fails keeps no other from being run, as a run is long; the bed goes down
 # whatever happens. What must be there first is made two at a time: linking Kubernetes and the release keeps one core
@@ -139,8 +149,10 @@ test:
 	$(BED) down
 	$(BED) up
 	trap '$(BED) down' EXIT; failed=0; \
-	  $(CARGO) test --locked --no-fail-fast --workspace --lib --bins --test it --test bed -- \
-	    --test-threads=$(THREADS) || failed=1; \
+	  $(CARGO) test --locked --no-fail-fast --workspace --lib --bins || failed=1; \
+	  $(CARGO) test --locked --test it -- $(ALONE) || failed=1; \
+	  $(CARGO) test --locked --no-fail-fast --workspace --test it --test bed -- \
+	    --test-threads=$(THREADS) $(ALONE:%=--skip %) || failed=1; \
 	  $(CARGO) test --locked --test packages || failed=1; \
 	  $(CARGO) test --locked --test requests || failed=1; \
 	  exit $$failed
@@ -149,6 +161,6 @@ test-build:
 	$(CARGO) test --locked --workspace --no-run
 
 # Hosts mostly wait; more threads than cores.
-THREADS ?= 4
+THREADS ?= 5
 
 include packaging/packages.mk

@@ -17,6 +17,7 @@ use kube::{Api, Client, Config};
 use crate::audit::{self, Request};
 use crate::certs::{Authority, End};
 use crate::prepare::Need;
+use crate::stacked::AUDIT_LOG;
 use crate::{control_plane, ground, shell, tools};
 
 /// Where beds keep their state: on disk, as overlays and etcd want it.
@@ -43,7 +44,7 @@ impl Bed {
     }
 
     /// Whether its API server answers.
-    fn ready(&self) -> bool {
+    pub(crate) fn ready(&self) -> bool {
         self.kubectl(&["get", "--raw", "/readyz"])
             .is_ok_and(|said| said == "ok")
     }
@@ -63,18 +64,24 @@ impl Bed {
     /// is left as it is.
     pub fn up(name: &str, binary: &Path) -> Result<Self> {
         crate::prepare::prepare(Need::Bed)?;
-        Self::up_with(name, |place| crate::image::install(place, binary))
+        let install = |place: &Path| crate::image::install(place, binary);
+        Self::up_with(name, install, control_plane::up)
     }
 
     /// Another bed, whose hosts get what this one's get: nothing is built.
     pub fn up_beside(&self, name: &str) -> Result<Self> {
         let from = self.path("install").display().to_string();
-        Self::up_with(name, |place| {
+        let install = |place: &Path| {
             shell::run("cp", &["-a", &from, &place.display().to_string()]).map(|_| ())
-        })
+        };
+        Self::up_with(name, install, control_plane::up)
     }
 
-    fn up_with(name: &str, install: impl FnOnce(&Path) -> Result<()>) -> Result<Self> {
+    pub(crate) fn up_with(
+        name: &str,
+        install: impl FnOnce(&Path) -> Result<()>,
+        start: impl FnOnce(&Self) -> Result<()>,
+    ) -> Result<Self> {
         let bed = Self::at(name)?;
         fs::create_dir_all(BEDS)?;
         match fs::create_dir(&bed.dir) {
@@ -95,7 +102,7 @@ impl Bed {
         tools::timed("installing kube-rebootd", || install(&bed.path("install")))?;
         tools::timed(&format!("bringing up bed {name}"), || {
             ground::make(name)?;
-            control_plane::up(&bed)
+            start(&bed)
         })?;
         Ok(bed)
     }
@@ -315,7 +322,26 @@ impl Bed {
 
     /// Every request in the audit log whose User-Agent begins with `agent`, in order of arrival.
     pub fn requests_by(&self, agent: &str) -> Result<Vec<Request>> {
-        audit::read(&self.path("audit.log"), agent)
+        let mut requests = Vec::new();
+        for log in self.audit_logs()? {
+            requests.extend(audit::read(&log, agent)?);
+        }
+        requests.sort_by_key(|request| request.at);
+        Ok(requests)
+    }
+
+    /// Its own, or those of its hosts that are its control plane.
+    fn audit_logs(&self) -> Result<Vec<PathBuf>> {
+        let mut logs = vec![self.path("audit.log")];
+        for host in fs::read_dir(self.path("hosts"))? {
+            let upper = host?.path().join("upper");
+            logs.push(upper.join(AUDIT_LOG.trim_start_matches('/')));
+        }
+        logs.retain(|log| log.exists());
+        if logs.is_empty() {
+            bail!("bed {} has no audit log", self.name);
+        }
+        Ok(logs)
     }
 
     /// Waits until `done` says true; the error says what was waited for and what it said last.

@@ -108,8 +108,8 @@ impl Host {
 }
 
 impl Bed {
-    /// The address of a host: counted up under a lock, as tests boot hosts side by side.
-    fn address(&self, host: &str) -> Result<String> {
+    /// The address of a host: counted up under a lock, as tests boot hosts side by side; a name keeps its own.
+    pub(crate) fn address(&self, host: &str) -> Result<String> {
         let path = self.path("addresses");
         let file = fs::OpenOptions::new()
             .create(true)
@@ -118,8 +118,12 @@ impl Bed {
             .open(&path)?;
         let lock = nix::fcntl::Flock::lock(file, nix::fcntl::FlockArg::LockExclusive)
             .map_err(|(_, errno)| errno)?;
-        let taken = fs::read_to_string(&path)?.lines().count() + 2;
-        std::io::Write::write_all(&mut &*lock, format!("{host}\n").as_bytes())?;
+        let text = fs::read_to_string(&path)?;
+        let known = text.lines().position(|line| line == host);
+        if known.is_none() {
+            std::io::Write::write_all(&mut &*lock, format!("{host}\n").as_bytes())?;
+        }
+        let taken = known.unwrap_or_else(|| text.lines().count()) + 2;
         Ok(format!("10.123.{}.{}", taken / 250, taken % 250 + 2))
     }
 }

@@ -20,9 +20,9 @@ struct Cli {
 enum Verb {
     /// Install and build what a bed needs, or all that the tests need.
     Prepare {
-        /// A bed alone, as `make demo` brings it up.
+        /// Only what `make demo` brings up.
         #[arg(long)]
-        bed: bool,
+        demo: bool,
     },
     /// Bring a bed up.
     Up {
@@ -73,7 +73,7 @@ fn main() -> ExitCode {
 
 fn run(verb: Verb) -> Result<()> {
     match verb {
-        Verb::Prepare { bed } => testbed::prepare(if bed { Need::Bed } else { Need::Tests }),
+        Verb::Prepare { demo } => testbed::prepare(if demo { Need::Demo } else { Need::Tests }),
         Verb::Up { name, hosts } => up(&name, hosts),
         Verb::Down { name } => Bed::down(&name),
         Verb::Exec { name, command } => exec(&name, &command),

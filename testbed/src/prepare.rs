@@ -2,6 +2,7 @@
 
 use anyhow::{Result, bail};
 
+use crate::releases::RELEASES;
 use crate::sources::{PACKAGES, Sources};
 use crate::spec::{Content, Runtime, SUITE};
 use crate::tools::Use;
@@ -10,9 +11,11 @@ use crate::{image, tools};
 /// What is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
-    /// A bed with hosts of the usual kind, as `make demo` and `make bed` bring up: a new machine waits for nothing
-    /// else.
+    /// A control plane; the root of a host is made when the first one boots.
     Bed,
+    /// The same and hosts with the real kubelet and containerd, as `make demo` brings up: a new machine waits for
+    /// nothing else.
+    Demo,
     /// All that `make test` does.
     Tests,
 }
@@ -24,12 +27,17 @@ pub fn prepare(need: Need) -> Result<()> {
     }
     tools::programs(|of| need == Need::Tests || of == Use::Bed)?;
     tools::binaries()?;
-    image::base(SUITE, Content::Bare, Runtime::Kubemark)?;
     if need == Need::Bed {
         return Ok(());
     }
     tools::runtime()?;
     image::base(SUITE, Content::Bare, Runtime::Containerd)?;
+    if need == Need::Demo {
+        return Ok(());
+    }
+    // The one that a host's kubelet is upgraded from.
+    tools::kubelet(RELEASES[0])?;
+    image::base(SUITE, Content::Bare, Runtime::Kubemark)?;
     image::base(SUITE, Content::Updaters, Runtime::Kubemark)?;
     // What RHEL 9 and Debian 12 have: systemd 252.
     image::base("bookworm", Content::Bare, Runtime::Kubemark)?;

@@ -70,10 +70,14 @@ impl HostSpec {
 
     /// The same with the real kubelet and the real containerd.
     pub fn real(name: impl Into<String>) -> Self {
-        Self {
-            runtime: Runtime::Containerd,
-            ..Self::named(name)
-        }
+        Self::named(name).on(Runtime::Containerd)
+    }
+
+    /// With this kubelet and what is below it.
+    #[must_use]
+    pub fn on(mut self, runtime: Runtime) -> Self {
+        self.runtime = runtime;
+        self
     }
 
     /// With this configuration of the daemon.

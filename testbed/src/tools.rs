@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
+use crate::releases::{self, Release};
 use crate::shell;
 use crate::sources::{Package, repository};
 
@@ -74,8 +75,8 @@ pub(crate) fn debian(of: Use) -> impl Iterator<Item = &'static str> {
     rows.map(|row| row.2)
 }
 
-/// Commands of Kubernetes, built from testbed/go/kubernetes; the kubelet is our own around its code.
-const KUBERNETES: [(&str, &str); 5] = [
+/// Commands of Kubernetes.
+const COMMANDS: [(&str, &str); 4] = [
     ("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"),
     (
         "kube-controller-manager",
@@ -83,14 +84,16 @@ const KUBERNETES: [(&str, &str); 5] = [
     ),
     ("kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler"),
     ("kubectl", "k8s.io/kubernetes/cmd/kubectl"),
-    ("kubelet", "./kubelet"),
 ];
 
-/// The kubelet that nodes have, and a CSI driver, from the same module.
-const KUBELET: [(&str, &str); 2] = [
-    ("kubelet", "k8s.io/kubernetes/cmd/kubelet"),
-    ("csi", "./csi"),
-];
+/// Our own around the kubelet's code, from testbed/go/kubernetes.
+const KUBEMARK: (&str, &str) = ("kubelet", "./kubelet");
+
+/// The kubelet that nodes have.
+const KUBELET: (&str, &str) = ("kubelet", "k8s.io/kubernetes/cmd/kubelet");
+
+/// A CSI driver, from testbed/go/kubernetes.
+const CSI: (&str, &str) = ("csi", "./csi");
 
 /// From testbed/go/containerd.
 const CONTAINERD: [(&str, &str); 3] = [
@@ -108,11 +111,8 @@ const CONTAINERD: [(&str, &str); 3] = [
 /// From testbed/go/runtime.
 const PODS: [(&str, &str); 3] = [("pod", "./pod"), ("oci", "./oci"), ("archive", "./archive")];
 
-/// The one image of a bed: every container runs it, pause containers too.
-pub(crate) const IMAGE: &str = "docker.io/bed/pod:1";
-
-/// Kept in step with testbed/go/kubernetes/go.mod; the API server reports it.
-const VERSION: &str = "v1.36.3";
+/// The one image of a bed: every container runs it, pause containers too; kubemark takes any name.
+pub const IMAGE: &str = "docker.io/bed/pod:1";
 
 /// Where built things are kept between runs: `$KUBE_REBOOTD_CACHE`, else below /var/cache.
 pub(crate) fn cache() -> PathBuf {
@@ -190,47 +190,77 @@ pub(crate) fn key(parts: &[&[u8]]) -> String {
     format!("{:016x}", key.finish())
 }
 
+/// A key of files.
+fn key_of(files: &[PathBuf], more: &[u8]) -> Result<String> {
+    let read =
+        |path: &PathBuf| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
+    let mut parts = files.iter().map(read).collect::<Result<Vec<_>>>()?;
+    parts.push(more.to_owned());
+    let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+    Ok(key(&parts))
+}
+
 /// The directory of the built binaries, keyed by what they are built from; those taken from
 /// `KUBEBUILDER_ASSETS` never mix with the pinned ones.
 pub fn binaries() -> Result<PathBuf> {
+    let release = Release::plane()?;
     let modules = repository().join("testbed/go");
-    let read = |sum: &str| {
-        let path = modules.join(sum);
-        fs::read(&path).with_context(|| format!("cannot read {}", path.display()))
-    };
-    let (etcd, kubernetes) = (read("etcd/go.sum")?, read("kubernetes/go.sum")?);
-    let kubelet = read("kubernetes/kubelet/main.go")?;
     let assets = env::var_os("KUBEBUILDER_ASSETS").unwrap_or_default();
-    let key = key(&[&etcd, &kubernetes, &kubelet, assets.as_encoded_bytes()]);
-    let place = cache().join(format!("bin-{key}"));
+    let files = [
+        modules.join("etcd/go.sum"),
+        modules.join("kubernetes/go.sum"),
+        modules.join("kubernetes/kubelet/main.go"),
+        release.module().join("go.sum"),
+    ];
+    let key = key_of(&files, assets.as_encoded_bytes())?;
+    let place = cache().join(format!("bin-{}-{key}", release.minor));
     fs::create_dir_all(&place)?;
     let etcd = [("etcd", "go.etcd.io/etcd/server/v3")];
     build(&place, &modules.join("etcd"), &etcd, "")?;
-    let version = format!(" -X k8s.io/component-base/version.gitVersion={VERSION}");
-    build(&place, &modules.join("kubernetes"), &KUBERNETES, &version)?;
+    let kubernetes = modules.join("kubernetes");
+    if release == releases::USUAL {
+        let all = [&COMMANDS[..], &[KUBEMARK]].concat();
+        build(&place, &kubernetes, &all, &release.flags())?;
+    } else {
+        build(&place, &release.module(), &COMMANDS, &release.flags())?;
+        build(&place, &kubernetes, &[KUBEMARK], &releases::USUAL.flags())?;
+    }
+    Ok(place)
+}
+
+/// The directory of the real kubelet of a release.
+pub fn kubelet(release: Release) -> Result<PathBuf> {
+    let key = key_of(&[release.module().join("go.sum")], &[])?;
+    let place = cache().join(format!("kubelet-{}-{key}", release.minor));
+    fs::create_dir_all(&place)?;
+    build(&place, &release.module(), &[KUBELET], &release.flags())?;
     Ok(place)
 }
 
 /// The real kubelet, containerd and what it calls, and the image of every container, keyed by what they are built from.
 pub fn runtime() -> Result<PathBuf> {
+    let release = Release::kubelet()?;
     let modules = repository().join("testbed/go");
-    let mut parts = Vec::new();
-    for file in [
+    let files = [
         "kubernetes/go.sum",
         "kubernetes/csi/main.go",
         "containerd/go.sum",
         "runtime/pod/main.go",
         "runtime/oci/main.go",
         "runtime/archive/main.go",
-    ] {
-        let path = modules.join(file);
-        parts.push(fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?);
-    }
-    let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
-    let place = cache().join(format!("runtime-{}", key(&parts)));
+    ];
+    let mut files = files.map(|file| modules.join(file)).to_vec();
+    files.push(release.module().join("go.sum"));
+    let key = key_of(&files, &[])?;
+    let place = cache().join(format!("runtime-{}-{key}", release.minor));
     fs::create_dir_all(&place)?;
-    let version = format!(" -X k8s.io/component-base/version.gitVersion={VERSION}");
-    build(&place, &modules.join("kubernetes"), &KUBELET, &version)?;
+    if !place.join("kubelet").exists() {
+        let part = place.join(format!("kubelet.part-{}", std::process::id()));
+        fs::copy(kubelet(release)?.join("kubelet"), &part)?;
+        fs::rename(&part, place.join("kubelet"))?;
+    }
+    let kubernetes = modules.join("kubernetes");
+    build(&place, &kubernetes, &[CSI], &releases::USUAL.flags())?;
     build(&place, &modules.join("containerd"), &CONTAINERD, "")?;
     build(&place, &modules.join("runtime"), &PODS, "")?;
     let image = place.join("pod.tar");

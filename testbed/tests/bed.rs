@@ -95,14 +95,17 @@ fn a_cut_network_stays_cut_over_a_reboot() {
             ..plain("self-4")
         })
         .unwrap();
-    assert!(reaches(&host).unwrap());
+    let reached = || {
+        bed.wait_for("the network", LIMIT, || reaches(&host))
+            .unwrap();
+    };
+    reached();
     bed.cut_network("self-4").unwrap();
     assert!(!reaches(&host).unwrap());
     host.reboot().unwrap();
     assert!(!reaches(&host).unwrap());
     bed.mend_network("self-4").unwrap();
-    bed.wait_for("the network", LIMIT, || reaches(&host))
-        .unwrap();
+    reached();
 }
 
 #[test]

@@ -294,6 +294,8 @@ fn server_flags(dir: &Path) -> Vec<String> {
         format!("--client-ca-file={}", at("pki/ca.crt")),
         "--bind-address=127.0.0.1".to_owned(),
         "--advertise-address=127.0.0.1".to_owned(),
+        // From 1.37 on no loopback address is taken for the Endpoints of the API server, which nobody uses here.
+        "--endpoint-reconciler-type=none".to_owned(),
         format!("--secure-port={PORT}"),
         format!("--token-auth-file={}", at("tokens")),
         "--authorization-mode=Node,RBAC".to_owned(),

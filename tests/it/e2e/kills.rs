@@ -1,12 +1,16 @@
 //! Killed anywhere, it finishes (I6): SIGKILL, `systemctl restart` and `try-restart` in every phase that
 //! waits; stopped, and started when all else has moved on.
 
+use testbed::{HostSpec, Runtime};
+
 use super::Site;
 use super::phases::{Journey, PHASES, Phase};
 
 #[test]
 fn i6_sigkill_in_every_phase_reboots_once_and_leaves_nothing() {
-    Journey::new("kill").in_every_phase(|on, _| {
+    // With the real kubelet, whose pods and mounts go on while the daemon is away.
+    let real = |spec: HostSpec| spec.on(Runtime::Containerd);
+    Journey::with(Site::new("kill", 1), real).in_every_phase(|on, _| {
         let before = on.host.daemon_pid().unwrap();
         assert_ne!(before, "0", "it does not run");
         on.host.kill_daemon().unwrap();

@@ -6,15 +6,15 @@ use testbed::{Host, Request, verdict};
 use super::Site;
 
 /// A point in the audit log from which a test judges: a bed that stays up remembers earlier runs.
-pub(super) struct Since(Timestamp);
+pub(crate) struct Since(Timestamp);
 
 impl Since {
-    pub(super) fn now() -> Self {
+    pub(crate) fn now() -> Self {
         Self(Timestamp::now())
     }
 
     /// Writes to these Nodes and to the group's Leases.
-    pub(super) fn of(&self, site: &Site, hosts: &[Host]) -> Vec<Request> {
+    pub(crate) fn of(&self, site: &Site, hosts: &[Host]) -> Vec<Request> {
         let leases = site.leases();
         self.of_those(
             site,
@@ -24,7 +24,7 @@ impl Since {
     }
 
     /// The same for the Lease of this name and Nodes whose names begin so.
-    pub(super) fn of_group(&self, site: &Site, group: &str) -> Vec<Request> {
+    pub(crate) fn of_group(&self, site: &Site, group: &str) -> Vec<Request> {
         let prefix = format!("{group}-");
         self.of_those(
             site,
@@ -54,7 +54,7 @@ impl Since {
 
 /// I1, I3, I4 for everything these requests did: one holder a Lease, no cordon outside of a hold, none
 /// left at a give-up. At least `cordons` of them, so that "nothing happened" is no success.
-pub(super) fn in_order(site: &Site, requests: &[Request], cordons: usize) {
+pub(crate) fn in_order(site: &Site, requests: &[Request], cordons: usize) {
     for lease in site.leases() {
         verdict::one_holder_at_a_time(requests, &lease).unwrap();
     }

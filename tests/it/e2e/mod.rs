@@ -18,7 +18,7 @@ mod drain;
 mod holding;
 mod kill_matrix;
 mod kills;
-mod log;
+pub(crate) mod log;
 mod loops;
 mod observing;
 mod one_host;

@@ -1,6 +1,6 @@
 //! Pods as the tests of drains need them.
 
-use testbed::Host;
+use testbed::{Host, IMAGE};
 
 use super::{CYCLE, Site};
 
@@ -23,7 +23,7 @@ spec:
   tolerations: [{{operator: Exists}}]
   containers:
   - name: slow
-    image: registry.k8s.io/pause:3.10
+    image: {IMAGE}
     lifecycle: {{preStop: {{sleep: {{seconds: {seconds}}}}}}}
 ",
             grace = seconds + 30

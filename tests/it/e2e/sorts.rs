@@ -127,7 +127,7 @@ fn static_pod(site: &Site, work: &Workload, host: &Host) -> String {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": "static", "namespace": work.namespace},
-        "spec": {"containers": [{"name": "main", "image": "fake"}]},
+        "spec": {"containers": [{"name": "main", "image": testbed::IMAGE}]},
     });
     let folder = "find /tmp -type d -path '*hollow-kubelet*' -name 'static-pods*'";
     let mut folders = String::new();

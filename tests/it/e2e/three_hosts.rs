@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use testbed::budgets::Watch;
-use testbed::{Host, HostSpec, verdict};
+use testbed::{Host, HostSpec, IMAGE, Runtime, verdict};
 
 use super::Site;
 use super::log::{Since, in_order};
@@ -18,7 +18,7 @@ const AHEAD: Duration = Duration::from_secs(3);
 
 #[test]
 fn i1_three_hosts_reboot_one_after_another() {
-    let run = Run::new("three", 1);
+    let run = Run::new("three", 1, Runtime::Containerd);
     let requests = run.reboot_all();
     assert_eq!(verdict::most_held_at_once(&requests, &run.site.leases()), 1);
     assert_eq!(verdict::most_cordoned_at_once(&requests), 1);
@@ -26,7 +26,7 @@ fn i1_three_hosts_reboot_one_after_another() {
 
 #[test]
 fn i1_with_two_leases_two_are_down_at_once_and_never_three() {
-    let run = Run::new("pair", 2);
+    let run = Run::new("pair", 2, Runtime::Kubemark);
     let requests = run.reboot_all();
     assert_eq!(verdict::most_held_at_once(&requests, &run.site.leases()), 2);
     assert!(verdict::most_cordoned_at_once(&requests) <= 2);
@@ -39,11 +39,12 @@ struct Run {
 }
 
 impl Run {
-    fn new(group: &str, slots: u32) -> Self {
+    fn new(group: &str, slots: u32, runtime: Runtime) -> Self {
         let site = Site::new(group, slots);
         let names = ["a", "b", "c"].map(|letter| format!("{group}-{letter}"));
         let hosts = names.map(|name| {
-            let spec = HostSpec::named(name).label(format!("test/group={group}"));
+            let spec = HostSpec::named(name).on(runtime);
+            let spec = spec.label(format!("test/group={group}"));
             site.boot(&spec.config(site.config("")))
         });
         let run = Self {
@@ -157,7 +158,7 @@ spec:
         topologyKey: kubernetes.io/hostname
         whenUnsatisfiable: ScheduleAnyway
         labelSelector: {{matchLabels: {{app: {name}}}}}
-      containers: [{{name: main, image: fake}}]
+      containers: [{{name: main, image: {IMAGE}}}]
 ---
 apiVersion: policy/v1
 kind: PodDisruptionBudget

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use testbed::{Bed, Host};
+use testbed::{Bed, Host, IMAGE};
 
 use super::Site;
 
@@ -140,7 +140,7 @@ pub(crate) fn spec(host: &Host) -> Value {
     json!({
         "nodeSelector": {"kubernetes.io/hostname": host.name()},
         "terminationGracePeriodSeconds": 5,
-        "containers": [{"name": "main", "image": "fake"}],
+        "containers": [{"name": "main", "image": IMAGE}],
     })
 }
 

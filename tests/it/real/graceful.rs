@@ -1,7 +1,7 @@
 //! `GracefulNodeShutdown`: the kubelet ends all pods at a shutdown, they become terminal, and what nobody makes again
 //! never comes back.
 
-use super::{GRACEFUL, pod, probed, ready, spec};
+use super::{kubelet, pod, probed, ready, spec};
 use crate::e2e::Site;
 use crate::e2e::workload::{Workload, app, bare, string};
 
@@ -9,11 +9,29 @@ use crate::e2e::workload::{Workload, app, bare, string};
 /// as healthy.
 #[test]
 fn i4_a_daemon_set_whose_pod_the_kubelet_ended_is_waited_for() {
-    let site = Site::new("real-graceful", 1);
-    let spec =
-        spec(&site, "graceful-1").file("/etc/kubernetes/kubelet.d/50-shutdown.conf", GRACEFUL);
+    comes_back(
+        "graceful",
+        "shutdownGracePeriod: 20s\nshutdownGracePeriodCriticalPods: 5s\n",
+    );
+}
+
+#[test]
+fn i4_a_daemon_set_whose_pod_the_kubelet_ended_by_its_priority_is_waited_for() {
+    comes_back(
+        "priority",
+        "shutdownGracePeriodByPodPriority:
+- {priority: 100000, shutdownGracePeriodSeconds: 5}
+- {priority: 0, shutdownGracePeriodSeconds: 15}
+",
+    );
+}
+
+fn comes_back(group: &str, settings: &str) {
+    let site = Site::new(&format!("real-{group}"), 1);
+    let file = "/etc/kubernetes/kubelet.d/50-shutdown.conf";
+    let spec = spec(&site, &format!("{group}-1")).file(file, kubelet(settings));
     let host = site.boot(&spec);
-    let work = Workload::new(&site, "real-graceful");
+    let work = Workload::new(&site, &site.group);
     let agent = probed(pod(&host, &["-listen", ":8080", "-ready", "8s"]));
     work.apply(&[
         app("DaemonSet", "agent", 0, &agent),

@@ -2,21 +2,22 @@
 //! theirs to say, and what a fake runtime says is not it.
 
 use serde_json::{Value, json};
-use testbed::{Host, HostSpec};
+use testbed::{Host, HostSpec, IMAGE};
 
 use crate::e2e::Site;
 
+mod certificates;
 mod cycle;
 mod graceful;
 mod silent;
+mod stacked;
+mod upgrade;
 mod volumes;
 
-/// The kubelet ends the pods at a shutdown.
-const GRACEFUL: &str = "apiVersion: kubelet.config.k8s.io/v1beta1
-kind: KubeletConfiguration
-shutdownGracePeriod: 20s
-shutdownGracePeriodCriticalPods: 5s
-";
+/// A drop-in of the kubelet's configuration.
+fn kubelet(settings: &str) -> String {
+    format!("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n{settings}")
+}
 
 /// A host of the group with the real kubelet, which drains also where no other Node could take its pods.
 fn spec(site: &Site, name: &str) -> HostSpec {
@@ -28,7 +29,7 @@ fn pod(host: &Host, args: &[&str]) -> Value {
     json!({
         "nodeSelector": {"kubernetes.io/hostname": host.name()},
         "terminationGracePeriodSeconds": 30,
-        "containers": [{"name": "main", "image": "docker.io/bed/pod:1", "args": args}],
+        "containers": [{"name": "main", "image": IMAGE, "args": args}],
     })
 }
 

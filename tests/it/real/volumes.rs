@@ -4,7 +4,7 @@
 use std::process::{Child, Command};
 
 use serde_json::{Value, json};
-use testbed::{Host, HostSpec};
+use testbed::{Host, HostSpec, IMAGE};
 
 use super::spec;
 use crate::e2e::Site;
@@ -93,7 +93,7 @@ fn database(objects: &mut Objects<'_>, work: &Workload, driver: &str, attach: bo
         "terminationGracePeriodSeconds": 10,
     });
     pods["containers"] = json!([{
-        "name": "main", "image": "docker.io/bed/pod:1",
+        "name": "main", "image": IMAGE,
         "volumeMounts": [{"name": "data", "mountPath": "/data"}],
     }]);
     let mut set = app("StatefulSet", "db", 1, &pods);
@@ -115,7 +115,14 @@ fn times(host: &Host, unit: &str, words: &str) -> Vec<u64> {
     journal.iter().filter(said).map(time).collect()
 }
 
-fn moves(group: &str, attach: bool) {
+/// Whether the database runs there.
+fn runs(work: &Workload, host: &Host) -> bool {
+    let pod = work.pod(host, "db-0");
+    pod.is_some_and(|pod| pod["status"]["phase"] == "Running")
+}
+
+/// Two hosts of a driver and a database: `then` is told the one where it runs first, and the other.
+fn with_database(group: &str, attach: bool, then: impl FnOnce(&Site, &Workload, &Host, &Host)) {
     let site = Site::new(group, 1);
     let driver = format!("{group}.test.example");
     let (one, other) = (format!("{group}-1"), format!("{group}-2"));
@@ -125,34 +132,54 @@ fn moves(group: &str, attach: bool) {
     let mut objects = Objects { site: &site, made };
     let work = Workload::new(&site, group);
     database(&mut objects, &work, &driver, attach);
-    let runs = |host: &Host| {
-        let pod = work.pod(host, "db-0");
-        pod.is_some_and(|pod| pod["status"]["phase"] == "Running")
-    };
-    site.wait("the database to run", || Ok(hosts.iter().any(runs)));
-    let [first, second] = if runs(&hosts[0]) {
-        [&hosts[0], &hosts[1]]
+    let here = |host: &Host| runs(&work, host);
+    site.wait("the database to run", || Ok(hosts.iter().any(here)));
+    let [one, other] = &hosts;
+    let (first, second) = if here(one) {
+        (one, other)
     } else {
-        [&hosts[1], &hosts[0]]
+        (other, one)
     };
     first.touch("/run/reboot-required").unwrap();
+    then(&site, &work, first, second);
+    site.nothing_left(first);
+}
+
+fn moves(site: &Site, work: &Workload, first: &Host, second: &Host) {
     site.wait_rebooted(first, 1);
     let unmounted = times(first, "csi", "\"unpublished\"");
     let asked = times(first, "kube-rebootd", "asking for the reboot");
     assert_eq!(unmounted.len(), 1, "unmounted once, and not cut off");
     assert_eq!(asked.len(), 1);
     assert!(unmounted[0] < asked[0], "{unmounted:?} {asked:?}");
-    site.wait("the database to run elsewhere", || Ok(runs(second)));
-    site.nothing_left(first);
+    let elsewhere = || Ok(runs(work, second));
+    site.wait("the database to run elsewhere", elsewhere);
 }
 
 #[test]
 fn i2_a_volume_that_is_attached_is_unmounted_before_the_host_goes_down() {
-    moves("attached", true);
+    with_database("attached", true, moves);
 }
 
 /// The finished pod is all that tells of its volume: the host once went down in the middle of its unmounting.
 #[test]
 fn i2_a_volume_that_is_not_attached_is_unmounted_before_the_host_goes_down() {
-    moves("mounted", false);
+    with_database("mounted", false, moves);
+}
+
+/// The next boot is not one that the daemon asked for: the host has rebooted, which is all that was wanted.
+#[test]
+fn i4_i6_power_is_lost_while_a_volume_is_unmounted() {
+    with_database("lost", true, |site, work, first, second| {
+        let unmounting = || Ok(!times(first, "csi", "\"unpublishing\"").is_empty());
+        site.wait("the volume to be on its way", unmounting);
+        first.power_cut().unwrap();
+        first.power_on().unwrap();
+        site.wait_rebooted(first, 1);
+        assert!(times(first, "kube-rebootd", "asking for the reboot").is_empty());
+        // Where depends on which was quicker, the end of its pod or that of the cordon.
+        site.wait("the database to run again", || {
+            Ok(runs(work, first) || runs(work, second))
+        });
+    });
 }

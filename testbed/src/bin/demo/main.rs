@@ -1,5 +1,5 @@
-//! `make demo`: three real hosts, each a Kubernetes node, want a reboot in the same moment; what they do
-//! about it, and whether it was right (I1, I3, I4, I9).
+//! `make demo`: three real hosts, each a Kubernetes node with the real kubelet and containerd, want a reboot in the
+//! same moment; what they do about it, and whether it was right (I1, I3, I4, I9).
 
 use std::fs;
 use std::path::PathBuf;
@@ -172,7 +172,7 @@ fn boot(bed: &Bed) -> Result<Vec<Host>> {
     let begun = Instant::now();
     eprintln!("demo: booting {} ...", HOSTS.join(", "));
     let hosts = on_all(&HOSTS, |name| {
-        let host = bed.boot(&HostSpec::named(*name))?;
+        let host = bed.boot(&HostSpec::real(*name))?;
         bed.wait_ready(name)?;
         Ok(host)
     })?;
@@ -195,13 +195,15 @@ fn boot(bed: &Bed) -> Result<Vec<Host>> {
 
 /// Pods on every host, all healthy, as the budgets see it.
 fn workload(bed: &Bed) -> Result<()> {
-    eprintln!("demo: two Deployments with budgets ...");
+    eprintln!("demo: a Deployment and a StatefulSet with budgets, a DaemonSet ...");
     bed.apply(WORKLOAD)?;
     let healthy = "jsonpath={range .items[*]}{.status.currentHealthy}/{.spec.maxUnavailable} {end}";
+    let ready = "jsonpath={.status.numberReady}";
     bed.wait_for("the pods to be healthy", SPREAD, || {
-        let said = bed.kubectl(&["-n", "demo", "get", "pdb", "-o", healthy])?;
-        if said.trim() != "3/1 6/1" {
-            bail!("healthy/maxUnavailable: {said}");
+        let budgets = bed.kubectl(&["-n", "demo", "get", "pdb", "-o", healthy])?;
+        let agents = bed.kubectl(&["-n", "demo", "get", "daemonset", "agent", "-o", ready])?;
+        if budgets.trim() != "3/1 6/1" || agents != "3" {
+            bail!("healthy/maxUnavailable: {budgets}; agents: {agents}");
         }
         Ok(true)
     })

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use testbed::{Host, HostSpec};
+use testbed::{Host, HostSpec, IMAGE};
 use tokio::runtime::Runtime;
 
 use super::Kind;
@@ -268,7 +268,7 @@ spec:
     spec:
       automountServiceAccountToken: false
       nodeSelector: {{test/group: {group}}}
-      containers: [{{name: main, image: fake}}]
+      containers: [{{name: main, image: {IMAGE}}}]
 ---
 apiVersion: policy/v1
 kind: PodDisruptionBudget

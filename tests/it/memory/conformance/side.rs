@@ -320,6 +320,8 @@ fn refusal(said: &Value) -> String {
         .map(|cause| format!("{} {}", cause["reason"], cause["field"]))
         .collect();
     causes.sort();
+    // Before 1.37 a wrong UID is told twice.
+    causes.dedup();
     let message = said["message"].as_str().unwrap_or_default();
     let phrases: Vec<&&str> = PHRASES
         .iter()

@@ -1,0 +1,120 @@
+//! Hosts that are the control plane themselves, as kubeadm makes them: etcd, the API server and the controllers go down
+//! with their host, and two of three keep the quorum (I13).
+
+use std::time::Duration;
+
+use testbed::{Bed, Host, HostSpec, Stacked, verdict};
+
+use super::kubelet;
+use crate::e2e::log::{Since, in_order};
+use crate::e2e::{CYCLE, Site};
+
+const NAMES: [&str; 3] = ["cp-1", "cp-2", "cp-3"];
+const ROLE: &str = "node-role.kubernetes.io/control-plane=";
+/// etcd, API server, controllers and scheduler on each.
+const STATIC_PODS: usize = 12;
+/// Three cycles, each with the start of an API server.
+const ALL: Duration = Duration::from_secs(360);
+const CONFIG: &str =
+    "[coordination]\ngroup = \"stacked\"\nmax_unavailable = \"100%\"\n[drain]\nmode = \"always\"\n";
+
+/// Without it systemd ends all containers at once, one of them waits for another that has gone, and systemd kills it
+/// only after a minute and a half (seen).
+const GRACEFUL: &str = "shutdownGracePeriod: 20s\nshutdownGracePeriodCriticalPods: 10s\n";
+
+/// The hosts, with a daemon each; three slots would let all go at once.
+fn up(stacked: &Stacked) -> (Vec<Host>, Site) {
+    let hosts: Vec<Host> = NAMES
+        .iter()
+        .map(|name| {
+            let file = "/etc/kubernetes/kubelet.d/50-shutdown.conf";
+            let mut spec = HostSpec::real(*name)
+                .config(CONFIG)
+                .file(file, kubelet(GRACEFUL));
+            spec.daemon = false;
+            stacked.bed.boot(&stacked.member(spec).unwrap()).unwrap()
+        })
+        .collect();
+    stacked.wait_up().unwrap();
+    wait_pods(&stacked.bed);
+    let site = Site::on(stacked.bed.clone(), "stacked", 3);
+    for host in &hosts {
+        site.kubectl(&["label", "node", host.name(), ROLE]);
+        let enable = ["enable", "--now", "kube-rebootd"];
+        host.systemctl(&enable).unwrap();
+    }
+    for host in &hosts {
+        site.wait_status(host, "idle");
+    }
+    (hosts, site)
+}
+
+/// Every static pod is ready.
+fn wait_pods(bed: &Bed) {
+    let path = "jsonpath={.items[*].status.conditions[?(@.type==\"Ready\")].status}";
+    let select = [
+        "-n",
+        "kube-system",
+        "get",
+        "pods",
+        "-l",
+        "tier=control-plane",
+        "-o",
+        path,
+    ];
+    bed.wait_for("the static pods", CYCLE, || {
+        let said = bed.kubectl(&select)?;
+        let ready = said.split_whitespace().filter(|ready| *ready == "True");
+        anyhow::ensure!(ready.count() == STATIC_PODS, "{said}");
+        Ok(true)
+    })
+    .unwrap();
+}
+
+#[test]
+fn i13_hosts_with_etcd_and_the_api_server_go_down_one_at_a_time() {
+    let bed = Bed::connect().unwrap();
+    let stacked = bed.stacked_beside("stacked", &NAMES).unwrap();
+    let (hosts, site) = up(&stacked);
+    let since = Since::now();
+    for host in &hosts {
+        host.touch("/run/reboot-required").unwrap();
+    }
+    let done = |host: &Host| Ok(host.boots()? == 2 && host.status()?.starts_with("idle"));
+    let all = || -> anyhow::Result<bool> {
+        let done = hosts.iter().map(done).collect::<anyhow::Result<Vec<_>>>()?;
+        Ok(done.iter().all(|done| *done))
+    };
+    site.bed.wait_for("all to have rebooted", ALL, all).unwrap();
+    for host in &hosts {
+        site.nothing_left(host);
+    }
+    let requests = since.of(&site, &hosts);
+    in_order(&site, &requests, hosts.len());
+    assert_eq!(verdict::most_cordoned_at_once(&requests), 1);
+    wait_pods(&site.bed);
+    one_is_off(&site, &hosts);
+}
+
+/// Two are left, and neither may go: etcd would have no quorum.
+fn one_is_off(site: &Site, hosts: &[Host]) {
+    let [first, _, off] = hosts else {
+        panic!("three hosts");
+    };
+    off.power_cut().unwrap();
+    let path = "jsonpath={.status.conditions[?(@.type==\"Ready\")].status}";
+    site.wait("the Node to be told off", || {
+        let ready = site.bed.kubectl(&["get", "node", off.name(), "-o", path])?;
+        Ok(ready == "Unknown")
+    });
+    // It has rebooted within the last quarter of an hour, after which a sentinel that comes back is believed.
+    let wish = format!("kube-rebootd/reboot={}", std::process::id());
+    site.kubectl(&["annotate", "node", first.name(), &wish]);
+    let words = format!("control-plane nodes go one at a time: {}", off.name());
+    site.wait_status(first, &words);
+    assert_eq!(first.boots().unwrap(), 2);
+    off.power_on().unwrap();
+    let again = || Ok(first.boots()? == 3 && first.status()?.starts_with("idle"));
+    site.bed.wait_for("it to reboot", ALL, again).unwrap();
+    site.nothing_left(first);
+}
