@@ -141,6 +141,15 @@ pub struct Check {
     pub settle: Duration,
 }
 
+impl Check {
+    /// What must be said for a reboot code to count; none where another command than the preset's runs.
+    pub fn words(&self) -> Option<&'static str> {
+        let preset = self.preset?;
+        let own = preset.command().is_some_and(|own| self.command == own);
+        if own { preset.words() } else { None }
+    }
+}
+
 /// `[drain]`: how pods leave (I9).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Drain {

@@ -3,8 +3,8 @@
 /// `triggers.check.preset`: command and exit codes of a known tool; explicit keys override.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preset {
-    /// dnf 4: 1 = reboot, 0 = no (needs-restarting(1)). dnf's own errors are 1 too: `-C`
-    /// keeps a mirror that is down from looking like a reboot, but no broken rpm database.
+    /// dnf 4: 1 = reboot, 0 = no (needs-restarting(1)). dnf's own errors are 1 too, a plugin that is not installed
+    /// among them (proved with dnf 4.23): it must say what it means in words as well. `-C` asks no mirror.
     NeedsRestarting,
     /// dnf 5: the same codes; `-r` is the default there.
     NeedsRestartingDnf5,
@@ -35,6 +35,14 @@ impl Preset {
             Self::Zypper => Some(&["zypper", "needs-rebooting"]),
             Self::Needrestart => Some(&["needrestart", "-p", "-k"]),
             Self::Kured => None,
+        }
+    }
+
+    /// What standard output contains, in the C locale, where a reboot code is an answer and no error of the tool.
+    pub fn words(self) -> Option<&'static str> {
+        match self {
+            Self::NeedsRestarting | Self::NeedsRestartingDnf5 => Some("Reboot is required"),
+            Self::Zypper | Self::Needrestart | Self::Kured => None,
         }
     }
 

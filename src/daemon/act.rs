@@ -408,6 +408,7 @@ impl Daemon {
                     timeout: COMMAND.min(self.config.reboot.timeout),
                     reboot_codes: &[0],
                     ok_codes: &[],
+                    words: None,
                 };
                 match check::run(&self.root, &self.bus, &check).await.verdict {
                     check::Verdict::Reboot { .. } => Ok(()),

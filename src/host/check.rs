@@ -72,6 +72,8 @@ pub struct Check<'a> {
     pub reboot_codes: &'a [u8],
     /// Exit codes that mean "no reboot".
     pub ok_codes: &'a [u8],
+    /// What standard output must contain, in the C locale, for a reboot code to count.
+    pub words: Option<&'a str>,
 }
 
 /// How a command ended.
@@ -135,6 +137,18 @@ pub fn judge(exit: &Exit, reboot_codes: &[u8], ok_codes: &[u8]) -> Verdict {
     }
 }
 
+/// A tool whose own errors end with the code of a reboot must say so in words too (I8).
+fn confirmed(verdict: Verdict, words: Option<&str>, output: &str) -> Verdict {
+    match (&verdict, words) {
+        (Verdict::Reboot { .. }, Some(words)) if !output.contains(words) => Verdict::Unknown {
+            why: format!(
+                "it ended as for a reboot and did not say {words:?}: its own errors end so too; run it by hand"
+            ),
+        },
+        _ => verdict,
+    }
+}
+
 /// Runs a check and judges it. Ends by itself at most 30 s after `timeout`.
 pub async fn run(root: &Root, bus: &Bus, check: &Check<'_>) -> Outcome {
     let unknown = |why| Outcome {
@@ -146,7 +160,11 @@ pub async fn run(root: &Root, bus: &Bus, check: &Check<'_>) -> Outcome {
     }
     match attempt(bus, check, SHOWN_BYTES).await {
         Ok((exit, output)) => Outcome {
-            verdict: judge(&exit, check.reboot_codes, check.ok_codes),
+            verdict: confirmed(
+                judge(&exit, check.reboot_codes, check.ok_codes),
+                check.words,
+                &output,
+            ),
             output,
         },
         Err(error) => unknown(error.to_string()),
@@ -222,13 +240,17 @@ fn memory() -> io::Result<File> {
 /// Runs it to its end; with at most `most` bytes of what it printed.
 async fn attempt(bus: &Bus, check: &Check<'_>, most: usize) -> Result<(Exit, String), RunError> {
     let output = memory()?;
+    let mut more: Vec<Property<'_>> = vec![("StandardError", "journal".into())];
+    if check.words.is_some() {
+        more.push(("Environment", vec!["LC_ALL=C"].into()));
+    }
     let job = Job {
         unit: unit_name(PREFIX, check.name),
         description: format!("kube-rebootd check {}", check.name),
         command: check.command,
         timeout: check.timeout,
         output: &output,
-        more: vec![("StandardError", "journal".into())],
+        more,
     };
     let exit = end_of(bus, &job).await?;
     Ok((exit, shown(&output, most)?))
@@ -406,6 +428,21 @@ mod tests {
                 why: "killed".to_owned()
             }
         );
+    }
+
+    /// dnf ends with 1 where a reboot is required, and where its plugin is not installed.
+    #[test]
+    fn i8_a_tool_whose_errors_end_like_a_reboot_must_say_it() {
+        let wants = || judge(&Exit::Code(1), &[1], &[0]);
+        let words = Some("Reboot is required");
+        let said = "\nReboot is required to fully utilize these updates.\n";
+        assert_eq!(confirmed(wants(), words, said), wants());
+        assert_eq!(confirmed(wants(), None, ""), wants());
+        for output in ["", "No such command: needs-restarting."] {
+            let verdict = confirmed(wants(), words, output);
+            assert!(matches!(verdict, Verdict::Unknown { .. }), "{output:?}");
+        }
+        assert_eq!(confirmed(Verdict::Ok, words, ""), Verdict::Ok);
     }
 
     #[test]

@@ -19,6 +19,7 @@ use crate::{
 async fn run(host: &FakeHostBus, timeout: Duration, command: &[&str]) -> Outcome {
     let command: Vec<String> = command.iter().map(|s| (*s).to_owned()).collect();
     let check = Check {
+        words: None,
         name: "test",
         command: &command,
         timeout,

@@ -108,6 +108,7 @@ pub(crate) async fn command(root: &Root, bus: &Bus, check: &Check) -> Verdict {
         timeout: check.timeout,
         reboot_codes: &check.reboot_exit_codes,
         ok_codes: &check.ok_exit_codes,
+        words: check.words(),
     };
     let outcome = check::run(root, bus, &asked).await;
     let line = outcome.output.lines().next().unwrap_or_default();

@@ -42,6 +42,7 @@ pub async fn ask(bus: &Bus, program: &Path, root: &Root, builtin: Builtin) -> An
         builtin.name().to_owned(),
     ];
     let check = Check {
+        words: None,
         name: &builtin.trigger(),
         command: &words,
         timeout: TIMEOUT,

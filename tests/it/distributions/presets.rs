@@ -82,6 +82,12 @@ fn i8_presets_understand_the_real_tools() {
         reload(host);
         site.wait_status(host, "idle: no reboot needed");
     }
+    // A host that never had dnf's plugin, or lost it.
+    machine.sh("rm /usr/lib/python3/dist-packages/dnf-plugins/needs_restarting.py");
+    reload(host);
+    let unsaid = "check needs-restarting says nothing: it ended as for a reboot and did not say";
+    site.wait_journal(host, &[unsaid]);
+    site.wait_status(host, "idle: no reboot needed");
 }
 
 /// All checks begin anew at once.

@@ -25,6 +25,9 @@ const ODD: [(&str, &str, &str); 4] = [
     ("missing", "", "systemd could not start the command"),
 ];
 
+/// dnf's own words, below a first line that is empty.
+const SAID: &str = "echo; echo Reboot is required to fully utilize these updates.";
+
 fn config() -> String {
     let check = |name: &str, rest: &str| {
         format!(
@@ -64,7 +67,7 @@ fn answer(host: &Host, turn: usize) {
         write_tool(
             host,
             tool,
-            &format!("[ -e /run/before-the-boot ] || exit {ok}\nexit {code}"),
+            &format!("{SAID}\n[ -e /run/before-the-boot ] || exit {ok}\nexit {code}"),
         );
     }
     host.systemctl(&["reload", "kube-rebootd"]).unwrap();
@@ -125,6 +128,16 @@ fn i8_only_a_listed_exit_code_of_a_check_reboots() {
         &host,
         &PRESETS.map(|(name, ..)| format!("check {name}: no reboot needed")),
     );
+    assert_eq!(host.status().unwrap(), "idle: no reboot needed");
+
+    // As where its plugin is not installed.
+    for dnf in ["dnf", "dnf5"] {
+        write_tool(&host, dnf, "echo No such command; exit 1");
+    }
+    host.systemctl(&["reload", "kube-rebootd"]).unwrap();
+    let unsaid = ["needs-restarting", "needs-restarting-dnf5"]
+        .map(|name| format!("check {name} says nothing: it ended as for a reboot and did not say"));
+    site.wait_journal(&host, &unsaid);
     assert_eq!(host.status().unwrap(), "idle: no reboot needed");
 
     answer(&host, 2);
