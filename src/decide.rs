@@ -149,7 +149,8 @@ fn unappliable(at: &At, hold: &Hold) -> Option<String> {
     (forward && this && !asked && !at.facts.shutting_down).then(|| refused.why.clone())
 }
 
-/// The scheduled shutdown is a request by now, in the record of this boot: it is cancelled (I6).
+/// The scheduled shutdown is a request by now, in the record of this boot: it is cancelled (I6). Once this node has
+/// asked for its reboot, one that is scheduled may be its own: `reboot.command` may be `shutdown -r`.
 fn adopted(facts: &Facts) -> bool {
     let latched = facts
         .record
@@ -157,8 +158,10 @@ fn adopted(facts: &Facts) -> bool {
         .iter()
         .flat_map(|request| &request.latched);
     let mut own = latched.filter(|wish| wish.by == BY_SCHEDULE);
+    let asked = facts.record.hold.as_ref().is_some_and(Hold::asked);
     facts.writable
         && facts.adopts.is_some()
+        && !asked
         && own.any(|wish| wish.boot.as_ref() == Some(&facts.boot))
 }
 

@@ -56,8 +56,9 @@ impl NodeSet {
             }
             Some(Stage::Claiming | Stage::Uncordoned) => true,
         };
+        // Kept for a person, and never set again: an uncordon meanwhile is a person's too (I3).
         if record.kept.is_some() {
-            set.unschedulable = true;
+            set.unschedulable = node.unschedulable;
         }
         if let Some(hold) = record.hold.as_ref().filter(|_| labelled) {
             set.labels

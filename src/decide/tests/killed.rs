@@ -2,6 +2,9 @@
 
 use super::table::{about_to_reboot, own, shut, slot};
 use super::*;
+use crate::record::Kept;
+use crate::shutdown::Scheduled;
+use crate::trigger::{BY_SCHEDULE, Latched};
 
 #[test]
 fn i10_a_slot_found_without_a_record_is_a_reboot_unless_it_was_taken_in_this_boot() {
@@ -76,5 +79,56 @@ fn i3_an_uncordon_beside_a_step_of_the_hold_cancels() {
             cancels,
             "{stage:?}"
         );
+    }
+}
+
+/// Found by review: after the boot of a paused node its cordon is kept for a person, who took it off while pods of
+/// DaemonSets were missing; the release of the slot cordoned the node again.
+#[test]
+fn i3_a_cordon_that_is_kept_for_a_pause_is_not_set_again_after_an_uncordon() {
+    for stage in [
+        Stage::Uncordoned,
+        Stage::Releasing,
+        Stage::Undoing(Why::Paused("by a person".to_owned())),
+    ] {
+        for unschedulable in [true, false] {
+            let mut facts = about_to_reboot();
+            facts.record.hold.as_mut().unwrap().stage = stage.clone();
+            let node = own(&mut facts);
+            node.unschedulable = unschedulable;
+            let node = node.clone();
+            facts.record.kept = Some(Kept {
+                node_uid: node.uid.clone(),
+                since: wall(),
+                why: "by a person".to_owned(),
+            });
+            let set = NodeSet::of(&facts.record, &node);
+            assert_eq!(set.unschedulable, unschedulable, "{stage:?}");
+        }
+    }
+}
+
+/// Found by review: a `reboot.command` that schedules the reboot was cancelled by the daemon itself, three times, and
+/// the node drained again and again.
+#[test]
+fn i6_a_scheduled_reboot_of_its_own_is_not_cancelled() {
+    for (asks, cancels) in [(0, true), (1, false)] {
+        let mut facts = about_to_reboot();
+        facts.adopts = Scheduled::of("reboot", 1_800_000_000_000_000);
+        assert!(facts.adopts.is_some());
+        let hold = facts.record.hold.as_mut().unwrap();
+        hold.asks = asks;
+        hold.stage = Stage::Draining;
+        let here = facts.boot.clone();
+        let request = facts.record.request.as_mut().unwrap();
+        request.latched.push(Latched {
+            by: BY_SCHEDULE.to_owned(),
+            reason: "shutdown".to_owned(),
+            at: wall(),
+            boot: Some(here),
+        });
+        facts.observed.request = facts.record.request.clone();
+        let step = decide(&facts, &policy(), now());
+        assert_eq!(step.effect == Effect::CancelShutdown, cancels, "{asks}");
     }
 }
