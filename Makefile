@@ -89,8 +89,8 @@ bed: $(BED) build
 bed-down: $(BED)
 	$(BED) down
 
-# Three hosts with the real kubelet and containerd reboot one after another, told live and judged; DEMO="--keep" leaves the bed up, DEMO="--slots 2"
-# lets two be down at once.
+# Three hosts with the real kubelet and containerd reboot one after another, told live and judged; DEMO="--keep"
+# leaves the bed up, DEMO="--slots 2" lets two be down at once.
 DEMO ?=
 
 # Where this is new, Go builds Kubernetes and cargo the daemon at the same time: each ends in linking, which keeps one
@@ -147,10 +147,10 @@ ALONE = model:: simulator:: whole::
 test:
 	$(MAKE) -j2 prepare build lint test-build
 	$(BED) down
-	$(BED) up
 	trap '$(BED) down' EXIT; failed=0; \
 	  $(CARGO) test --locked --no-fail-fast --workspace --lib --bins || failed=1; \
 	  $(CARGO) test --locked --test it -- $(ALONE) || failed=1; \
+	  $(BED) up || exit 1; \
 	  $(CARGO) test --locked --no-fail-fast --workspace --test it --test bed -- \
 	    --test-threads=$(THREADS) $(ALONE:%=--skip %) || failed=1; \
 	  $(CARGO) test --locked --test packages || failed=1; \

@@ -149,8 +149,9 @@ fn unappliable(at: &At, hold: &Hold) -> Option<String> {
     (forward && this && !asked && !at.facts.shutting_down).then(|| refused.why.clone())
 }
 
-/// The scheduled shutdown is a request by now, in the record of this boot: it is cancelled (I6). Once this node has
-/// asked for its reboot, one that is scheduled may be its own: `reboot.command` may be `shutdown -r`.
+/// The scheduled shutdown is a request by now, in the record of this boot: it is cancelled (I6). While this node waits
+/// for the reboot that it asked for, one that is scheduled may be its own: `reboot.command` may be `shutdown -r`. Once
+/// it has given that up it is cancelled as any other.
 fn adopted(facts: &Facts) -> bool {
     let latched = facts
         .record
@@ -158,7 +159,8 @@ fn adopted(facts: &Facts) -> bool {
         .iter()
         .flat_map(|request| &request.latched);
     let mut own = latched.filter(|wish| wish.by == BY_SCHEDULE);
-    let asked = facts.record.hold.as_ref().is_some_and(Hold::asked);
+    let own_ask = |hold: &Hold| hold.stage == Stage::Rebooting && hold.asked();
+    let asked = facts.record.hold.as_ref().is_some_and(own_ask);
     facts.writable
         && facts.adopts.is_some()
         && !asked

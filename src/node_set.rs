@@ -58,7 +58,7 @@ impl NodeSet {
         };
         // Kept for a person, and never set again: an uncordon meanwhile is a person's too (I3).
         if record.kept.is_some() {
-            set.unschedulable = node.unschedulable;
+            set.unschedulable |= node.unschedulable;
         }
         if let Some(hold) = record.hold.as_ref().filter(|_| labelled) {
             set.labels

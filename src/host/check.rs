@@ -51,6 +51,8 @@ const POLL_MAX: Duration = Duration::from_secs(2);
 const MAX_FILE_BYTES: u64 = 256 * 1024 * 1024;
 /// How much of the output is kept for display.
 const SHOWN_BYTES: usize = 4096;
+/// How much is read of an output in which something is looked for: some ten thousand names of packages.
+const WHOLE_BYTES: usize = 256 * 1024;
 /// `LOG_NOTICE`: PID 1's own start and stop lines of an hourly check would fill the journal.
 const LOG_NOTICE: i32 = 5;
 /// Of the unit's name; unit names end at 255 bytes.
@@ -158,14 +160,16 @@ pub async fn run(root: &Root, bus: &Bus, check: &Check<'_>) -> Outcome {
     if let Err(why) = ours(root, check.command) {
         return unknown(why.to_string());
     }
-    match attempt(bus, check, SHOWN_BYTES).await {
+    // A list of packages may come before what is looked for.
+    let most = check.words.map_or(SHOWN_BYTES, |_| WHOLE_BYTES);
+    match attempt(bus, check, most).await {
         Ok((exit, output)) => Outcome {
             verdict: confirmed(
                 judge(&exit, check.reboot_codes, check.ok_codes),
                 check.words,
                 &output,
             ),
-            output,
+            output: output.chars().take(SHOWN_BYTES).collect(),
         },
         Err(error) => unknown(error.to_string()),
     }

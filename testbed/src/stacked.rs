@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use crate::bed::Bed;
@@ -28,13 +28,15 @@ pub struct Stacked {
 }
 
 impl Bed {
-    /// A bed of this name, whose hosts get what this one's get; its control plane will be `hosts`.
-    pub fn stacked_beside(&self, name: &str, hosts: &[&str]) -> Result<Stacked> {
+    /// Another bed, whose hosts get what this one's get; its control plane will be `hosts`.
+    pub fn stacked_beside(&self, hosts: &[&str]) -> Result<Stacked> {
+        let name = format!("{}-stacked", self.name());
+        Self::down(&name).context("cannot take down what an earlier run left")?;
         let from = self.path("install").display().to_string();
         let install = |place: &Path| {
             shell::run("cp", &["-a", &from, &place.display().to_string()]).map(|_| ())
         };
-        let bed = Self::up_with(name, install, control_plane::identities)?;
+        let bed = Self::up_with(&name, install, control_plane::identities)?;
         let member = |host: &&str| Ok(((*host).to_owned(), bed.address(host)?));
         let members = hosts.iter().map(member).collect::<Result<Vec<_>>>()?;
         let addresses = members.iter().map(|(_, address)| address.clone());
@@ -53,7 +55,8 @@ impl Stacked {
         let all = |(name, address): &(String, String)| format!("{name}=http://{address}:2380");
         let all: Vec<String> = self.members.iter().map(all).collect();
         let own = self.members.iter().find(|(name, _)| *name == spec.name);
-        let (name, address) = own.cloned().unwrap_or_default();
+        let known = || format!("{} is not one of this control plane", spec.name);
+        let (name, address) = own.cloned().with_context(known)?;
         let seat = Seat {
             pki: PKI.to_owned(),
             audit_policy: format!("{PKI}/audit-policy.yaml"),

@@ -17,14 +17,24 @@ use crate::{
 };
 
 async fn run(host: &FakeHostBus, timeout: Duration, command: &[&str]) -> Outcome {
+    run_for(host, timeout, command, None).await
+}
+
+/// The same where the tool must say these words.
+async fn run_for(
+    host: &FakeHostBus,
+    timeout: Duration,
+    command: &[&str],
+    words: Option<&str>,
+) -> Outcome {
     let command: Vec<String> = command.iter().map(|s| (*s).to_owned()).collect();
     let check = Check {
-        words: None,
         name: "test",
         command: &command,
         timeout,
         reboot_codes: &[1],
         ok_codes: &[0],
+        words,
     };
     check::run(&Root::host(), &Bus::at(host.address()), &check).await
 }
@@ -48,6 +58,33 @@ async fn i14_a_program_that_others_can_change_is_not_run() {
     };
     assert!(why.contains("/tmp") && why.contains("not used"), "{why}");
     assert!(host.knobs().started.is_empty(), "nothing was run");
+}
+
+/// dnf names every package that wants the reboot before it says that one is required.
+#[tokio::test]
+async fn i8_words_are_looked_for_below_a_long_list_and_in_the_c_locale() {
+    let host = FakeHostBus::start().await;
+    let list = "i=0; while [ $i -lt 2000 ]; do echo '  * package'; i=$((i + 1)); done";
+    for (end, wants) in [
+        ("echo Reboot is required; exit 1", true),
+        ("exit 1", false),
+        ("echo Reboot is required; exit 0", false),
+    ] {
+        let script = format!("{list}; {end}");
+        let (command, words) = (["/bin/sh", "-c", &script], Some("Reboot is required"));
+        let outcome = run_for(&host, Duration::from_secs(60), &command, words).await;
+        let verdict = &outcome.verdict;
+        assert_eq!(
+            matches!(verdict, Verdict::Reboot { .. }),
+            wants,
+            "{verdict:?}"
+        );
+        assert!(outcome.output.len() <= 4096, "it is shown short");
+    }
+    for (_, properties) in &host.knobs().started {
+        let told = format!("{properties:?}");
+        assert!(told.contains("Environment"), "{told}");
+    }
 }
 
 #[tokio::test]

@@ -112,13 +112,17 @@ fn i3_a_cordon_that_is_kept_for_a_pause_is_not_set_again_after_an_uncordon() {
 /// the node drained again and again.
 #[test]
 fn i6_a_scheduled_reboot_of_its_own_is_not_cancelled() {
-    for (asks, cancels) in [(0, true), (1, false)] {
+    for (stage, asks, cancels) in [
+        (Stage::Draining, 0, true),
+        (Stage::Rebooting, 1, false),
+        (Stage::Undoing(Why::Withdrawn), 3, true),
+    ] {
         let mut facts = about_to_reboot();
         facts.adopts = Scheduled::of("reboot", 1_800_000_000_000_000);
         assert!(facts.adopts.is_some());
         let hold = facts.record.hold.as_mut().unwrap();
         hold.asks = asks;
-        hold.stage = Stage::Draining;
+        hold.stage = stage.clone();
         let here = facts.boot.clone();
         let request = facts.record.request.as_mut().unwrap();
         request.latched.push(Latched {
@@ -129,6 +133,6 @@ fn i6_a_scheduled_reboot_of_its_own_is_not_cancelled() {
         });
         facts.observed.request = facts.record.request.clone();
         let step = decide(&facts, &policy(), now());
-        assert_eq!(step.effect == Effect::CancelShutdown, cancels, "{asks}");
+        assert_eq!(step.effect == Effect::CancelShutdown, cancels, "{stage:?}");
     }
 }

@@ -5,15 +5,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{Check, Exit, attempt};
+use super::{Check, Exit, WHOLE_BYTES, attempt};
 use crate::host::bus::Bus;
 use crate::outdated::{Answer, Builtin, heard};
 use crate::root::Root;
 
 /// Some hundred processes take some ten milliseconds; this is for hosts that hang.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// An answer has at most 100 file names and one sentence.
-const ANSWER_BYTES: usize = 256 * 1024;
 /// How the kernel ends the path of a program that was removed or replaced (`proc_pid_exe(5)`).
 const DELETED: &str = " (deleted)";
 
@@ -42,14 +40,14 @@ pub async fn ask(bus: &Bus, program: &Path, root: &Root, builtin: Builtin) -> An
         builtin.name().to_owned(),
     ];
     let check = Check {
-        words: None,
         name: &builtin.trigger(),
         command: &words,
         timeout: TIMEOUT,
         reboot_codes: &[],
         ok_codes: &[],
+        words: None,
     };
-    let (exit, said) = match attempt(bus, &check, ANSWER_BYTES).await {
+    let (exit, said) = match attempt(bus, &check, WHOLE_BYTES).await {
         Ok(ended) => ended,
         Err(err) => return Answer::unknown(err.to_string()),
     };

@@ -2,35 +2,43 @@
 
 use std::time::Duration;
 
+use serde_json::{Value, json};
 use testbed::certs::End;
 
-use super::{kubelet, spec};
+use super::{Objects, kubelet, spec};
 use crate::e2e::Site;
 
 /// Time for the host to boot and for the kubelet to ask.
 const LEFT: Duration = Duration::from_secs(90);
 
-/// Where the credential of a new host is; the kubelet puts those that it gets beside it.
-const FIRST: &str = "/var/lib/kubelet/pki/kubelet-client-2026-01-01-00-00-00.pem";
-const CURRENT: &str = "/var/lib/kubelet/pki/kubelet-client-current.pem";
+/// Where the credential of a new host is; the kubelet puts those that it gets beside it, and moves the link.
+const PKI: &str = "/var/lib/kubelet/pki";
+const FIRST: &str = "kubelet-client-2026-01-01-00-00-00.pem";
 
 /// What kubeadm binds for all nodes: a node's request for its own certificate is approved.
-const APPROVED: &str = "apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: test-rotated}
-roleRef:
-  apiGroup: rbac.authorization.k8s.io
-  kind: ClusterRole
-  name: system:certificates.k8s.io:certificatesigningrequests:selfnodeclient
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: \"system:node:rotated-r\"}]
-";
+fn approved(node: &str) -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": {"name": format!("approved-{node}")},
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
+            "name": "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient",
+        },
+        "subjects": [{
+            "apiGroup": "rbac.authorization.k8s.io", "kind": "User",
+            "name": format!("system:node:{node}"),
+        }],
+    })
+}
 
 #[test]
 fn i7_the_daemon_goes_on_with_the_certificate_that_the_kubelet_renewed() {
     let site = Site::new("real-rotated", 1);
-    site.bed.apply(APPROVED).unwrap();
-    let old = site.bed.node_pem("rotated-r", End::In(LEFT)).unwrap();
-    let spec = spec(&site, "rotated-r").file(FIRST, old).file(
+    let name = "rotated-r";
+    let mut objects = Objects::of(&site);
+    objects.make(&approved(name));
+    let old = site.bed.node_pem(name, End::In(LEFT)).unwrap();
+    let spec = spec(&site, name).file(format!("{PKI}/{FIRST}"), old).file(
         "/etc/kubernetes/kubelet.d/50-rotate.conf",
         kubelet("rotateCertificates: true\n"),
     );
@@ -38,17 +46,16 @@ fn i7_the_daemon_goes_on_with_the_certificate_that_the_kubelet_renewed() {
     site.wait_status(&host, "idle");
     let daemon = host.daemon_pid().unwrap();
     site.wait("the kubelet to renew its certificate", || {
-        Ok(host.sh(&format!("readlink {CURRENT}"))?.trim() != FIRST)
+        let line = format!("basename $(readlink {PKI}/kubelet-client-current.pem)");
+        Ok(host.sh(&line)?.trim() != FIRST)
     });
     site.wait("the first certificate to end", || {
-        Ok(host
-            .run(&["openssl", "x509", "-checkend", "0", "-in", FIRST])?
-            .code
-            == 1)
+        let look = format!("openssl x509 -noout -in {PKI}/{FIRST}");
+        host.sh(&look)?;
+        Ok(host.sh(&format!("{look} -checkend 0")).is_err())
     });
     assert_eq!(host.daemon_pid().unwrap(), daemon, "it needed no restart");
     host.touch("/run/reboot-required").unwrap();
     site.wait_rebooted(&host, 1);
     site.nothing_left(&host);
-    site.kubectl(&["delete", "clusterrolebinding", "test-rotated"]);
 }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use testbed::{Host, HostSpec, IMAGE};
 
 use crate::e2e::Site;
+use crate::e2e::workload::string;
 
 mod certificates;
 mod cycle;
@@ -45,4 +46,32 @@ fn ready(pod: &Value) -> bool {
     let conditions = pod["status"]["conditions"].as_array();
     let mut conditions = conditions.into_iter().flatten();
     conditions.any(|one| one["type"] == "Ready" && one["status"] == "True")
+}
+
+/// What belongs to no namespace, gone with the test.
+struct Objects<'a> {
+    site: &'a Site,
+    made: Vec<[String; 2]>,
+}
+
+impl<'a> Objects<'a> {
+    fn of(site: &'a Site) -> Self {
+        let made = Vec::new();
+        Self { site, made }
+    }
+
+    fn make(&mut self, object: &Value) {
+        self.site.bed.apply(&object.to_string()).unwrap();
+        let [kind, name] = [&object["kind"], &object["metadata"]["name"]].map(string);
+        self.made.push([kind, name]);
+    }
+}
+
+impl Drop for Objects<'_> {
+    fn drop(&mut self) {
+        for [kind, name] in &self.made {
+            let delete = ["delete", kind, name, "--wait=false"];
+            let _ = self.site.bed.kubectl(&delete);
+        }
+    }
 }

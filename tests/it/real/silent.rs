@@ -32,20 +32,24 @@ impl Without {
         let site = Site::new(self.group, 1);
         let spec = spec(&site, self.group).file(PRESSURE_FILE, kubelet(SOON));
         let host = site.boot(&spec);
-        host.sh(&format!("{CTR} tag {IMAGE} {OWN_IMAGE}")).unwrap();
+        let sh = |line: &str| {
+            let words = format!("ctr='{CTR}'; image={IMAGE}; own={OWN_IMAGE}");
+            host.sh(&format!("{words}; {line}")).unwrap();
+        };
+        sh("$ctr tag $image $own");
         let work = Workload::new(&site, self.group);
         let mut agent = pod(&host, &[]);
         agent["containers"][0]["image"] = OWN_IMAGE.into();
         work.apply(&[app("DaemonSet", "agent", 0, &agent)]);
         work.wait_running(&host, 1);
-        host.sh(self.breaks).unwrap();
+        sh(self.breaks);
         host.touch("/run/reboot-required").unwrap();
         site.wait("the new boot", || Ok(host.boots()? == 2));
         site.wait("the cluster to see it", || Ok((self.shown)(&work, &host)));
         site.wait_status(&host, self.status);
         assert_eq!(site.holder(&site.leases()[0]), host.name());
         assert_eq!(site.cordoned(&host), self.cordoned);
-        host.sh(self.mends).unwrap();
+        sh(self.mends);
         site.wait_rebooted(&host, 1);
         site.nothing_left(&host);
     }
@@ -128,8 +132,8 @@ fn i4_i8_a_full_directory_of_images_after_the_boot_keeps_the_slot() {
 fn i4_i8_an_image_that_is_gone_after_the_boot_keeps_the_slot() {
     let without = Without {
         group: "image-r",
-        breaks: "/opt/runtime/ctr -n k8s.io images rm docker.io/bed/agent:1",
-        mends: "/opt/runtime/ctr -n k8s.io images tag docker.io/bed/pod:1 docker.io/bed/agent:1",
+        breaks: "$ctr rm $own",
+        mends: "$ctr tag $image $own",
         shown: image_missing,
         status: NOT_READY,
         cordoned: false,

@@ -74,7 +74,7 @@ fn wait_pods(bed: &Bed) {
 #[test]
 fn i13_hosts_with_etcd_and_the_api_server_go_down_one_at_a_time() {
     let bed = Bed::connect().unwrap();
-    let stacked = bed.stacked_beside("stacked", &NAMES).unwrap();
+    let stacked = bed.stacked_beside(&NAMES).unwrap();
     let (hosts, site) = up(&stacked);
     let since = Since::now();
     for host in &hosts {

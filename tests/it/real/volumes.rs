@@ -6,7 +6,7 @@ use std::process::{Child, Command};
 use serde_json::{Value, json};
 use testbed::{Host, HostSpec, IMAGE};
 
-use super::spec;
+use super::{Objects, spec};
 use crate::e2e::Site;
 use crate::e2e::workload::{Workload, app, string};
 
@@ -31,29 +31,6 @@ impl Drop for Attacher {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
-    }
-}
-
-/// What belongs to no namespace, gone with the test.
-struct Objects<'a> {
-    site: &'a Site,
-    made: Vec<[String; 2]>,
-}
-
-impl Objects<'_> {
-    fn make(&mut self, object: &Value) {
-        self.site.bed.apply(&object.to_string()).unwrap();
-        let [kind, name] = [&object["kind"], &object["metadata"]["name"]].map(string);
-        self.made.push([kind, name]);
-    }
-}
-
-impl Drop for Objects<'_> {
-    fn drop(&mut self) {
-        for [kind, name] in &self.made {
-            let delete = ["delete", kind, name, "--wait=false"];
-            let _ = self.site.bed.kubectl(&delete);
-        }
     }
 }
 
@@ -128,8 +105,7 @@ fn with_database(group: &str, attach: bool, then: impl FnOnce(&Site, &Workload, 
     let (one, other) = (format!("{group}-1"), format!("{group}-2"));
     let hosts = [one, other].map(|name| site.boot(&with_driver(&site, &name, &driver)));
     let _attacher = Attacher::start(&site, &driver);
-    let made = Vec::new();
-    let mut objects = Objects { site: &site, made };
+    let mut objects = Objects::of(&site);
     let work = Workload::new(&site, group);
     database(&mut objects, &work, &driver, attach);
     let here = |host: &Host| runs(&work, host);
@@ -176,7 +152,9 @@ fn i4_i6_power_is_lost_while_a_volume_is_unmounted() {
         first.power_cut().unwrap();
         first.power_on().unwrap();
         site.wait_rebooted(first, 1);
-        assert!(times(first, "kube-rebootd", "asking for the reboot").is_empty());
+        let said = |words| times(first, "kube-rebootd", words).len();
+        assert_eq!(said("cordoning the node"), 1, "its journal is there");
+        assert_eq!(said("asking for the reboot"), 0);
         // Where depends on which was quicker, the end of its pod or that of the cordon.
         site.wait("the database to run again", || {
             Ok(runs(work, first) || runs(work, second))

@@ -196,7 +196,7 @@ fn boot(bed: &Bed) -> Result<Vec<Host>> {
 /// Pods on every host, all healthy, as the budgets see it.
 fn workload(bed: &Bed) -> Result<()> {
     eprintln!("demo: a Deployment and a StatefulSet with budgets, a DaemonSet ...");
-    bed.apply(WORKLOAD)?;
+    bed.apply(&WORKLOAD.replace("IMAGE", testbed::IMAGE))?;
     let healthy = "jsonpath={range .items[*]}{.status.currentHealthy}/{.spec.maxUnavailable} {end}";
     let ready = "jsonpath={.status.numberReady}";
     bed.wait_for("the pods to be healthy", SPREAD, || {

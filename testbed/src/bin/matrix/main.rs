@@ -187,11 +187,21 @@ fn try_row(row: &Row, log: &PathBuf, variables: impl FnOnce(&mut Command)) -> Re
     let text = fs::read_to_string(log)?;
     let (passed, failed) =
         counts(&text).with_context(|| format!("the tests did not run: {status}"))?;
+    if let Some(none) = unmet(&text, row.tests) {
+        bail!("no test has {none:?} in its name: was it renamed?");
+    }
     Ok(Came {
         passed,
         failed,
         took: begun.elapsed(),
     })
+}
+
+/// A filter that met no test.
+fn unmet<'a>(text: &str, filters: &[&'a str]) -> Option<&'a str> {
+    let names = || text.lines().filter_map(|line| line.strip_prefix("test "));
+    let met = |filter: &&str| names().any(|name| name.contains(filter));
+    filters.iter().copied().find(|filter| !met(filter))
 }
 
 /// Passed and failed tests, by the line with which libtest ends.
@@ -217,6 +227,13 @@ mod tests {
                     test result: FAILED. 57 passed; 2 failed; 0 ignored; 0 measured; 9 filtered out; finished in 1.00s\n";
         assert_eq!(counts(text), Some((57, 2)));
         assert_eq!(counts("error: could not compile"), None);
+    }
+
+    #[test]
+    fn a_filter_that_meets_no_test_is_found() {
+        let text = "running 1 test\ntest real::cycle::one ... ok\n";
+        assert_eq!(unmet(text, &["real::cycle"]), None);
+        assert_eq!(unmet(text, &["real::cycle", "marks"]), Some("marks"));
     }
 
     #[test]
