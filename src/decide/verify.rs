@@ -8,7 +8,7 @@ use crate::boot::Boot;
 use crate::facts::{Effect, Point};
 use crate::names;
 use crate::node::{Node, Seen};
-use crate::node_set::{self, Leftovers, NodeSet};
+use crate::node_set::{self, NodeSet};
 use crate::phase::Phase;
 use crate::record::{HISTORY_MAX, Hold, Kept, Record, Stage};
 use crate::slot::Keys;
@@ -61,18 +61,13 @@ pub(super) fn decide(at: &At, hold: &Hold) -> Step {
     }
 }
 
-/// All of ours on the Node, with the label only as long as this node may show it: who labels itself keeps
-/// others from the slot, so it is set only while the Lease names this node, and one that is there stays until
-/// the Lease is known to name it no more (I1).
+/// All of ours on the Node. Who labels itself keeps others from the slot, so the label is set only while the Lease names
+/// this node. One that is there stays until the node is proved, whatever the Lease says: a Lease can be emptied or made
+/// anew by others, and then the label alone says that this node is down (I1). `unlock` takes it off itself.
 fn set(at: &At, hold: &Hold, record: &Record, node: &Node) -> NodeSet {
     let mut set = NodeSet::of(record, node);
     let labelled = node.labels.get(names::SLOT) == Some(&hold.take.lease);
-    let may = match at.holding(hold) {
-        Holding::Yes => true,
-        Holding::Lost => false,
-        Holding::Ask => labelled,
-    };
-    if !may {
+    if !labelled && !matches!(at.holding(hold), Holding::Yes) {
         set.labels.remove(names::SLOT);
     }
     set
@@ -95,8 +90,8 @@ fn put(at: &At, hold: &Hold, record: Record, node: &Node, status: &str) -> Step 
     }
 }
 
-/// Not healthy. Somebody may have unlocked the slot meanwhile: it is others' then, and a label here would keep it
-/// from them. The cordon stays, as the node is not healthy, until it is.
+/// Not healthy. Somebody may have freed the slot meanwhile, which is said; label and cordon stay as they are, as the node
+/// is down, until it is healthy.
 fn unhealthy(at: &At, hold: &Hold, node: &Node, missing: &str) -> Step {
     let words = "verifying: asking whether the slot is still held";
     match at.holding(hold) {
@@ -108,22 +103,18 @@ fn unhealthy(at: &At, hold: &Hold, node: &Node, missing: &str) -> Step {
             Effect::ReadLease(hold.take.lease.clone()),
             words,
         ),
-        Holding::Lost if node.labels.get(names::SLOT) == Some(&hold.take.lease) => {
-            let left = Leftovers {
-                uid: node.uid.clone(),
-                resource_version: node.resource_version.clone(),
-                labels: vec![names::SLOT.to_owned()],
-                ..Leftovers::default()
-            };
-            let words = "verifying: the slot is somebody else's now, taking the label off";
-            at.step(Phase::Verifying, Effect::Mend(left), words)
-        }
         Holding::Lost => {
-            let words = format!(
-                "{missing}; slot {} was taken away (unlock?), what was cordoned stays so until the node is healthy",
-                hold.take.lease
-            );
-            late(at, &words)
+            let lease = &hold.take.lease;
+            let kept = if node.labels.get(names::SLOT) == Some(lease) {
+                "the label of this node keeps others from it until the node is healthy, or until kube-rebootd unlock takes \
+                 it off"
+            } else {
+                "what was cordoned stays so until the node is healthy"
+            };
+            late(
+                at,
+                &format!("{missing}; slot {lease} was taken away (unlock?), {kept}"),
+            )
         }
     }
 }

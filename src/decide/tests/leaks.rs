@@ -272,28 +272,27 @@ fn i1_after_a_boot_a_node_labels_itself_only_while_the_lease_names_it() {
 }
 
 #[test]
-fn i4_an_unlocked_node_keeps_its_cordon_and_loses_its_label_until_it_is_healthy() {
-    let mut facts = booted(Stage::Rebooting);
-    slot(&mut facts).holder = Some("n2".to_owned());
-    facts.host_health = Err(vec!["the kubelet is silent".to_owned()]);
-    let step = decide(&facts, &policy(), now());
-    let Effect::Mend(left) = &step.effect else {
-        panic!("{:?}", step.effect)
-    };
-    assert_eq!(left.labels, [names::SLOT]);
-    assert!(!left.cordon && left.annotations.is_empty());
-    own(&mut facts).labels.clear();
-    let step = decide(&facts, &policy(), now());
-    assert_eq!(step.effect, Effect::Wait);
-    assert!(step.status.contains("was taken away"), "{}", step.status);
-    facts.host_health = Ok(());
-    let step = decide(&facts, &policy(), now());
-    assert!(
-        matches!(&step.effect, Effect::Apply { set, .. }
-            if !set.unschedulable && !set.labels.contains_key(names::SLOT)),
-        "{:?}",
-        step.effect
-    );
+fn i1_i4_a_node_whose_slot_was_freed_keeps_cordon_and_label_until_it_is_healthy() {
+    for unlocked in [false, true] {
+        let mut facts = booted(Stage::Rebooting);
+        slot(&mut facts).holder = Some("n2".to_owned());
+        facts.host_health = Err(vec!["the kubelet is silent".to_owned()]);
+        if unlocked {
+            own(&mut facts).labels.clear();
+        }
+        let step = decide(&facts, &policy(), now());
+        assert_eq!(step.effect, Effect::Wait, "{}", step.status);
+        assert!(step.status.contains("was taken away"), "{}", step.status);
+        let kept = step.status.contains("keeps others from it");
+        assert_eq!(kept, !unlocked, "{}", step.status);
+        facts.host_health = Ok(());
+        let step = decide(&facts, &policy(), now());
+        let Effect::Apply { set, .. } = &step.effect else {
+            panic!("{:?}", step.effect)
+        };
+        assert!(!set.unschedulable);
+        assert_eq!(set.labels.contains_key(names::SLOT), !unlocked);
+    }
     // A watch alone does not say that the slot is lost.
     let mut facts = booted(Stage::Rebooting);
     facts.host_health = Err(vec!["the kubelet is silent".to_owned()]);

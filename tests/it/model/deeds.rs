@@ -4,7 +4,7 @@ use super::local::{Act, Outcome};
 use super::moves::at;
 use super::state::{
     HOSTS, Hold, Holder, Host, Lease, LeaseView, Moment, Node, NodeView, Owner, Peers, Process,
-    Said, State, Write,
+    Said, Stage, State, Write,
 };
 
 impl Host {
@@ -194,8 +194,11 @@ impl State {
 
     pub(super) fn node_changed(&mut self, index: u8) {
         let host = &mut self.hosts[at(index)];
-        // From the cordon until the label goes; an uncordon in between is not the end of the hold.
+        // From the cordon until the label goes; an uncordon in between is not the end of the hold, nor is a label that
+        // the host takes off before it is proved.
+        let unproved = |hold: Hold| !hold.here && hold.stage != Stage::Releasing;
         host.down = match host.node {
+            Node { label: None, .. } if host.disk.hold.is_some_and(unproved) => host.down,
             Node { label: None, .. } => None,
             Node {
                 label,

@@ -163,6 +163,19 @@ fn i1_a_node_that_was_unlocked_while_sick_does_not_claim_the_slot_again() {
     proved(model, 480_000);
 }
 
+/// Found by reading, as the model once ended "down" with the label, whoever took it off: a Lease that was emptied or made
+/// anew, by whoever may write Leases, let a node that was not healthy take its own label off.
+#[test]
+fn i1_a_sick_node_whose_lease_is_freed_by_another_keeps_its_label() {
+    let model = Model {
+        accidents: Some(3),
+        clears: true,
+        sick: true,
+        ..CALM
+    };
+    proved(model, 60_000);
+}
+
 /// The model finds what it is there for: daemons that believe a list of labels from before their own.
 #[test]
 fn i1_a_list_from_before_the_label_would_break_the_lock() {

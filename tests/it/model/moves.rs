@@ -340,6 +340,8 @@ impl Model {
             let node = &mut next.hosts[at(host)].node;
             (node.label, node.record) = (None, None);
             next.node_changed(host);
+            // The person answers for it.
+            next.hosts[at(host)].down = None;
             found.push((Move::Unlabel(host), next));
             return;
         }

@@ -141,6 +141,32 @@ fn i4_an_unlocked_unhealthy_node_keeps_its_cordon_and_nobody_from_the_slot() {
     assert_eq!(world.boots(0), 1);
 }
 
+/// Found by reading: whoever may write Leases emptied the one of a node that was not healthy, the node took its own label
+/// off, and a second one went down beside it.
+#[test]
+fn i1_a_lease_that_others_free_lets_nobody_down_beside_a_sick_node() {
+    let mut world = World::new(3, 1, 0);
+    for host in &mut world.hosts {
+        host.policy.max_unavailable = kube_rebootd::budget::MaxUnavailable::Percent(100);
+    }
+    world.touch(0);
+    world.hosts[0].broken = true;
+    world.run(HOUR, calm);
+    assert_eq!(world.phase(0), Some(Phase::Verifying), "{}", world.told());
+    world.touch(1);
+    world.unlock_by_admin("default");
+    world.wake_all();
+    world.run(2 * HOUR, calm);
+    assert_eq!(world.boots(1), 0, "{}", world.told());
+    assert!(world.cordoned(0) && world.labelled(0), "{}", world.told());
+    let words = world.status(0);
+    assert!(words.contains("keeps others from it"), "{words}");
+    world.hosts[0].broken = false;
+    world.run(24 * HOUR, calm);
+    world.at_rest();
+    assert_eq!((world.boots(0), world.boots(1)), (1, 1));
+}
+
 /// A holder that is dead while its Node stays: a person's taint lets a waiter clear its slot, and only that.
 #[test]
 fn i5_a_holder_that_is_out_of_service_loses_its_slot_unless_it_is_of_the_control_plane() {
