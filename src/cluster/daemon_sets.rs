@@ -1,19 +1,46 @@
 //! Whether a DaemonSet exists and wants a pod on this node: asked through the coordinator after the boot, and only
 //! while a pod that was ready before is absent (I4, I11).
 
+use std::collections::BTreeMap;
+
 use futures_util::future::join_all;
-use k8s_openapi::api::apps::v1::DaemonSet as Object;
+use k8s_openapi::api::apps::v1::DaemonSet as Full;
 use k8s_openapi::api::core::v1::{
-    Node, NodeSelectorRequirement, NodeSelectorTerm, PodSpec, Taint, Toleration,
+    Affinity, Node, NodeSelectorRequirement, NodeSelectorTerm, Taint, Toleration,
 };
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use crate::cluster::answer::{ApiError, CALL, call};
+use crate::cluster::lean::Lean;
 use crate::health::{DaemonSet, Found};
 use crate::text::{self, WORDS};
 
 /// So many are asked for at once at most: a node has some ten, and their answers come together.
 const AT_ONCE: usize = 20;
+
+/// A DaemonSet, as far as it is looked at.
+type Object = Lean<Full, Spec, IgnoredAny>;
+
+#[derive(Clone, Debug, Deserialize)]
+struct Spec {
+    template: Template,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Template {
+    spec: Option<PodSpec>,
+}
+
+/// What decides on which Nodes its pods are.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PodSpec {
+    node_selector: Option<BTreeMap<String, String>>,
+    affinity: Option<Affinity>,
+    tolerations: Option<Vec<Toleration>>,
+}
 
 /// Looks for `wanted`, and whether they select the own Node `me`. An answer that says nothing about them is an error:
 /// to be asked again.
@@ -45,7 +72,7 @@ async fn one(coordinator: &Client, node: &Node, set: &DaemonSet) -> Result<Found
 fn found(object: &Object, node: &Node, set: &DaemonSet) -> Found {
     // The controller of one that is being deleted makes no pods.
     let other = object.uid().is_none_or(|uid| uid != set.uid);
-    if other || object.metadata.deletion_timestamp.is_some() {
+    if other || object.meta().deletion_timestamp.is_some() {
         return Found::Gone;
     }
     let pod = object

@@ -4,16 +4,21 @@
 //! eviction's body is our own: kube 5.0.0 names `deleteOptions` wrongly, so its precondition would
 //! never reach the server.
 
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod as Object};
 use kube::api::ListParams;
-use kube::core::Status;
-use kube::{Api, Client, ResourceExt};
+use kube::core::Status as Answer;
+use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::json;
 
 use crate::cluster::answer::{ApiError, CALL, Failure, bounded, call, cause, retry_after};
+use crate::cluster::lean;
 use crate::drain::PodRef;
 use crate::pod::{Container, Controller, EvictAnswer, Pod, PodPhase, RestartPolicy};
 use crate::text::{self, NAME};
+
+mod object;
+
+use object::ContainerStatus;
+pub use object::{Object, images};
 
 /// Annotation by which the kubelet marks its copy of a static pod.
 const MIRROR: &str = "kubernetes.io/config.mirror";
@@ -87,7 +92,7 @@ impl OwnPods {
 }
 
 /// kubernetes.md 3, "Server side".
-fn answer(status: &Status) -> EvictAnswer {
+fn answer(status: &Answer) -> EvictAnswer {
     let message = status.message.clone();
     match status.code {
         404 | 409 => EvictAnswer::LookAgain,
@@ -144,9 +149,9 @@ pub fn read(object: &Object) -> Pod {
             Some("OnFailure") => RestartPolicy::OnFailure,
             Some(_) | None => RestartPolicy::Always,
         },
-        terminating: object.metadata.deletion_timestamp.is_some(),
+        terminating: object.meta().deletion_timestamp.is_some(),
         grace_seconds: object
-            .metadata
+            .meta()
             .deletion_grace_period_seconds
             .and_then(|seconds| u64::try_from(seconds).ok())
             .unwrap_or(0),
@@ -217,8 +222,8 @@ fn container(status: &ContainerStatus) -> Container {
             .state
             .as_ref()
             .and_then(|state| state.running.as_ref())
-            .and_then(|running| running.started_at.as_ref())
-            .map(|time| time.0),
+            .and_then(|running| running.started_at.as_deref())
+            .map(lean::time),
         restarts: u32::try_from(status.restart_count).unwrap_or(0),
     }
 }

@@ -3,11 +3,12 @@
 use k8s_openapi::api::core::v1::Pod as Object;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Api;
-use kube::api::{Patch, PatchParams, PostParams};
-use kube_rebootd::cluster::pods::OwnPods;
+use kube::api::{PartialObjectMeta, Patch, PatchParams, PostParams};
+use kube_rebootd::cluster::pods::{OwnPods, read};
+use kube_rebootd::cluster::watch::{Select, Signs, Watch};
 use kube_rebootd::drain::PodRef;
 use kube_rebootd::pod::EvictAnswer;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::plane::{Host, enter, until};
 
@@ -119,4 +120,52 @@ async fn i9_a_pod_of_another_node_or_none_is_looked_at_again() {
         ..theirs
     };
     assert_eq!(own.evict(&none).await, EvictAnswer::LookAgain);
+}
+
+/// What whoever may patch a pod can make the API server store, and no type of k8s-openapi reads: times after the last
+/// day that jiff knows, and fields nested deeper than `serde_json` goes.
+fn unreadable() -> [(&'static str, Value); 3] {
+    let entry = |time: &str, fields: Value| {
+        json!({"metadata": {"managedFields": [{"manager": "tenant", "operation": "Update", "apiVersion": "v1",
+            "time": time, "fieldsType": "FieldsV1", "fieldsV1": fields}]}})
+    };
+    let deep = (0..130).fold(json!({}), |inner, _| json!({"f:a": inner}));
+    let some = || json!({"f:metadata": {"f:labels": {"f:app": {}}}});
+    [
+        ("late", entry("9999-12-31T23:59:59Z", some())),
+        ("five", entry("9999-12-31T23:59:59-23:00", some())),
+        ("deep", entry("2026-01-01T00:00:00Z", deep)),
+    ]
+}
+
+/// Found by reading: one such pod made every list and every watch of its node fail, so that the node could not drain.
+#[tokio::test]
+async fn i7_i14_a_pod_that_k8s_openapi_cannot_read_blinds_no_node() {
+    let host = enter().host().await;
+    let own = OwnPods::new(host.clients.node.clone(), &host.name);
+    let pods: Api<PartialObjectMeta<Object>> = Api::namespaced(host.admin.clone(), "default");
+    let select = Select {
+        labels: None,
+        fields: Some(own.fields()),
+    };
+    let mut watch = Watch::start("watch pods", own.api(), select, Signs::Bookmarks, read);
+    let mut met = Vec::new();
+    for (number, (name, body)) in unreadable().into_iter().enumerate() {
+        pod(&host, name).await;
+        let (params, patch) = (PatchParams::default(), Patch::Merge(body));
+        // The answer is what this client cannot read, or a refusal.
+        match pods.patch_metadata(name, &params, &patch).await {
+            Err(kube::Error::SerdeError(error)) => met.push(format!("{name}: {error}")),
+            other => println!("{name}: {:?}", other.map(drop)),
+        }
+        let list = own.list().await.expect("a list");
+        assert_eq!(list.len(), number + 1, "{name}");
+        until("the pod in the watch", || {
+            let view = watch.view();
+            async move { (view.items?.len() == number + 1).then_some(()) }
+        })
+        .await;
+        assert_eq!(watch.view().trouble, None, "{name}");
+    }
+    assert_eq!(met.len(), 3, "the server stores them all: {met:?}");
 }

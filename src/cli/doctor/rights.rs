@@ -1,7 +1,7 @@
 //! What this node may do in the cluster, tried with `dryRun=All`, and the group it would use (I1, I11).
 
 use k8s_openapi::api::coordination::v1::Lease as LeaseObject;
-use k8s_openapi::api::core::v1::{Node as NodeObject, Pod};
+use k8s_openapi::api::core::v1::Node as NodeObject;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
@@ -12,7 +12,7 @@ use super::marks::{DAEMON_SETS, MARKS, daemon_sets, marks};
 use crate::cluster::answer::{ApiError, CALL, call};
 use crate::cluster::client::Clients;
 use crate::cluster::lease::Leases;
-use crate::cluster::pods as own_pods;
+use crate::cluster::pods::{self as own_pods, Object as Pod, OwnPods};
 use crate::cluster::waiting;
 use crate::config::{Config, DrainMode};
 use crate::drain::{self, Blocker, seen_before_cordon};
@@ -154,11 +154,9 @@ async fn heartbeat(clients: &Clients) -> Check {
 /// Pods of this node may be listed; a kured among them is a rival, and one that the drain may not move closes the
 /// gate.
 async fn pods(clients: &Clients, config: &Config) -> Check {
-    let api: Api<Pod> = Api::all(clients.node.clone());
-    let params = ListParams::default()
-        .fields(&format!("spec.nodeName={}", clients.name))
-        .limit(PODS_MAX);
-    match call("list own pods", CALL, api.list(&params)).await {
+    let own = OwnPods::new(clients.node.clone(), &clients.name);
+    let params = ListParams::default().fields(&own.fields()).limit(PODS_MAX);
+    match call("list own pods", CALL, own.api().list(&params)).await {
         Ok(list) => match list.items.iter().find(|pod| kured(pod)) {
             None => match movable(&list.items, config) {
                 Some(blocked) => blocked,
@@ -231,12 +229,9 @@ async fn ending(list: &[Pod], config: &Config) -> Check {
 
 fn kured(pod: &Pod) -> bool {
     let labelled = |key| pod.labels().get(key).is_some_and(|name| name == "kured");
-    let images = pod.spec.iter().flat_map(|spec| &spec.containers);
     labelled("name")
         || labelled("app.kubernetes.io/name")
-        || images
-            .filter_map(|container| container.image.as_deref())
-            .any(|image| image.contains("/kured:") || image.ends_with("/kured"))
+        || own_pods::images(pod).any(|image| image.contains("/kured:") || image.ends_with("/kured"))
 }
 
 async fn other_nodes(coordinator: &Client) -> Check {

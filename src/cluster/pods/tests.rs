@@ -101,7 +101,7 @@ proptest! {
 
     #[test]
     fn i8_i9_no_status_of_trouble_is_an_eviction(value in statuses()) {
-        let Ok(status) = serde_json::from_value::<Status>(value) else { return Ok(()) };
+        let Ok(status) = serde_json::from_value::<Answer>(value) else { return Ok(()) };
         match (answer(&status), status.code) {
             (EvictAnswer::Accepted, _) => prop_assert!(false, "taken for a yes"),
             (EvictAnswer::Budget(_) | EvictAnswer::Busy { .. }, code) => prop_assert_eq!(code, 429),

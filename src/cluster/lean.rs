@@ -1,0 +1,182 @@
+//! Objects that tenants write, read only as far as they are looked at (I7, I14).
+//!
+//! Whoever may create a pod may also write what the API server stores and the types of k8s-openapi cannot read: a time in
+//! `metadata.managedFields` or in a template's `creationTimestamp` after the last day that jiff knows (Go's calendar has
+//! years of five digits), or `fieldsV1` nested deeper than `serde_json` goes. One such pod would make every list and every
+//! watch of a node fail. What is not looked at is skipped here, whatever it holds, and a time is at most the last one.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
+use kube::Resource;
+use serde::{Deserialize, Deserializer};
+
+/// An object of kind `K` of which only metadata, `S` of its spec and `T` of its status are looked at.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(bound = "S: Deserialize<'de>, T: Deserialize<'de>")]
+pub struct Lean<K, S, T> {
+    #[serde(default, deserialize_with = "meta")]
+    metadata: ObjectMeta,
+    #[serde(default = "none")]
+    pub spec: Option<S>,
+    #[serde(default = "none")]
+    pub status: Option<T>,
+    #[serde(skip)]
+    kind: PhantomData<K>,
+}
+
+/// As `Default`, of a type that has none.
+fn none<T>() -> Option<T> {
+    None
+}
+
+impl<K: Resource<DynamicType = ()>, S, T> Resource for Lean<K, S, T> {
+    type DynamicType = ();
+    type Scope = K::Scope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        K::kind(&())
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        K::group(&())
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        K::version(&())
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        K::plural(&())
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+/// What is looked at of `metadata`.
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Meta {
+    name: Option<String>,
+    namespace: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+    labels: Option<BTreeMap<String, String>>,
+    annotations: Option<BTreeMap<String, String>>,
+    owner_references: Option<Vec<OwnerReference>>,
+    finalizers: Option<Vec<String>>,
+    deletion_timestamp: Option<String>,
+    deletion_grace_period_seconds: Option<i64>,
+}
+
+fn meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+    let meta = Option::<Meta>::deserialize(deserializer)?.unwrap_or_default();
+    Ok(ObjectMeta {
+        name: meta.name,
+        namespace: meta.namespace,
+        uid: meta.uid,
+        resource_version: meta.resource_version,
+        labels: meta.labels,
+        annotations: meta.annotations,
+        owner_references: meta.owner_references,
+        finalizers: meta.finalizers,
+        deletion_timestamp: meta.deletion_timestamp.map(|text| Time(time(&text))),
+        deletion_grace_period_seconds: meta.deletion_grace_period_seconds,
+        ..ObjectMeta::default()
+    })
+}
+
+/// A time as the API server writes it. One that jiff does not know is its last: that there is one is what counts.
+pub(super) fn time(text: &str) -> Timestamp {
+    text.parse().unwrap_or(Timestamp::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Pod;
+    use kube::{Api, ResourceExt};
+    use serde::de::IgnoredAny;
+
+    use super::*;
+
+    type Object = Lean<Pod, IgnoredAny, IgnoredAny>;
+
+    fn read(metadata: &str) -> Result<Object, serde_json::Error> {
+        serde_json::from_str(&format!(
+            r#"{{"kind":"Pod","metadata":{metadata},"spec":{{"a":1}}}}"#
+        ))
+    }
+
+    #[test]
+    fn i7_what_k8s_openapi_cannot_read_is_no_error_where_nobody_looks() {
+        let deep = format!("{}1{}", r#"{"f:a":"#.repeat(500), "}".repeat(500));
+        for (what, metadata) in [
+            (
+                "a time",
+                r#"{"name":"a","managedFields":[{"time":"9999-12-31T23:59:59Z"}]}"#.to_owned(),
+            ),
+            (
+                "a year of five digits",
+                r#"{"name":"a","creationTimestamp":"10000-01-01T00:00:00Z"}"#.to_owned(),
+            ),
+            (
+                "a depth",
+                format!(r#"{{"name":"a","managedFields":[{{"fieldsV1":{deep}}}]}}"#),
+            ),
+        ] {
+            let text = format!(r#"{{"metadata":{metadata}}}"#);
+            assert!(serde_json::from_str::<Pod>(&text).is_err(), "{what}");
+            assert_eq!(read(&metadata).expect(what).name_any(), "a");
+        }
+    }
+
+    #[test]
+    fn what_is_looked_at_is_as_it_was() {
+        let object = read(
+            r#"{"name":"a","namespace":"b","uid":"u","resourceVersion":"7","labels":{"k":"v"},"annotations":{"x":"y"},
+                "deletionTimestamp":"9999-12-31T23:59:59Z","deletionGracePeriodSeconds":3,"finalizers":["f"],
+                "ownerReferences":[{"apiVersion":"v1","kind":"X","name":"x","uid":"1","controller":true}]}"#,
+        )
+        .expect("read");
+        let meta = object.meta();
+        assert_eq!(
+            (object.uid(), object.resource_version()),
+            (Some("u".into()), Some("7".into()))
+        );
+        assert_eq!(
+            (&object.labels()["k"], &object.annotations()["x"]),
+            (&"v".into(), &"y".into())
+        );
+        assert_eq!(meta.deletion_timestamp, Some(Time(Timestamp::MAX)));
+        assert_eq!(
+            (meta.deletion_grace_period_seconds, object.finalizers()),
+            (Some(3), &["f".into()][..])
+        );
+        assert_eq!(object.owner_references()[0].controller, Some(true));
+        assert!(object.spec.is_some() && object.status.is_none());
+        assert!(read("null").expect("read").meta() == &ObjectMeta::default());
+        assert!(read(r#"{"labels":[]}"#).is_err());
+    }
+
+    #[test]
+    fn it_is_asked_for_under_the_name_of_its_kind() {
+        assert_eq!(
+            Object::url_path(&(), Some("a")),
+            Pod::url_path(&(), Some("a"))
+        );
+        assert_eq!(
+            (Object::kind(&()), Object::version(&())),
+            (Pod::kind(&()), Pod::version(&()))
+        );
+        let _: Option<Api<Object>> = None;
+    }
+}
