@@ -236,7 +236,7 @@ impl Drain {
                 wake = earliest(wake, self.stuck_since.map(|since| since + TIER_WAIT));
             }
         } else if over == Some(Over::Grace) {
-            wake = self.left.values().filter_map(|e| e.grace_end(now)).min();
+            wake = self.grace_ends(now);
         }
         if !self.blind {
             let held = self.left.values().filter_map(Entry::held_until).min();
@@ -256,7 +256,7 @@ impl Drain {
             },
             Some(Over::Grace) | None => State::Going {
                 left: self.left.len(),
-                blocked: self.blocked(now),
+                blocked: self.blocked(now, over),
                 jobs: self.left.values().filter_map(Entry::unhurried).collect(),
             },
         };
@@ -317,11 +317,13 @@ impl Drain {
         }
     }
 
-    fn blocked(&self, now: Duration) -> Vec<Blocker> {
+    fn blocked(&self, now: Duration, over: Option<Over>) -> Vec<Blocker> {
         let entries = self.left.values();
+        let grace = over == Some(Over::Grace);
         let why = |entry: &Entry| {
             let refused = entry.blocker(ROUNDS).or_else(|| self.behind(entry));
-            refused.or_else(|| entry.overdue(now))
+            let late = refused.or_else(|| entry.overdue(now));
+            late.or_else(|| entry.in_grace(now).filter(|_| grace))
         };
         entries.filter_map(why).collect()
     }

@@ -183,6 +183,19 @@ impl Entry {
         (end > now).then_some(end)
     }
 
+    /// Terminating, and still within the grace that it asked for; a finalizer is named elsewhere.
+    pub(super) fn in_grace(&self, now: Duration) -> Option<Blocker> {
+        let waits = self.grace_end(now).is_some() && self.held().is_none();
+        waits.then(|| Blocker {
+            pod: self.pod.clone(),
+            why: format!(
+                "may take {} s to end (its grace period)",
+                self.grace.as_secs()
+            ),
+            budget: None,
+        })
+    }
+
     /// Terminating for longer than it may take.
     pub(super) fn overdue(&self, now: Duration) -> Option<Blocker> {
         let end = self.terminating?.saturating_add(self.grace);

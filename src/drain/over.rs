@@ -6,6 +6,10 @@ use super::entry::Entry;
 use super::policy::OnTimeout;
 use super::{Drain, earliest};
 
+/// So many times `timeout` a drain takes at most: after the first it waits only for pods that are within their own grace,
+/// and a pod may ask for a grace of years.
+const PATIENCE: u32 = 2;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Over {
     Drained,
@@ -17,10 +21,24 @@ pub(super) enum Over {
 impl Drain {
     /// When something ends, if nothing changes.
     pub(super) fn deadline(&self, now: Duration) -> Option<Duration> {
-        let grace = self.left.values().filter_map(|e| e.grace_end(now)).min();
         // Zero: only an answer helps, and that wakes by itself.
         let due = Some(self.due(now)).filter(|due| !due.is_zero());
-        earliest(due.map(|due| now + due), grace)
+        earliest(due.map(|due| now + due), self.grace_ends(now))
+    }
+
+    /// When the grace of a pod ends, or the patience with all of them.
+    pub(super) fn grace_ends(&self, now: Duration) -> Option<Duration> {
+        let grace = self.left.values().filter_map(|e| e.grace_end(now)).min()?;
+        let spent = self.clock.spent() + self.clock.unvouched(now);
+        let left = self.patience().saturating_sub(spent);
+        // Zero: as above.
+        let end = (!left.is_zero()).then_some(now + left);
+        earliest(end, Some(grace))
+    }
+
+    /// How long this drain may take.
+    fn patience(&self) -> Duration {
+        self.policy.timeout.saturating_mul(PATIENCE)
     }
 
     /// How long until `timeout` or `stall`, unless the API server turns out to have been silent.
@@ -59,7 +77,8 @@ impl Drain {
         if !self.expired() {
             return None;
         }
-        let in_grace = |entry: &Entry| entry.grace_end(now).is_some();
+        let patient = self.clock.spent() < self.patience();
+        let in_grace = |entry: &Entry| patient && entry.grace_end(now).is_some();
         match self.policy.on_timeout {
             OnTimeout::Abort if self.left.values().all(in_grace) => Some(Over::Grace),
             OnTimeout::Abort => Some(Over::Failed),

@@ -213,12 +213,41 @@ fn i9_a_terminating_pod_is_waited_for_up_to_its_grace() {
     assert!(drain.next(secs(0)).evict.is_empty());
     drain.heard(secs(3599));
     let late = drain.next(secs(3599));
-    assert!(matches!(late.state, State::Going { left: 1, .. }));
+    assert_eq!(
+        describe(&late),
+        "1 pod left, 1 blocked: pod shop/a may take 3600 s to end (its grace period)"
+    );
     assert_eq!(late.wake, Some(secs(3600)));
     assert!(matches!(drain.next(secs(3600)).state, State::Failed { .. }));
     drain.pods(&[], secs(3601));
     let next = drain.next(secs(3601));
     assert!(matches!(next.state, State::Drained { .. }));
+}
+
+/// Found by reading: a grace of years held cordon and slot for years.
+#[test]
+fn i2_a_grace_of_years_is_waited_for_until_the_drain_has_taken_twice_its_timeout() {
+    let mut going = pod("a");
+    going.terminating = true;
+    going.grace_seconds = 365 * 86_400;
+    for (on_timeout, drained) in [(OnTimeout::Abort, false), (OnTimeout::Reboot, true)] {
+        let policy = Policy {
+            on_timeout,
+            ..policy()
+        };
+        let timeout = policy.timeout.as_secs();
+        let mut drain = Drain::new(policy, Duration::ZERO);
+        drain.pods(std::slice::from_ref(&going), secs(0));
+        let last = secs(2 * timeout - 1);
+        drain.heard(last);
+        let late = drain.next(last);
+        assert!(matches!(late.state, State::Going { left: 1, .. }));
+        assert_eq!(late.wake, Some(secs(2 * timeout)));
+        drain.heard(secs(2 * timeout));
+        let over = drain.next(secs(2 * timeout)).state;
+        assert_eq!(matches!(over, State::Drained { .. }), drained, "{over:?}");
+        assert_eq!(matches!(over, State::Failed { .. }), !drained, "{over:?}");
+    }
 }
 
 #[test]
