@@ -45,6 +45,8 @@ pub struct Facts {
     pub node: Seen,
     /// This process' last successful apply was this step of this hold, answered then.
     pub applied: Option<Applied>,
+    /// What this process' last successful removal took off the own Node.
+    pub mended: Option<Mended>,
     /// An apply to the own Node, or a fence, that the API server refused, or of which something did not stay.
     pub refused: Option<RefusedApply>,
     /// The last dry run of what a hold sets on the own Node.
@@ -124,6 +126,7 @@ impl Facts {
             closed_since: None,
             node: Seen::Unknown,
             applied: None,
+            mended: None,
             refused: None,
             rehearsed: None,
             denied: None,
@@ -160,6 +163,14 @@ impl Facts {
 pub struct Applied {
     pub point: Point,
     pub at: Duration,
+}
+
+/// A removal that was answered with 200.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mended {
+    pub point: Point,
+    /// As it was asked for.
+    pub left: Leftovers,
 }
 
 /// An apply to the own Node that was refused for good: sent again it would be refused again.

@@ -33,6 +33,24 @@ pub struct Leftovers {
     pub cordon: bool,
 }
 
+impl Leftovers {
+    /// The same is to go, of whatever version of the Node.
+    pub fn same(&self, other: &Self) -> bool {
+        let keys = |left: &Self| (left.labels.clone(), left.annotations.clone());
+        self.uid == other.uid && keys(self) == keys(other) && self.cordon == other.cordon
+    }
+
+    /// Its keys, for people.
+    pub fn words(&self) -> String {
+        let keys = self.labels.iter().chain(&self.annotations);
+        let mut words: Vec<&str> = keys.map(String::as_str).collect();
+        if self.cordon {
+            words.push("spec.unschedulable");
+        }
+        words.join(", ")
+    }
+}
+
 impl NodeSet {
     /// All of ours that `node` should carry now: label and record while the slot is held, the cordon
     /// from Draining until the host is proved healthy or the hold is undone.

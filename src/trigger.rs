@@ -351,7 +351,8 @@ pub fn observe(
     }
     forget(&mut observed.settled, boot, now);
     latched.retain(|wish| wish.boot.as_ref().is_none_or(|of| of == boot));
-    if wishes.annotation == Asked::No {
+    let annotation = asked(&mut observed, wishes.annotation, boot, now);
+    if annotation == Asked::No {
         latched.retain(|wish| wish.by != BY_ANNOTATION);
     }
     let mut latch = |by: &str, reason: Option<&str>, boot: Option<&Boot>| {
@@ -369,7 +370,7 @@ pub fn observe(
             boot: boot.cloned(),
         });
     };
-    let annotation = match wishes.annotation {
+    let annotation = match annotation {
         Asked::Yes(text) => Some(text),
         Asked::No | Asked::Unknown => None,
     };
@@ -383,6 +384,31 @@ pub fn observe(
         });
     }
     observed
+}
+
+/// What the annotation still asks for: with the text that the last reboot was for it is set again too soon, as by a tool
+/// that owns the annotations of its Nodes, and that would be a loop (I10).
+fn asked<'a>(observed: &mut Observed, annotation: Asked<'a>, boot: &Boot, now: Now) -> Asked<'a> {
+    let Some(settled) = &mut observed.settled else {
+        return annotation;
+    };
+    let over = settled.over(boot, now);
+    match annotation {
+        Asked::Yes(text) if settled.annotation == Some(wish(text)) => {
+            observed.uncleared.push(Reason {
+                trigger: BY_ANNOTATION.to_owned(),
+                pkgs: BTreeSet::new(),
+                words: wish(text),
+                since: now.wall,
+                since_boot: now.boot,
+            });
+            return Asked::No;
+        }
+        Asked::Yes(_) => settled.annotation = None,
+        Asked::No if over => settled.annotation = None,
+        Asked::No | Asked::Unknown => {}
+    }
+    annotation
 }
 
 /// A start that lies ahead is one of an earlier boot's clock; settling begins anew.

@@ -10,7 +10,9 @@ use crate::cluster::answer::ApiError;
 use crate::cluster::lease::{GiveUpError, Took};
 use crate::config::Method;
 use crate::drain::PodRef;
-use crate::facts::{Applied, Effect, Fenced, Hidden, Point, Refusal, RefusedApply, Rehearsed};
+use crate::facts::{
+    Applied, Effect, Fenced, Hidden, Mended, Point, Refusal, RefusedApply, Rehearsed,
+};
 use crate::host::{check, logind};
 use crate::node::{Node, Seen};
 use crate::node_set::{self, Leftovers, NodeSet};
@@ -242,12 +244,31 @@ impl Daemon {
         let Some(connected) = self.api.connected() else {
             return Ok(());
         };
-        let answer = connected.node.mend(left, now.boot).await;
-        self.facts.node = match &answer {
-            Ok(node) => Seen::Present(Box::new(node.clone())),
-            Err(_) => Seen::Unknown,
+        let node = match connected.node.mend(left, now.boot).await {
+            Ok(node) => node,
+            Err(err) => {
+                self.facts.node = Seen::Unknown;
+                return Err(err);
+            }
         };
-        answer.map(|_| ())
+        let hold = self.facts.record.hold.as_ref();
+        let mended = Mended {
+            point: hold.map(Point::of).unwrap_or_default(),
+            left: left.clone(),
+        };
+        let before = self.facts.mended.replace(mended);
+        if before.is_some_and(|before| before.left.same(left)) {
+            // It came back, and would again at once.
+            let why = format!(
+                "Node {}: {} is there again after it was taken off; does an admission webhook or a tool set it?",
+                node.name,
+                left.words()
+            );
+            let answered = self.now().boot;
+            self.patience.longer(answered, DROPPED, why);
+        }
+        self.facts.node = Seen::Present(Box::new(node));
+        Ok(())
     }
 
     /// What the own kube-node-lease Lease shows from now on. A Lease that is not there, or a refusal, must not

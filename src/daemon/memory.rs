@@ -165,6 +165,7 @@ impl Memory {
         facts.ask = None;
         facts.ask_accepted = None;
         (facts.confirmed, facts.fenced) = (None, None);
+        facts.mended = None;
         facts.last_list = None;
         facts.waiters = None;
         self.drain = None;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{At, Holding, Step, apply};
-use crate::facts::{Effect, Point};
+use crate::facts::{Effect, Mended, Point};
 use crate::names;
 use crate::node::{Node, Seen};
 use crate::node_set::{self, Leftovers, NodeSet};
@@ -82,7 +82,10 @@ fn clean(at: &At, hold: &Hold, phase: Phase, rebooted: bool, words: &str) -> Opt
     if let Some(left) = node_set::leftovers(node, &set, ours) {
         return Some(at.step(phase, Effect::Mend(left), words));
     }
-    (rebooted && served(record, node)).then(|| at.step(phase, Effect::Mend(asked(node)), words))
+    // Once: whoever sets it again asks again, and keeps nobody from the slot.
+    let done = |mended: &Mended| mended.point == Point::of(hold) && mended.left.same(&asked(node));
+    let asks = rebooted && served(record, node) && !at.facts.mended.as_ref().is_some_and(done);
+    asks.then(|| at.step(phase, Effect::Mend(asked(node)), words))
 }
 
 /// The Node annotation that asks for a reboot is the one that this reboot was for. One that was set or changed

@@ -245,6 +245,67 @@ fn an_annotation_is_a_request_as_long_as_it_stands() {
     assert_eq!(look(asked, Asked::No, 4), None);
 }
 
+/// Found by reading: a tool that owns the annotations of its Nodes set it again after each reboot, and the host rebooted
+/// twice a day for ever.
+#[test]
+fn i10_an_annotation_that_is_set_again_at_once_is_not_cleared() {
+    let served = request_by(BY_ANNOTATION, "firmware");
+    let proved = Settled::of(Some(&served), &boot("b"), Duration::from_secs(100));
+    // (text, at second): a request or not, one after another.
+    let rows: [(Option<&str>, u64, bool); 9] = [
+        (None, 101, false),
+        (Some("firmware"), 102, false),
+        (Some("firmware"), 100 + 3600, false),
+        (Some("more of it"), 100 + 3601, true),
+        // What the last reboot was for is forgotten by then.
+        (Some("firmware"), 100 + 3602, true),
+        (None, 100 + 3603, false),
+        (Some("firmware"), 100 + 3604, true),
+        (None, 100 + 3605, false),
+        (None, 100 + 3606, false),
+    ];
+    let mut settled = Some(proved.clone());
+    for (annotation, second, wanted) in rows {
+        let wishes = Wishes {
+            annotation: annotation.map_or(Asked::No, Asked::Yes),
+            scheduled: None,
+        };
+        let seen = observe(None, settled, &[], wishes, &boot("b"), at(second));
+        assert_eq!(seen.request.is_some(), wanted, "{annotation:?} {second}");
+        let told = annotation.is_some() && !wanted;
+        assert_eq!(!seen.uncleared.is_empty(), told, "{annotation:?} {second}");
+        settled = seen.settled;
+    }
+    // Gone for once after the 15 minutes, it asks again.
+    let mut settled = Some(proved);
+    for (annotation, second, wanted) in [
+        (Asked::Yes("firmware"), 102, false),
+        (Asked::No, 100 + 901, false),
+        (Asked::Yes("firmware"), 100 + 902, true),
+    ] {
+        let wishes = Wishes {
+            annotation,
+            scheduled: None,
+        };
+        let seen = observe(None, settled, &[], wishes, &boot("b"), at(second));
+        assert_eq!(seen.request.is_some(), wanted, "{second}");
+        settled = seen.settled;
+    }
+}
+
+fn request_by(by: &str, reason: &str) -> Request {
+    Request {
+        since: at(0).wall,
+        reasons: Vec::new(),
+        latched: vec![Latched {
+            by: by.to_owned(),
+            reason: reason.to_owned(),
+            at: at(0).wall,
+            boot: None,
+        }],
+    }
+}
+
 #[test]
 fn i10_a_long_list_of_packages_compares_by_its_hash() {
     let pkgs = |from: usize| -> BTreeSet<String> {

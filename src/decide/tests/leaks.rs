@@ -492,3 +492,36 @@ fn i6_only_the_annotation_that_was_served_is_removed() {
     ));
     assert!(matches!(effect("firmware", None), Effect::GiveUp(_)));
 }
+
+/// Found by reading: whoever sets the annotation again at once, as a tool that owns the Node's annotations does, kept the
+/// slot as long as it did.
+#[test]
+fn i4_an_annotation_that_comes_back_keeps_no_slot() {
+    let mut facts = booted(Stage::Releasing);
+    let mut request = request();
+    request.latched.push(Latched {
+        by: BY_ANNOTATION.to_owned(),
+        reason: "firmware".to_owned(),
+        at: wall(),
+        boot: None,
+    });
+    facts.record.settled = Some(Settled::of(Some(&request), &boot("now"), NOW));
+    let point = Point::of(facts.record.hold.as_ref().unwrap());
+    facts.applied = Some(Applied { point, at: NOW });
+    facts.waiters = Some(Waiters::listed(NOW, Vec::new()));
+    let node = own(&mut facts);
+    node.labels.clear();
+    node.unschedulable = false;
+    node.annotations = [(names::REBOOT.to_owned(), "firmware".to_owned())].into();
+    let Effect::Mend(left) = decide(&facts, &policy(), now()).effect else {
+        panic!("it is there")
+    };
+    facts.mended = Some(Mended { point, left });
+    own(&mut facts).resource_version = "77".to_owned();
+    let step = decide(&facts, &policy(), now());
+    assert!(matches!(step.effect, Effect::GiveUp(_)), "{step:?}");
+    // What another removal took off says nothing of this one.
+    facts.mended.as_mut().unwrap().left.annotations.clear();
+    let step = decide(&facts, &policy(), now());
+    assert!(matches!(step.effect, Effect::Mend(_)), "{step:?}");
+}

@@ -11,7 +11,7 @@ use super::*;
 use crate::boot::Boot;
 use crate::budget::{self, Census};
 use crate::config::Config;
-use crate::facts::{Applied, Drained, Fenced, LastList, RefusedApply, Rehearsed, Waiters};
+use crate::facts::{Applied, Drained, Fenced, LastList, Mended, RefusedApply, Rehearsed, Waiters};
 use crate::gates::{Closed, Gate};
 use crate::health::Marks;
 use crate::names;
@@ -262,6 +262,7 @@ prop_compose! {
             denied: None,
             closed: closed.then(|| Closed { gate: Gate::Inhibitors, why: "shut".to_owned(), opens: None }).into_iter().collect(),
             node,
+            mended: None,
             applied: hold.as_ref().filter(|_| flags[5]).map(|hold| Applied { point: Point::of(hold), at: NOW.checked_sub(Duration::from_secs(3)).unwrap() }),
             leases: lease.into_iter().map(|lease| (lease.name.clone(), lease)).collect(),
             absent: BTreeMap::new(),

@@ -65,6 +65,7 @@ pub(super) fn about_to_reboot() -> Facts {
         }),
         denied: None,
         node: Seen::Present(Box::new(node)),
+        mended: None,
         applied: Some(Applied {
             point: Point::of(&hold),
             at: NOW,

@@ -23,5 +23,6 @@ mod proof;
 mod quorum;
 mod room;
 mod slow;
+mod tools;
 mod unlock;
 mod world;

@@ -1,0 +1,92 @@
+//! A tool that owns a Node's labels and annotations and puts back what this daemon takes off (I3, I4).
+
+use std::time::Duration;
+
+use super::world::{HOUR, World};
+use crate::memory::{annotation, label};
+
+/// So often the tool looks when nothing changes.
+const TOOL: Duration = Duration::from_secs(10);
+
+/// What the tool wants of Node n0: a label or an annotation.
+#[derive(Clone, Copy)]
+struct Wanted {
+    field: &'static str,
+    key: &'static str,
+    value: &'static str,
+}
+
+/// The tool sets it whenever it is not there, for so long; how often.
+async fn tool(world: &World, wanted: Wanted, time: Duration) -> u32 {
+    let Wanted { field, key, value } = wanted;
+    let (begin, mut times) = (tokio::time::Instant::now(), 0);
+    let mut changed = world.server.changed();
+    while begin.elapsed() < time {
+        let node = world.node(0);
+        let there = match field {
+            "labels" => label(&node, key),
+            _ => annotation(&node, key),
+        };
+        if there != Some(value) {
+            times += 1;
+            world.server.set(|state| {
+                state.edit(("nodes", "", "n0"), "tool", |node| {
+                    node["metadata"][field][key] = value.into();
+                });
+            });
+        }
+        // Its own write is a change as well: it goes on when that is known.
+        changed.borrow_and_update();
+        let _ = tokio::time::timeout(TOOL, changed.changed()).await;
+    }
+    world.check(true, "");
+    times
+}
+
+/// Found by reading: the label was taken off as often as it came back, without a pause.
+#[tokio::test(start_paused = true)]
+async fn i3_a_label_that_a_tool_puts_back_is_taken_off_now_and_then() {
+    let world = World::new(1, 1).await;
+    let slot = Wanted {
+        field: "labels",
+        key: "kube-rebootd/slot",
+        value: "default",
+    };
+    let times = tool(&world, slot, Duration::from_secs(300)).await;
+    world.check(
+        (3..=30).contains(&times),
+        &format!("{times} times in 5 minutes"),
+    );
+    world.check(
+        world.said(0, "kube-rebootd/slot is there again after it was taken off"),
+        "it is said",
+    );
+    // Nobody sets it any more.
+    world
+        .until("the label is off", HOUR, |world| {
+            label(&world.node(0), "kube-rebootd/slot").is_none()
+        })
+        .await;
+}
+
+/// Found by reading: as often as the annotation came back during the release it was removed again, and the slot was kept;
+/// and after the release it was a new request.
+#[tokio::test(start_paused = true)]
+async fn i4_an_annotation_that_a_tool_puts_back_keeps_no_slot() {
+    let world = World::new(2, 1).await;
+    let wish = Wanted {
+        field: "annotations",
+        key: "kube-rebootd/reboot",
+        value: "a kernel",
+    };
+    let times = tool(&world, wish, HOUR).await;
+    let boots = world.boots(0);
+    world.check(boots == 1, &format!("rebooted once (I10): {boots}"));
+    world.check(times == 2, &format!("it was taken off once: {times}"));
+    world.check(world.said(0, "node annotation"), "it is said");
+    world.check(world.holder("default").is_none(), "the slot is free");
+    world.want(1);
+    world
+        .until("the other rebooted", HOUR, |world| world.boots(1) == 1)
+        .await;
+}
