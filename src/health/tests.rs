@@ -161,6 +161,29 @@ fn a_daemon_set_that_cannot_be_asked_for_is_missing_until_the_timeout() {
     assert_eq!(pods_healthy(&marks, &[], &BTreeMap::new(), true), Ok(()));
 }
 
+/// Found by reading: a pod that names an owner of an API group that nobody serves, which the garbage collector leaves
+/// alone, kept the slot for ever when it was not ready after the boot.
+#[test]
+fn i14_a_pod_that_forges_a_daemon_set_keeps_no_slot_for_ever() {
+    let mut forged = pod("p", "net");
+    let owner = forged.controller.as_mut().unwrap();
+    owner.api = "nobody.example/v1".to_owned();
+    let marks = Marks::take(std::slice::from_ref(&forged));
+    forged.ready = false;
+    let here = std::slice::from_ref(&forged);
+    let none = BTreeMap::new();
+    let words = "DaemonSet pod kube-system/net is not ready".to_owned();
+    let before = pods_healthy(&marks, here, &none, false);
+    assert_eq!(before, Err(vec![words.clone()]));
+    assert_eq!(pods_healthy(&marks, here, &none, true), Ok(()));
+    assert_eq!(waived(&marks, here, &none), [words], "it is said");
+    // One that can be asked for has to be ready as long as its pod is here.
+    let mut real = pod("q", "net");
+    let marks = Marks::take(std::slice::from_ref(&real));
+    real.ready = false;
+    assert!(pods_healthy(&marks, &[real], &none, true).is_err());
+}
+
 #[test]
 fn i6_a_record_of_uids_alone_is_read() {
     let old = r#"{"daemon_sets": ["0-1-2"], "mirrors": ["kube-system/etcd-n1"]}"#;

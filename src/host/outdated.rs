@@ -64,6 +64,14 @@ async fn at_work(root: &Root, bus: &Bus) -> Option<Answer> {
     }
 }
 
+/// All four uids of a process are root's, by its status (`proc_pid_status(5)`). The owner of /proc/PID is no sign: it is
+/// root for every process that may not be traced.
+fn roots(status: &str) -> bool {
+    let mut lines = status.lines();
+    let uids = lines.find_map(|line| line.strip_prefix("Uid:"));
+    uids.is_some_and(|uids| uids.split_ascii_whitespace().eq(["0"; 4]))
+}
+
 /// What could not be read.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read {path}: {source}", path = .path.display())]

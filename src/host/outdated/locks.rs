@@ -13,7 +13,7 @@ use nix::libc;
 
 use super::super::beside::Beside;
 use super::super::check::PREFIX;
-use super::{Unread, absent, open, package_manager, text};
+use super::{Unread, absent, open, package_manager, roots, text};
 use crate::root::Root;
 use crate::text::{self, NAME};
 
@@ -95,8 +95,7 @@ pub(super) fn held(root: &Root) -> Result<Option<Working>, Unread> {
     }
     let holder = text(&root.path(ZYPP), SMALL)?;
     let holder = holder.and_then(|text| text.split_whitespace().next()?.parse::<i32>().ok());
-    let runs = |pid: &i32| *pid > 0 && root.path(format!("/proc/{pid}")).exists();
-    let holder = holder.filter(|pid| runs(pid) && !of_a_check(root, *pid));
+    let holder = holder.filter(|pid| *pid > 0 && of_root(root, *pid) && !of_a_check(root, *pid));
     Ok(holder.map(|pid| {
         let process = process(root, pid);
         Working {
@@ -104,6 +103,12 @@ pub(super) fn held(root: &Root) -> Result<Option<Working>, Unread> {
             how: format!(" ({process}); if that is neither: rm {ZYPP}"),
         }
     }))
+}
+
+/// A process runs under this number, and it is root's: of a file that was left behind any user can take the number (I14).
+fn of_root(root: &Root, pid: i32) -> bool {
+    let status = text(&root.path(format!("/proc/{pid}/status")), PROC);
+    status.is_ok_and(|text| text.is_some_and(|text| roots(&text)))
 }
 
 /// A tool may take its lock only to answer whether a reboot is required: that must not close the gate it opens.
@@ -157,6 +162,7 @@ mod tests {
         let files = [
             ("/run/zypp.pid", "123\n"),
             ("/proc/123/comm", "zypper\n"),
+            ("/proc/123/status", "Name:\tzypper\nUid:\t0\t0\t0\t0\n"),
             ("/proc/123/cgroup", cgroup),
         ];
         for (path, text) in files {
@@ -180,7 +186,14 @@ mod tests {
         let wanted =
             "zypper or PackageKit works (zypper, pid 123); if that is neither: rm /run/zypp.pid";
         assert_eq!(words, wanted);
-        // Left by one that was killed.
+        // Found by reading: left by one that was killed, and a user's process has its number now.
+        std::fs::write(
+            root.path("/proc/123/status"),
+            "Uid:\t1000\t1000\t1000\t1000\n",
+        )
+        .expect("written");
+        assert_eq!(held(&root).expect("read"), None);
+        // Left by one that was killed, and nobody has it.
         std::fs::remove_dir_all(root.path("/proc/123")).expect("removed");
         assert_eq!(held(&root).expect("read"), None);
     }
