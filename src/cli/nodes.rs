@@ -1,6 +1,6 @@
 //! `nodes`: the group from any laptop: who holds, who waits, since when. Reads only.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -44,6 +44,9 @@ pub enum What {
 /// The group as it is now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
+    pub name: String,
+    /// The groups of the other slots in the namespace.
+    pub others: BTreeSet<String>,
     pub slots: Vec<Lease>,
     /// Holders, claims, then waiters, longest-waiting first.
     pub rows: Vec<Row>,
@@ -83,7 +86,13 @@ pub async fn read(client: &Client, namespace: &str, group: &str) -> Result<Group
             stage: None,
         });
     }
-    Ok(Group { slots, rows })
+    let others = others.iter().map(|lease| lease.group.clone()).collect();
+    Ok(Group {
+        name: group.to_owned(),
+        others,
+        slots,
+        rows,
+    })
 }
 
 fn held(
@@ -154,8 +163,8 @@ pub fn table(group: &Group, now: Timestamp) -> String {
         let stage = row.stage.clone().unwrap_or_else(|| "-".to_owned());
         lines.push([row.node.clone(), what, since, stage]);
     }
-    let mut text = String::new();
     // Writing to a String does not fail.
+    let mut text = format!("group {}\n", group.name);
     for slot in &group.slots {
         let state = match (&slot.paused, &slot.holder) {
             (Some(why), _) => format!("paused: {why}"),
@@ -172,11 +181,21 @@ pub fn table(group: &Group, now: Timestamp) -> String {
     }
     if group.rows.is_empty() {
         text.push_str("no node holds or waits\n");
-        return text;
+    } else {
+        text.push_str(&aligned(&lines));
     }
+    if !group.others.is_empty() {
+        let others: Vec<&str> = group.others.iter().map(String::as_str).collect();
+        let _ = writeln!(text, "other groups (--group): {}", others.join(", "));
+    }
+    text
+}
+
+fn aligned(lines: &[[String; 4]]) -> String {
+    let mut text = String::new();
     let width = |column: usize| lines.iter().map(|l| l[column].len()).max().unwrap_or(0);
     let widths = [width(0), width(1), width(2)];
-    for [node, what, since, stage] in &lines {
+    for [node, what, since, stage] in lines {
         let [a, b, c] = widths;
         let _ = writeln!(text, "{node:a$}  {what:b$}  {since:c$}  {stage}");
     }
@@ -217,15 +236,23 @@ mod tests {
             ("n5".to_owned(), ("deleted".to_owned(), None)),
         ]);
         let rows = held(&slots, &[lease("other-group", None)], &claims);
-        let text = table(&Group { slots, rows }, now);
+        let group = Group {
+            name: "default".to_owned(),
+            others: ["gpu", "workers"].map(str::to_owned).into(),
+            slots,
+            rows,
+        };
+        let text = table(&group, now);
         assert_eq!(
             text,
-            "slot default: held by n1\n\
+            "group default\n\
+             slot default: held by n1\n\
              slot default-2: free\n\
              NODE  SLOT                                             SINCE  STAGE\n\
              n1    holds default                                    5m     draining\n\
              n3    claims default, which is not its own             -      -\n\
-             n5    claims deleted, which is no slot: nobody begins  -      -\n"
+             n5    claims deleted, which is no slot: nobody begins  -      -\n\
+             other groups (--group): gpu, workers\n"
         );
     }
 
