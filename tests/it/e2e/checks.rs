@@ -83,7 +83,8 @@ fn verdicts(turn: usize, says: &str) -> Vec<String> {
     PRESETS.iter().map(line).collect()
 }
 
-/// PID 1 has let go of every check, and none has made the host degraded.
+/// PID 1 has let go of every check, and none has made the host degraded. A check that was killed is a failed unit for the
+/// moment until PID 1 collects it, and those of the last reload may still come: so all is looked at until it is so at once.
 fn no_unit_left(site: &Site, host: &Host) {
     site.bed
         .wait_for("the checks' units to be gone", CYCLE, || {
@@ -94,13 +95,13 @@ fn no_unit_left(site: &Site, host: &Host) {
                 "'kube-rebootd-check-*'",
             ])?;
             anyhow::ensure!(units.trim().is_empty(), "{units}");
+            let failed = host.systemctl(&["--failed", "--no-legend"])?;
+            anyhow::ensure!(failed.trim().is_empty(), "failed units: {failed}");
+            let state = host.run(&["systemctl", "is-system-running"])?;
+            anyhow::ensure!(state.stdout.trim() == "running", "{}", state.stdout);
             Ok(true)
         })
         .unwrap();
-    let failed = host.systemctl(&["--failed", "--no-legend"]).unwrap();
-    assert_eq!(failed.trim(), "", "failed units");
-    let state = host.run(&["systemctl", "is-system-running"]).unwrap();
-    assert_eq!(state.stdout.trim(), "running");
 }
 
 #[test]
