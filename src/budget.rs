@@ -123,6 +123,7 @@ pub fn used_up(peers: &Peers, max: MaxUnavailable, count_cordoned: bool) -> Opti
 
 #[cfg(test)]
 mod tests {
+    use crate::beats;
     use std::collections::BTreeSet;
     use std::time::Duration;
 
@@ -148,6 +149,7 @@ mod tests {
                 down: down.iter().map(|node| (*node).to_owned()).collect(),
                 cordoned: Vec::new(),
             }),
+            quorum_beats: beats::Read::new(),
             quorum_down: Ok(Vec::new()),
             counted: true,
         }

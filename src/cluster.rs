@@ -10,7 +10,7 @@ pub mod client;
 pub mod credentials;
 pub mod daemon_sets;
 mod identity;
-mod lean;
+pub mod lean;
 pub mod lease;
 pub mod manifests;
 pub mod node;

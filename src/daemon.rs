@@ -149,7 +149,7 @@ impl Daemon {
             &self.facts,
             &policy,
             &mut self.notify,
-            self.patience.trouble(),
+            self.patience.trouble(now.boot),
         );
         if let Some(view) = self.report.view(&step, &self.facts, &policy)
             && let Err(err) = view::write(&self.root, view)

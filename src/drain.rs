@@ -365,13 +365,17 @@ pub fn seen_before_cordon(pods: &[Pod], policy: &Policy) -> Vec<Blocker> {
     let mut seen = BTreeSet::new();
     pods.iter()
         .filter(|pod| seen.insert(&pod.uid))
-        .filter_map(|pod| match judge(pod, policy) {
-            Judgement::Block(why) => Some(Blocker {
+        .filter_map(|pod| {
+            let why = match judge(pod, policy) {
+                Judgement::Block(why) => why.words().to_owned(),
+                Judgement::Leave(_) => return None,
+                _ => over::too_long(pod, policy)?,
+            };
+            Some(Blocker {
                 pod: PodRef::of(pod),
-                why: why.words().to_owned(),
+                why,
                 budget: None,
-            }),
-            _ => None,
+            })
         })
         .collect()
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::beats::Beats;
 use crate::boot::Boot;
 use crate::drain::{Blocker, PodRef};
 use crate::gates::Closed;
@@ -45,8 +46,8 @@ pub struct Facts {
     pub node: Seen,
     /// This process' last successful apply was this step of this hold, answered then.
     pub applied: Option<Applied>,
-    /// What this process' last successful removal took off the own Node.
-    pub mended: Option<Mended>,
+    /// What this process took off the own Node at this step of the hold, or was refused to: the newest last.
+    pub mended: Vec<Mended>,
     /// An apply to the own Node, or a fence, that the API server refused, or of which something did not stay.
     pub refused: Option<RefusedApply>,
     /// The last dry run of what a hold sets on the own Node.
@@ -84,6 +85,8 @@ pub struct Facts {
     pub last_list: Option<LastList>,
     /// When the last [`Effect::Confirm`] was asked for that was answered in full.
     pub confirmed: Option<Duration>,
+    /// The heartbeats of the other nodes of the quorum, as far as this process has seen them in this hold.
+    pub beats: Beats,
     /// This process has written ahead that it asks logind, and has not asked yet.
     pub fenced: Option<Fenced>,
     /// How long this process has worked on this stage of the hold without a rest.
@@ -126,7 +129,7 @@ impl Facts {
             closed_since: None,
             node: Seen::Unknown,
             applied: None,
-            mended: None,
+            mended: Vec::new(),
             refused: None,
             rehearsed: None,
             denied: None,
@@ -147,6 +150,7 @@ impl Facts {
             ending: Vec::new(),
             last_list: None,
             confirmed: None,
+            beats: Beats::default(),
             fenced: None,
             in_stage: Duration::ZERO,
             ask: None,
@@ -165,10 +169,12 @@ pub struct Applied {
     pub at: Duration,
 }
 
-/// A removal that was answered with 200.
+/// A removal that was answered with 200, or refused for good.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mended {
     pub point: Point,
+    /// When it was answered.
+    pub at: Duration,
     /// As it was asked for.
     pub left: Leftovers,
 }

@@ -19,6 +19,8 @@ mod tests;
 
 /// Containers on record at most: the record is a Node annotation too (256 KiB for all of them).
 const CONTAINERS_MAX: usize = 512;
+/// Where the pods are that the cluster itself rests on.
+const SYSTEM: &str = "kube-system";
 /// Hexadecimal digits of one container's hash there.
 const HASH: usize = 16;
 /// Bytes of the names of mirror pods and DaemonSets there.
@@ -128,7 +130,9 @@ impl Marks {
         let mut kept: Vec<_> = (pods.iter())
             .filter(|pod| pod.mirror || pod.daemon_set().is_some())
             .collect();
-        kept.sort_by_key(|pod| (!pod.ready, pod.path()));
+        // What the cluster itself rests on comes first: there is a bound, and whoever may make pods could use it up.
+        let others = |pod: &Pod| pod.namespace != SYSTEM;
+        kept.sort_by_key(|pod| (!pod.ready, !pod.mirror, others(pod), pod.path()));
         let (mut daemon_sets, mut mirrors) = (BTreeSet::new(), BTreeSet::new());
         let mut containers = BTreeMap::new();
         let mut room = CONTAINERS_MAX;
@@ -375,10 +379,8 @@ fn mirrors_absent(marks: &Marks, pods: &[Pod]) -> Vec<String> {
 
 /// The marked DaemonSets that have no pod here and can be asked for.
 pub fn absent<'a>(marks: &'a Marks, pods: &[Pod]) -> Vec<&'a DaemonSet> {
-    let here: BTreeSet<_> = (pods.iter().filter_map(Pod::daemon_set))
-        .map(|owner| owner.uid.as_str())
-        .collect();
-    let absent = |set: &&DaemonSet| !set.name.is_empty() && !here.contains(set.uid.as_str());
+    let here: BTreeSet<_> = pods.iter().filter_map(DaemonSet::of).collect();
+    let absent = |set: &&DaemonSet| !set.name.is_empty() && !here.contains(*set);
     marks.daemon_sets.iter().filter(absent).collect()
 }
 
@@ -407,10 +409,20 @@ pub fn pods_healthy(
 ) -> Result<(), Vec<String>> {
     // DaemonSet -> its ready pod, or one that is not.
     let mut here: BTreeMap<&str, Result<(), &Pod>> = BTreeMap::new();
+    let known: BTreeMap<&str, &DaemonSet> = (marks.daemon_sets.iter())
+        .map(|set| (set.uid.as_str(), set))
+        .collect();
     for pod in pods.iter().filter(|pod| !pod.mirror) {
         let Some(owner) = pod.daemon_set() else {
             continue;
         };
+        // A pod of another namespace or API group has copied the UID (I14).
+        let known = known
+            .get(owner.uid.as_str())
+            .filter(|set| !set.name.is_empty());
+        if known.is_some_and(|set| DaemonSet::of(pod).as_ref() != Some(*set)) {
+            continue;
+        }
         let state = here.entry(&owner.uid).or_insert(Err(pod));
         if marks.back(pod) {
             *state = Ok(());
@@ -418,8 +430,6 @@ pub fn pods_healthy(
     }
     let missing = |set: &DaemonSet| match here.get(set.uid.as_str()) {
         Some(Ok(())) => None,
-        // Whoever may make a pod may name an owner that nobody can ask for: it keeps no slot for ever.
-        Some(Err(_)) if set.name.is_empty() && late => None,
         Some(Err(pod)) => Some(format!("DaemonSet pod {} is not ready", pod.path())),
         None => no_pod(set, found.get(&set.uid), late),
     };

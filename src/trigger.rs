@@ -216,12 +216,35 @@ impl Settled {
         };
         let latched = request.map_or(&[][..], |request| &request.latched);
         let mut asked = latched.iter().filter(|wish| wish.by == BY_ANNOTATION);
-        Self {
+        let mut settled = Self {
             boot: boot.clone(),
             proved_boot: proved,
             reasons: reasons.iter().map(settle).collect(),
-            annotation: asked.next().map(|wish| wish.reason.clone()),
+            annotation: None,
+        };
+        if let Some(wish) = asked.next() {
+            settled.serves(&wish.reason);
         }
+        settled
+    }
+
+    /// The reboot was for the Node annotation with this text, too.
+    pub fn serves(&mut self, text: &str) {
+        self.annotation = Some(text.to_owned());
+        let pkgs = BTreeSet::from([text.to_owned()]);
+        let reason = SettledReason { pkgs, gone: false };
+        self.reasons.insert(BY_ANNOTATION.to_owned(), reason);
+    }
+
+    /// What an earlier reboot did not clear, and has not gone since, is not cleared by this one either: it asks for no
+    /// reboot of its own now.
+    #[must_use]
+    pub fn after(mut self, before: Option<Self>) -> Self {
+        let before = before.map(|before| before.reasons).unwrap_or_default();
+        for (trigger, reason) in before.into_iter().filter(|(_, reason)| !reason.gone) {
+            self.reasons.entry(trigger).or_insert(reason);
+        }
+        self
     }
 
     /// How long what comes again is still taken for what the reboot did not clear, although it had gone; none: no
@@ -389,24 +412,22 @@ pub fn observe(
 /// What the annotation still asks for: with the text that the last reboot was for it is set again too soon, as by a tool
 /// that owns the annotations of its Nodes, and that would be a loop (I10).
 fn asked<'a>(observed: &mut Observed, annotation: Asked<'a>, boot: &Boot, now: Now) -> Asked<'a> {
-    let Some(settled) = &mut observed.settled else {
-        return annotation;
-    };
-    let over = settled.over(boot, now);
     match annotation {
-        Asked::Yes(text) if settled.annotation == Some(wish(text)) => {
-            observed.uncleared.push(Reason {
+        Asked::Yes(text) => {
+            let reason = Reason {
                 trigger: BY_ANNOTATION.to_owned(),
-                pkgs: BTreeSet::new(),
+                pkgs: BTreeSet::from([wish(text)]),
                 words: wish(text),
                 since: now.wall,
                 since_boot: now.boot,
-            });
-            return Asked::No;
+            };
+            if uncleared(&mut observed.settled, &reason, boot, now) {
+                observed.uncleared.push(reason);
+                return Asked::No;
+            }
         }
-        Asked::Yes(_) => settled.annotation = None,
-        Asked::No if over => settled.annotation = None,
-        Asked::No | Asked::Unknown => {}
+        Asked::No => gone(&mut observed.settled, BY_ANNOTATION),
+        Asked::Unknown => {}
     }
     annotation
 }

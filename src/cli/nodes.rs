@@ -5,11 +5,11 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 
 use crate::cluster::answer::{ApiError, CALL, call};
+use crate::cluster::lean::{Named, Node};
 use crate::cluster::lease::Leases;
 use crate::cluster::waiting;
 use crate::names;
@@ -60,9 +60,9 @@ pub async fn read(client: &Client, namespace: &str, group: &str) -> Result<Group
         .await?
         .into_iter()
         .partition(|lease| lease.group == group);
-    let nodes: Api<Node> = Api::all(client.clone());
+    let nodes: Api<Named<Node>> = Api::all(client.clone());
     let params = ListParams::default().labels(names::SLOT);
-    let labelled = call("list labelled Nodes", CALL, nodes.list_metadata(&params)).await?;
+    let labelled = call("list labelled Nodes", CALL, nodes.list(&params)).await?;
     let claims: BTreeMap<String, (String, Option<String>)> = labelled
         .items
         .iter()

@@ -9,13 +9,13 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Node;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
 use crate::cluster::answer::{ApiError, CALL, call, found};
 use crate::cluster::client::whoami;
+use crate::cluster::lean::{Named, Node};
 use crate::cluster::lease::{GiveUpError, Leases};
 use crate::cluster::node::ready;
 use crate::names;
@@ -173,7 +173,8 @@ async fn clear(nodes: &Api<Node>, name: &str, node: &Node) -> Result<(), ApiErro
     }}));
     let params = PatchParams::default();
     let what = format!("clear Node {name}");
-    call(&what, CALL, nodes.patch_metadata(name, &params, &patch)).await?;
+    let nodes: Api<Named<Node>> = Api::all(nodes.clone().into_client());
+    call(&what, CALL, nodes.patch(name, &params, &patch)).await?;
     Ok(())
 }
 

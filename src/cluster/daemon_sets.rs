@@ -5,15 +5,13 @@ use std::collections::BTreeMap;
 
 use futures_util::future::join_all;
 use k8s_openapi::api::apps::v1::DaemonSet as Full;
-use k8s_openapi::api::core::v1::{
-    Affinity, Node, NodeSelectorRequirement, NodeSelectorTerm, Taint, Toleration,
-};
+use k8s_openapi::api::core::v1::{Affinity, NodeSelectorRequirement, NodeSelectorTerm, Toleration};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::cluster::answer::{ApiError, CALL, call};
-use crate::cluster::lean::Lean;
+use crate::cluster::lean::{Lean, Node, Taint};
 use crate::health::{DaemonSet, Found};
 use crate::text::{self, WORDS};
 
@@ -135,7 +133,7 @@ fn selects(term: &NodeSelectorTerm, node: &Node) -> bool {
         fits(one, value)
     };
     // The only field there is.
-    let field = |one: &NodeSelectorRequirement| fits(one, node.metadata.name.as_deref());
+    let field = |one: &NodeSelectorRequirement| fits(one, node.meta().name.as_deref());
     let any = !labels.is_empty() || !fields.is_empty();
     any && labels.iter().all(label) && fields.iter().all(field)
 }

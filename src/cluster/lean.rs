@@ -1,18 +1,83 @@
-//! Objects that tenants write, read only as far as they are looked at (I7, I14).
+//! Objects that others write, too, read only as far as they are looked at (I7, I14).
 //!
-//! Whoever may create a pod may also write what the API server stores and the types of k8s-openapi cannot read: a time in
-//! `metadata.managedFields` or in a template's `creationTimestamp` after the last day that jiff knows (Go's calendar has
-//! years of five digits), or `fieldsV1` nested deeper than `serde_json` goes. One such pod would make every list and every
-//! watch of a node fail. What is not looked at is skipped here, whatever it holds, and a time is at most the last one.
+//! Whoever may create a pod, or patch the status of a Node, may also write what the API server stores and the types of
+//! k8s-openapi cannot read: a time after the last day that jiff knows (Go's calendar has years of five digits), in
+//! `metadata.managedFields`, in a condition or in a template; or `fieldsV1` nested deeper than `serde_json` goes. One such
+//! object would make every list and every watch with it fail. What is not looked at is skipped here, whatever it holds,
+//! and a time is at most the last one.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
+use k8s_openapi::api::coordination::v1::Lease as FullLease;
+use k8s_openapi::api::core::v1::Node as FullNode;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
+    FieldsV1, ManagedFieldsEntry, ObjectMeta, OwnerReference, Time,
+};
 use kube::Resource;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
+use serde_json::json;
+
+/// A Node.
+pub type Node = Lean<FullNode, NodeSpec, NodeStatus>;
+/// A Lease.
+pub type Lease = Lean<FullLease, LeaseSpec, IgnoredAny>;
+
+/// What is looked at of a Node's spec.
+#[derive(Clone, Debug, Deserialize)]
+pub struct NodeSpec {
+    pub unschedulable: Option<bool>,
+    pub taints: Option<Vec<Taint>>,
+}
+
+/// A taint, without its time.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Taint {
+    #[serde(default)]
+    pub key: String,
+    pub value: Option<String>,
+    #[serde(default)]
+    pub effect: String,
+}
+
+/// What is looked at of a Node's status.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeStatus {
+    pub conditions: Option<Vec<NodeCondition>>,
+    pub node_info: Option<NodeInfo>,
+    pub volumes_in_use: Option<Vec<String>>,
+}
+
+/// A condition of a Node.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeCondition {
+    #[serde(rename = "type", default)]
+    pub type_: String,
+    #[serde(default)]
+    pub status: String,
+    pub last_heartbeat_time: Option<String>,
+}
+
+/// What the kubelet says of its host.
+#[derive(Clone, Debug, Deserialize)]
+pub struct NodeInfo {
+    #[serde(rename = "bootID", default)]
+    pub boot_id: String,
+}
+
+/// What is looked at of a Lease's spec.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LeaseSpec {
+    pub holder_identity: Option<String>,
+    pub acquire_time: Option<String>,
+    pub renew_time: Option<String>,
+}
 
 /// An object of kind `K` of which only metadata, `S` of its spec and `T` of its status are looked at.
 #[derive(Clone, Debug, Deserialize)]
@@ -62,6 +127,49 @@ impl<K: Resource<DynamicType = ()>, S, T> Resource for Lean<K, S, T> {
     }
 }
 
+/// The metadata of an object of kind `K`: nothing else of it is asked for.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(bound = "")]
+pub struct Named<K> {
+    #[serde(default, deserialize_with = "meta")]
+    metadata: ObjectMeta,
+    #[serde(skip)]
+    kind: PhantomData<K>,
+}
+
+impl<K: Resource<DynamicType = ()>> Resource for Named<K> {
+    type DynamicType = ();
+    type Scope = K::Scope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        K::kind(&())
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        K::group(&())
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        K::version(&())
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        K::plural(&())
+    }
+
+    fn metadata_api() -> bool {
+        true
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
 /// What is looked at of `metadata`.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
@@ -76,6 +184,40 @@ struct Meta {
     finalizers: Option<Vec<String>>,
     deletion_timestamp: Option<String>,
     deletion_grace_period_seconds: Option<i64>,
+    managed_fields: Option<Vec<Entry>>,
+}
+
+/// What is looked at of an entry of `managedFields`: who owns `spec.unschedulable`.
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Entry {
+    manager: Option<String>,
+    subresource: Option<String>,
+    fields_v1: Option<Fields>,
+}
+
+#[derive(Deserialize)]
+struct Fields {
+    #[serde(rename = "f:spec")]
+    spec: Option<SpecFields>,
+}
+
+#[derive(Deserialize)]
+struct SpecFields {
+    #[serde(rename = "f:unschedulable")]
+    unschedulable: Option<IgnoredAny>,
+}
+
+impl Entry {
+    fn cordon(self) -> Option<ManagedFieldsEntry> {
+        self.fields_v1?.spec?.unschedulable?;
+        Some(ManagedFieldsEntry {
+            manager: self.manager,
+            subresource: self.subresource,
+            fields_v1: Some(FieldsV1(json!({"f:spec": {"f:unschedulable": {}}}))),
+            ..ManagedFieldsEntry::default()
+        })
+    }
 }
 
 fn meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
@@ -91,6 +233,8 @@ fn meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Err
         finalizers: meta.finalizers,
         deletion_timestamp: meta.deletion_timestamp.map(|text| Time(time(&text))),
         deletion_grace_period_seconds: meta.deletion_grace_period_seconds,
+        managed_fields: (meta.managed_fields)
+            .map(|entries| entries.into_iter().filter_map(Entry::cordon).collect()),
         ..ObjectMeta::default()
     })
 }
@@ -104,7 +248,6 @@ pub(super) fn time(text: &str) -> Timestamp {
 mod tests {
     use k8s_openapi::api::core::v1::Pod;
     use kube::{Api, ResourceExt};
-    use serde::de::IgnoredAny;
 
     use super::*;
 

@@ -6,13 +6,13 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::coordination::v1::Lease as Object;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::cluster::answer::{ApiError, CALL, call, found};
+use crate::cluster::lean::{self, Lease as Object};
 use crate::names;
 use crate::slot::{Fence, GiveUp, Lease, Take, TakeSaid, scatter};
 use crate::stale::Held;
@@ -286,8 +286,8 @@ pub fn read(object: &Object, asked: Option<Duration>) -> Lease {
             .filter(|holder| !holder.is_empty())
             .map(|holder| text::name(holder, NAME)),
         acquire_time: spec
-            .and_then(|spec| spec.acquire_time.as_ref())
-            .map(|time| time.0),
+            .and_then(|spec| spec.acquire_time.as_deref())
+            .map(lean::time),
         paused: annotations
             .get(names::PAUSED)
             .map(|why| text::clean(why, WORDS)),

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Node as Object, NodeCondition};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Map, Value, json};
 
 use crate::cluster::answer::{ApiError, CALL, call, found};
+use crate::cluster::lean::{self, Node as Object, NodeCondition};
 use crate::names;
 use crate::node::Node;
 use crate::node_set::{Leftovers, NodeSet};
@@ -135,8 +135,8 @@ pub fn read(object: &Object, asked: Option<Duration>) -> Node {
         annotations: annotations(object),
         ready: ready(object),
         heartbeat: condition(object)
-            .and_then(|ready| ready.last_heartbeat_time.as_ref())
-            .map(|time| time.0),
+            .and_then(|ready| ready.last_heartbeat_time.as_deref())
+            .map(lean::time),
         boot_id: status
             .and_then(|status| status.node_info.as_ref())
             .map(|info| info.boot_id.clone())

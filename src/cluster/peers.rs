@@ -1,17 +1,19 @@
 //! The other Nodes, through the coordinator client: who carries the slot label, how many are down or cordoned,
 //! and which of the quorum are not Ready (I1, I8, I13).
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::Node;
+use futures_util::future::try_join_all;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::beats::Read;
 use crate::budget::Census;
 use crate::cluster::answer::{ApiError, CALL, call, found};
+use crate::cluster::lean::{Lease, Named, Node};
 use crate::cluster::node::ready;
 use crate::config::is_subdomain;
 use crate::names;
@@ -22,7 +24,9 @@ use crate::text::{self, NAME};
 /// One row for each Node with what `kubectl get nodes` prints, and without the Node: a list of full Nodes
 /// is many times as large (proved: kubernetes.md).
 const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
-/// In that column when the Node is cordoned.
+/// The column with the Nodes' names.
+const NAME_COLUMN: &str = "Name";
+/// In the column Status when the Node is cordoned.
 const CORDONED: &str = "SchedulingDisabled";
 /// What the column Status of a Node begins with when its condition Ready is True; else it is `NotReady`,
 /// or `Unknown` without that condition, and `,SchedulingDisabled` may follow any of them (Kubernetes
@@ -49,26 +53,31 @@ pub async fn list(
         asked,
         came: asked,
         labelled: Box::pin(labelled(coordinator, me)).await?,
-        leases: std::collections::BTreeSet::new(),
+        leases: BTreeSet::new(),
         census: Err(not_asked.to_owned()),
+        quorum_beats: BTreeMap::new(),
         quorum_down: Err(not_asked.to_owned()),
         counted: false,
     };
     if !peers.labelled.is_empty() {
-        let leases: Api<Lease> = Api::namespaced(coordinator.clone(), namespace);
+        let leases: Api<Named<Lease>> = Api::namespaced(coordinator.clone(), namespace);
         let params = ListParams::default().labels(names::GROUP);
-        let list = call("list names of Leases", CALL, leases.list_metadata(&params)).await?;
+        let list = call("list names of Leases", CALL, leases.list(&params)).await?;
         peers.leases = (list.items.iter())
             .map(|lease| text::name(&lease.name_any(), NAME))
             .collect();
     }
     if matters(&peers) {
         // Each on the heap: together they are some 20 KB of stack in every future that waits for them.
-        let (census, down) = tokio::join!(
+        let (census, others) = tokio::join!(
             Box::pin(census(coordinator, me)),
-            Box::pin(quorum_down(coordinator, me, quorum))
+            Box::pin(look_at_quorum(coordinator, me, quorum))
         );
-        (peers.census, peers.quorum_down) = (said(census)?, said(down)?);
+        peers.census = said(census)?;
+        peers.quorum_down = said(others)?.map(|others| {
+            peers.quorum_beats = others.beats;
+            others.down
+        });
         peers.counted = true;
     }
     Ok(peers)
@@ -106,29 +115,48 @@ async fn labelled(coordinator: &Client, me: &str) -> Result<Vec<Peer>, ApiError>
     Ok(labelled.collect())
 }
 
-/// Names of the Nodes but `me` with a role of the quorum that are not Ready: a few rows for each role.
-async fn quorum_down(
-    coordinator: &Client,
-    me: &str,
-    quorum: bool,
-) -> Result<Vec<String>, ApiError> {
+/// The other Nodes of the quorum.
+#[derive(Default)]
+struct Quorum {
+    /// Those that are not Ready.
+    down: Vec<String>,
+    /// The heartbeats of the rest.
+    beats: Read,
+}
+
+/// The Nodes but `me` with a role of the quorum, a few rows for each role, and the heartbeats of those that are Ready.
+async fn look_at_quorum(coordinator: &Client, me: &str, quorum: bool) -> Result<Quorum, ApiError> {
     if !quorum {
-        return Ok(Vec::new());
+        return Ok(Quorum::default());
     }
     let what = "look which control-plane Nodes are Ready";
     let role = |role: &str| {
         let selector = format!("&labelSelector={}", role.replace('/', "%2F"));
-        async move { rows(what, &table(coordinator, what, &selector).await?, me) }
+        async move {
+            let table = table(coordinator, what, &selector).await?;
+            Ok::<_, ApiError>((rows(what, &table, me)?.down, others(&table, me)))
+        }
     };
     let [first, second, third, fourth] = names::QUORUM_ROLES.map(role);
     let (first, second, third, fourth) = tokio::try_join!(first, second, third, fourth)?;
-    let mut down: Vec<String> = [first, second, third, fourth]
-        .into_iter()
-        .flat_map(|census| census.down)
-        .collect();
-    down.sort_unstable();
-    down.dedup();
-    Ok(down)
+    let (down, all): (Vec<_>, Vec<_>) = [first, second, third, fourth].into_iter().unzip();
+    let [down, all] = [down, all].map(|names| names.into_iter().flatten().collect::<BTreeSet<_>>());
+    let beats = all.difference(&down).map(|node| beat(coordinator, node));
+    Ok(Quorum {
+        beats: try_join_all(beats).await?.into_iter().collect(),
+        down: down.into_iter().collect(),
+    })
+}
+
+/// The `renewTime` of the node's heartbeat, as it is written; none where there is no such Lease. The coordinator may list
+/// these Leases, not get one.
+async fn beat(coordinator: &Client, node: &str) -> Result<(String, Option<String>), ApiError> {
+    let api: Api<Lease> = Api::namespaced(coordinator.clone(), names::NODE_LEASES);
+    let params = ListParams::default().fields(&format!("metadata.name={node}"));
+    let what = format!("look for the heartbeat of Node {node}");
+    let list = call(&what, CALL, api.list(&params)).await?;
+    let spec = list.items.into_iter().next().and_then(|lease| lease.spec);
+    Ok((node.to_owned(), spec.and_then(|spec| spec.renew_time)))
 }
 
 /// A list in Table format (apimachinery meta/v1 `Table`), as far as it is looked at. A server that does
@@ -193,6 +221,20 @@ fn rows(what: &str, table: &Table, me: &str) -> Result<Census, ApiError> {
     count(table, me).map_err(|message| odd(what, message))
 }
 
+/// The names in a table that was counted, but `me`. What can be no Node's name is not asked for.
+fn others(table: &Table, me: &str) -> Vec<String> {
+    let name = table
+        .columns
+        .iter()
+        .position(|column| column.name == NAME_COLUMN);
+    let cells = table
+        .rows()
+        .iter()
+        .filter_map(|row| row.cells.get(name?)?.as_str());
+    let others = cells.filter(|name| *name != me && is_subdomain(name));
+    others.map(str::to_owned).collect()
+}
+
 /// A row that cannot be read is no Node that is Ready, and no Node that can be counted (I8).
 fn count(table: &Table, me: &str) -> Result<Census, String> {
     let column = |wanted: &str| {
@@ -202,7 +244,7 @@ fn count(table: &Table, me: &str) -> Result<Census, String> {
             .position(|column| column.name == wanted);
         found.ok_or_else(|| format!("the answer is no table with a column {wanted}"))
     };
-    let (name, status) = (column("Name")?, column("Status")?);
+    let (name, status) = (column(NAME_COLUMN)?, column("Status")?);
     let mut census = Census::default();
     for row in table.rows() {
         let cell = |column: usize| row.cells.get(column).and_then(Value::as_str);
@@ -216,7 +258,9 @@ fn count(table: &Table, me: &str) -> Result<Census, String> {
         let mut words = status.split(',');
         if words.next() != Some(READY) {
             census.down.push(text::name(name, NAME));
-        } else if words.any(|word| word == CORDONED) {
+            continue;
+        }
+        if words.any(|word| word == CORDONED) {
             census.cordoned.push(text::name(name, NAME));
         }
     }

@@ -22,6 +22,8 @@ pub use object::{Object, images};
 
 /// Annotation by which the kubelet marks its copy of a static pod.
 const MIRROR: &str = "kubernetes.io/config.mirror";
+/// Longer than any UID that the API server makes (36).
+const UID: usize = 64;
 /// What the eviction API says when more than one budget matches (eviction.go); it has no reason.
 const TWO_BUDGETS: &str = "more than one PodDisruptionBudget";
 /// What `NodeRestriction` says about a pod that meanwhile is another node's.
@@ -116,6 +118,14 @@ fn answer(status: &Answer) -> EvictAnswer {
     }
 }
 
+/// A UID of an owner, which is whatever the author of the pod wrote: one that the API server made stays as it is.
+fn uid(text: &str) -> String {
+    let kept = text
+        .chars()
+        .filter(|one| one.is_ascii_alphanumeric() || *one == '-');
+    kept.take(UID).collect()
+}
+
 /// What is looked at on a pod.
 pub fn read(object: &Object) -> Pod {
     let spec = object.spec.as_ref();
@@ -128,7 +138,7 @@ pub fn read(object: &Object) -> Pod {
             api: text::name(&owner.api_version, NAME),
             kind: text::name(&owner.kind, NAME),
             name: text::name(&owner.name, NAME),
-            uid: owner.uid.clone(),
+            uid: uid(&owner.uid),
         });
     Pod {
         namespace: text::name(&object.namespace().unwrap_or_default(), NAME),

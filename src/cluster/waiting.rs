@@ -5,12 +5,12 @@
 //! kubelet's renewals (proved).
 
 use jiff::Timestamp;
-use k8s_openapi::api::coordination::v1::Lease;
-use kube::api::{ListParams, PartialObjectMeta, Patch, PatchParams};
+use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::cluster::answer::{ApiError, CALL, call, found};
+use crate::cluster::lean::{self, Lease, Named};
 use crate::names;
 use crate::slot::{Crowd, Keys, MANY, Shown, Waiter, Waiting};
 use crate::text::{self, NAME};
@@ -19,6 +19,8 @@ use crate::text::{self, NAME};
 #[derive(Clone)]
 pub struct Heartbeat {
     api: Api<Lease>,
+    /// To write: the answer has nothing but metadata.
+    marks: Api<Named<Lease>>,
     node: String,
 }
 
@@ -33,7 +35,8 @@ pub struct Beat {
 impl Heartbeat {
     pub fn new(node: Client, name: &str) -> Self {
         Self {
-            api: Api::namespaced(node, names::NODE_LEASES),
+            api: Api::namespaced(node.clone(), names::NODE_LEASES),
+            marks: Api::namespaced(node, names::NODE_LEASES),
             node: name.to_owned(),
         }
     }
@@ -45,8 +48,8 @@ impl Heartbeat {
             renewed: lease
                 .spec
                 .as_ref()
-                .and_then(|spec| spec.renew_time.as_ref())
-                .map(|time| time.0),
+                .and_then(|spec| spec.renew_time.as_deref())
+                .map(lean::time),
             waiting: waiting(lease.labels(), lease.annotations()),
         }))
     }
@@ -80,7 +83,7 @@ impl Heartbeat {
             field_manager: Some(names::NODE_MANAGER.to_owned()),
             ..PatchParams::default()
         };
-        let request = self.api.patch_metadata(&self.node, &params, &patch);
+        let request = self.marks.patch(&self.node, &params, &patch);
         call("write waiting record", CALL, request).await.map(drop)
     }
 }
@@ -107,7 +110,7 @@ fn since(annotations: &Keys) -> Timestamp {
         .unwrap_or(Timestamp::MAX)
 }
 
-fn waiter(lease: &PartialObjectMeta<Lease>) -> Waiter {
+fn waiter(lease: &Named<Lease>) -> Waiter {
     Waiter {
         node: text::name(&lease.name_any(), NAME),
         since: since(lease.annotations()),
@@ -132,10 +135,10 @@ async fn page(
     me: &str,
     limit: Option<u32>,
 ) -> Result<Crowd, ApiError> {
-    let api: Api<Lease> = Api::namespaced(coordinator.clone(), names::NODE_LEASES);
+    let api: Api<Named<Lease>> = Api::namespaced(coordinator.clone(), names::NODE_LEASES);
     let mut params = ListParams::default().labels(&format!("{}={group}", names::WAITING));
     params.limit = limit;
-    let list = call("list waiters", CALL, api.list_metadata(&params)).await?;
+    let list = call("list waiters", CALL, api.list(&params)).await?;
     let many = list
         .metadata
         .continue_

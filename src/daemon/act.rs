@@ -22,6 +22,8 @@ use crate::slot::{Fence, GiveUp, Shown, Take};
 
 /// After an apply that was changed on its way: somebody must mend a webhook first.
 const DROPPED: Duration = Duration::from_secs(5);
+/// What comes back on the Node so long after it was taken off is another's doing each time.
+const LATELY: Duration = Duration::from_secs(120);
 /// How long `reboot.command` may take to ask for the reboot: the loop waits for it, and the watchdog of
 /// the unit waits for the loop (3 min).
 const COMMAND: Duration = Duration::from_secs(90);
@@ -244,31 +246,44 @@ impl Daemon {
         let Some(connected) = self.api.connected() else {
             return Ok(());
         };
-        let node = match connected.node.mend(left, now.boot).await {
+        let answer = connected.node.mend(left, now.boot).await;
+        let answered = self.now().boot;
+        let node = match answer {
             Ok(node) => node,
             Err(err) => {
                 self.facts.node = Seen::Unknown;
+                if err.refused() {
+                    self.mended(left, answered);
+                }
                 return Err(err);
             }
         };
-        let hold = self.facts.record.hold.as_ref();
-        let mended = Mended {
-            point: hold.map(Point::of).unwrap_or_default(),
-            left: left.clone(),
-        };
-        let before = self.facts.mended.replace(mended);
-        if before.is_some_and(|before| before.left.same(left)) {
+        if self.mended(left, answered) {
             // It came back, and would again at once.
             let why = format!(
-                "Node {}: {} is there again after it was taken off; does an admission webhook or a tool set it?",
+                "Node {}: {} is there again after it was taken off; does an admission webhook or a tool set it? \
+                 kubectl get node {0} -o yaml --show-managed-fields names it",
                 node.name,
                 left.words()
             );
-            let answered = self.now().boot;
             self.patience.longer(answered, DROPPED, why);
         }
         self.facts.node = Seen::Present(Box::new(node));
         Ok(())
+    }
+
+    /// Remembers what was taken off; whether the same was not long ago.
+    fn mended(&mut self, left: &Leftovers, at: Duration) -> bool {
+        let hold = self.facts.record.hold.as_ref();
+        let point = hold.map(Point::of).unwrap_or_default();
+        let mended = &mut self.facts.mended;
+        let lately = |one: &Mended| one.point == point && at.saturating_sub(one.at) <= LATELY;
+        mended.retain(lately);
+        let again = mended.iter().any(|one| one.left.same(left));
+        mended.retain(|one| !one.left.same(left));
+        let left = left.clone();
+        mended.push(Mended { point, at, left });
+        again
     }
 
     /// What the own kube-node-lease Lease shows from now on. A Lease that is not there, or a refusal, must not

@@ -10,6 +10,7 @@ use tracing::warn;
 
 use super::act::Evicted;
 use super::packages;
+use crate::beats::Beats;
 use crate::config::{self, Config};
 use crate::drain::{self, Drain, Next, PodRef, State};
 use crate::facts::{Drained, Facts};
@@ -165,7 +166,8 @@ impl Memory {
         facts.ask = None;
         facts.ask_accepted = None;
         (facts.confirmed, facts.fenced) = (None, None);
-        facts.mended = None;
+        facts.mended.clear();
+        facts.beats = Beats::default();
         facts.last_list = None;
         facts.waiters = None;
         self.drain = None;

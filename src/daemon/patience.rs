@@ -40,9 +40,11 @@ impl Patience {
         self.until.filter(|until| *until > now)
     }
 
-    /// What was wrong last, for STATUS.
-    pub(super) fn trouble(&self) -> Option<&str> {
-        self.trouble.as_deref()
+    /// What is wrong, for STATUS. Where nothing has been asked for a while nobody knows, and nobody waits.
+    pub(super) fn trouble(&self, now: Duration) -> Option<&str> {
+        let fresh = |at: Duration| now.saturating_sub(at) <= FORGOTTEN;
+        let lately = self.until.into_iter().chain(self.write_failed).any(fresh);
+        self.trouble.as_deref().filter(|_| lately)
     }
 
     /// A read that succeeds between two writes that are refused mends nothing: their pauses grow.

@@ -110,6 +110,9 @@ impl Daemon {
         let matters = |peers: &Peers| census_matters(facts, &policy, peers);
         let mut list = peers::list(coordinator, namespace, me, quorum, asked, matters).await?;
         list.came = self.now().boot;
+        self.facts
+            .beats
+            .see(&list.quorum_beats, now.boot, list.came);
         self.facts.peers = Some(list);
         Ok(())
     }
@@ -174,6 +177,9 @@ impl Daemon {
         self.listed(&pods, now);
         if let Some(mut others) = others {
             others.came = self.now().boot;
+            self.facts
+                .beats
+                .see(&others.quorum_beats, now.boot, others.came);
             self.facts.peers = Some(others);
         }
         self.facts.confirmed = Some(now.boot);

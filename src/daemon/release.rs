@@ -73,7 +73,7 @@ impl Daemon {
     }
 
     fn left(&self, lease: Option<String>) -> Left {
-        let trouble = match (self.patience.trouble(), &self.facts.listed) {
+        let trouble = match (self.patience.trouble(self.now().boot), &self.facts.listed) {
             (Some(trouble), _) => trouble.to_owned(),
             (None, Err(why)) => why.clone(),
             (None, Ok(())) => "the API server was too slow".to_owned(),

@@ -11,6 +11,7 @@ use crate::host::notify::Notify;
 use crate::host::view::{Blocked, Holder, View};
 use crate::phase::Phase;
 use crate::record::Stage;
+use crate::trigger::BY_ANNOTATION;
 
 #[cfg(test)]
 mod tests;
@@ -87,12 +88,14 @@ impl Report {
         if looks(step) && (before || refused && self.phase == Some(Phase::Pending)) {
             return;
         }
-        // Nor is what is asked on the way to the proof.
-        if before
-            && step.phase == Phase::Verifying
-            && !uncordons(step)
-            && step.effect != Effect::Wait
-        {
+        // Nor is what is asked on the way to the reboot, or to the proof after it.
+        let asks = step.effect != Effect::Wait && step.waits.is_none();
+        let way = match step.phase {
+            Phase::Rebooting => asks,
+            Phase::Verifying => asks && !uncordons(step),
+            _ => false,
+        };
+        if before && way {
             return;
         }
         let waits = waits(step, facts, policy);
@@ -222,6 +225,8 @@ impl Report {
             .observed
             .uncleared
             .iter()
+            // While the reboot is proved and released, the annotation that asked for it is still there.
+            .filter(|reason| reason.trigger != BY_ANNOTATION || facts.record.hold.is_none())
             .map(|reason| reason.trigger.clone())
             .collect();
         for trigger in now
@@ -269,7 +274,7 @@ impl Report {
 /// What the phase waits for, in words that change only when it waits for something else: no countdowns.
 fn waits(step: &Step, facts: &Facts, policy: &Policy) -> Vec<String> {
     match step.phase {
-        Phase::Pending | Phase::Queued if step.waits.is_some() => {
+        Phase::Pending | Phase::Queued | Phase::Rebooting if step.waits.is_some() => {
             step.waits.iter().cloned().collect()
         }
         Phase::Pending | Phase::Claiming | Phase::Draining | Phase::Rebooting => {
@@ -293,7 +298,7 @@ fn taken_away(step: &Step, facts: &Facts, policy: &Policy) -> Option<String> {
     let lease = &step.record.hold.as_ref()?.take.lease;
     let read = facts.leases.get(lease).filter(|it| it.read.is_some())?;
     let lost = read.holder.as_ref() != Some(&policy.me);
-    lost.then(|| format!("slot {lease} was taken away (unlock?)"))
+    lost.then(|| format!("slot {lease} was taken away"))
 }
 
 /// The host is proved, and the node may take pods again.

@@ -17,6 +17,8 @@ const ASKS: u32 = 3;
 /// After a refusal the next ask waits this long: what refuses (another operation, an inhibitor taken
 /// in this second) is rarely gone sooner.
 const REFUSED_AGAIN: Duration = Duration::from_secs(10);
+/// Between looks at heartbeats, which come every 10 s.
+const BEAT: Duration = Duration::from_secs(2);
 /// A restarted daemon does not know whether its predecessor's call reached logind: by then logind
 /// would say that it prepares.
 const UNSURE: Duration = Duration::from_secs(10);
@@ -70,6 +72,9 @@ fn reboot(at: &At, hold: &Hold) -> Result<Step, Box<Step>> {
     let node = cordoned(at, hold, phase)?;
     confirmed(at, hold, node, armed)?;
     if fenced.is_none() {
+        if node.quorum() {
+            alive(at, hold)?;
+        }
         return Ok(fence(at, hold, armed));
     }
     Ok(at.step(phase, Effect::AskReboot, "rebooting: asking logind"))
@@ -90,10 +95,7 @@ fn confirmed(at: &At, hold: &Hold, node: &Node, armed: bool) -> Result<(), Box<S
     let drained = at.facts.last_list.as_ref().map(|list| list.asked);
     let holds = |read: Duration| at.recent(read) && Some(read) >= last.max(drained);
     if !at.facts.confirmed.is_some_and(holds) {
-        let effect = Effect::Confirm {
-            lease: hold.take.lease.clone(),
-            quorum: node.quorum(),
-        };
+        let effect = confirm(hold, node.quorum());
         let status = "rebooting: confirming slot, cordon and pods";
         return Err(Box::new(at.step(phase, effect, status)));
     }
@@ -118,6 +120,37 @@ fn confirmed(at: &At, hold: &Hold, node: &Node, armed: bool) -> Result<(), Box<S
         return Err(Box::new(drain_on(at, hold, node)));
     }
     Ok(())
+}
+
+/// Every other node of the quorum was alive a moment ago, or the wait for its next heartbeat: one that has just lost its
+/// power is still Ready (I13). That which never comes ends the stage, or makes the Node not Ready.
+fn alive(at: &At, hold: &Hold) -> Result<(), Box<Step>> {
+    let unseen = at.facts.beats.unseen(at.now.boot);
+    if unseen.is_empty() {
+        return Ok(());
+    }
+    let phase = Phase::Rebooting;
+    let waits = format!(
+        "waiting for the next heartbeat of control-plane nodes: {}",
+        unseen.join(", ")
+    );
+    let status = format!("rebooting: {waits}");
+    let due = at.facts.confirmed.map(|read| read.saturating_add(BEAT));
+    let step = match due.filter(|due| at.now.boot < *due) {
+        Some(due) => at.wait(phase, due, status),
+        None => at.step(phase, confirm(hold, true), status),
+    };
+    Err(Box::new(Step {
+        waits: Some(waits),
+        ..step
+    }))
+}
+
+fn confirm(hold: &Hold, quorum: bool) -> Effect {
+    Effect::Confirm {
+        lease: hold.take.lease.clone(),
+        quorum,
+    }
 }
 
 /// A pod must leave: one came after the drain, or this process has not seen yet that an earlier one left it behind on

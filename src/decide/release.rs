@@ -78,14 +78,19 @@ fn clean(at: &At, hold: &Hold, phase: Phase, rebooted: bool, words: &str) -> Opt
     if node.read.is_none() && node_set::marked(node) {
         return Some(at.step(phase, Effect::ReadNode, words));
     }
+    // Once: whoever sets a record or a wish again keeps nobody from the slot. A label does, and a cordon of ours.
+    let done = |left: &Leftovers| {
+        let same = |one: &Mended| one.point == Point::of(hold) && one.left.same(left);
+        at.facts.mended.iter().any(same) && left.labels.is_empty() && !left.cordon
+    };
     let ours = !hold.foreign_cordon;
-    if let Some(left) = node_set::leftovers(node, &set, ours) {
+    let left = node_set::leftovers(node, &set, ours);
+    if let Some(left) = left.filter(|left| !done(left)) {
         return Some(at.step(phase, Effect::Mend(left), words));
     }
-    // Once: whoever sets it again asks again, and keeps nobody from the slot.
-    let done = |mended: &Mended| mended.point == Point::of(hold) && mended.left.same(&asked(node));
-    let asks = rebooted && served(record, node) && !at.facts.mended.as_ref().is_some_and(done);
-    asks.then(|| at.step(phase, Effect::Mend(asked(node)), words))
+    let wish = asked(node);
+    let asks = rebooted && served(record, node) && !done(&wish);
+    asks.then(|| at.step(phase, Effect::Mend(wish), words))
 }
 
 /// The Node annotation that asks for a reboot is the one that this reboot was for. One that was set or changed

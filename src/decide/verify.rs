@@ -82,6 +82,13 @@ fn shows(node: &Node, hold: &Hold, set: &NodeSet) -> bool {
 }
 
 fn put(at: &At, hold: &Hold, record: Record, node: &Node, status: &str) -> Step {
+    let lease = at.lease(&hold.take.lease);
+    // An unlock may just have taken it off: a watch alone does not say that the slot is ours still.
+    let watched = lease.is_some_and(|lease| lease.read.is_none());
+    if watched && node.labels.get(names::SLOT) != Some(&hold.take.lease) {
+        let effect = Effect::ReadLease(hold.take.lease.clone());
+        return at.step(Phase::Verifying, effect, status);
+    }
     let point = record.hold.as_ref().map(Point::of).unwrap_or_default();
     let set = set(at, hold, &record, node);
     Step {
@@ -106,14 +113,14 @@ fn unhealthy(at: &At, hold: &Hold, node: &Node, missing: &str) -> Step {
         Holding::Lost => {
             let lease = &hold.take.lease;
             let kept = if node.labels.get(names::SLOT) == Some(lease) {
-                "the label of this node keeps others from it until the node is healthy, or until kube-rebootd unlock takes \
-                 it off"
+                "the label of this node keeps others from it until the node is healthy, or until an admin's kube-rebootd \
+                 unlock takes it off"
             } else {
                 "what was cordoned stays so until the node is healthy"
             };
             late(
                 at,
-                &format!("{missing}; slot {lease} was taken away (unlock?), {kept}"),
+                &format!("{missing}; slot {lease} was taken away, {kept}"),
             )
         }
     }
@@ -260,11 +267,14 @@ fn settle(at: &At, hold: &Hold, node: &Node) -> Step {
         record.history.truncate(HISTORY_MAX);
     }
     let mut settled = Settled::of(request.as_ref(), &at.facts.boot, at.now.boot);
-    if request.is_none() {
+    if request.is_none()
+        && !found_in_this_boot(at, hold)
+        && let Some(text) = node.annotations.get(names::REBOOT)
+    {
         // What was asked for is lost: the annotation that is there counts as served, else it would be twice (I10).
-        settled.annotation = node.annotations.get(names::REBOOT).map(|text| wish(text));
+        settled.serves(&wish(text));
     }
-    record.settled = Some(settled);
+    record.settled = Some(settled.after(record.settled.take()));
     record.backoff = None;
     record.waiting = None;
     let status = "healthy: giving the slot up";

@@ -3,12 +3,25 @@
 use std::time::Duration;
 
 use super::entry::Entry;
-use super::policy::OnTimeout;
+use super::policy::{OnTimeout, Policy};
 use super::{Drain, earliest};
+use crate::pod::Pod;
 
 /// So many times `timeout` a drain takes at most: after the first it waits only for pods that are within their own grace,
 /// and a pod may ask for a grace of years.
 const PATIENCE: u32 = 2;
+
+/// Why a drain cannot see the end of this pod, which is terminating already; none: it can.
+pub(super) fn too_long(pod: &Pod, policy: &Policy) -> Option<String> {
+    let grace = Duration::from_secs(pod.grace_seconds);
+    let patience = policy.timeout.saturating_mul(PATIENCE);
+    (pod.terminating && grace > patience).then(|| {
+        format!(
+            "is terminating and may take {} s to end (its grace period), longer than twice drain.timeout",
+            pod.grace_seconds
+        )
+    })
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Over {
@@ -89,9 +102,15 @@ impl Drain {
 
     pub(super) fn why(&self) -> String {
         let left = self.left.len();
-        if self.clock.spent() >= self.policy.timeout {
+        let pods = if left == 1 { "pod" } else { "pods" };
+        if self.clock.spent() >= self.patience() {
             format!(
-                "{left} pods left after drain.timeout of {:?}",
+                "{left} {pods} left after twice drain.timeout of {:?}",
+                self.policy.timeout
+            )
+        } else if self.clock.spent() >= self.policy.timeout {
+            format!(
+                "{left} {pods} left after drain.timeout of {:?}",
                 self.policy.timeout
             )
         } else {

@@ -247,7 +247,18 @@ fn i2_a_grace_of_years_is_waited_for_until_the_drain_has_taken_twice_its_timeout
         let over = drain.next(secs(2 * timeout)).state;
         assert_eq!(matches!(over, State::Drained { .. }), drained, "{over:?}");
         assert_eq!(matches!(over, State::Failed { .. }), !drained, "{over:?}");
+        if let State::Failed { why, .. } = over {
+            assert_eq!(why, "1 pod left after twice drain.timeout of 1800s");
+        }
     }
+    // The next attempt does not begin while it is there.
+    let seen = seen_before_cordon(std::slice::from_ref(&going), &policy());
+    assert!(
+        seen[0].why.contains("longer than twice drain.timeout"),
+        "{seen:?}"
+    );
+    going.grace_seconds = 3600;
+    assert!(seen_before_cordon(&[going], &policy()).is_empty());
 }
 
 #[test]

@@ -161,27 +161,52 @@ fn a_daemon_set_that_cannot_be_asked_for_is_missing_until_the_timeout() {
     assert_eq!(pods_healthy(&marks, &[], &BTreeMap::new(), true), Ok(()));
 }
 
-/// Found by reading: a pod that names an owner of an API group that nobody serves, which the garbage collector leaves
-/// alone, kept the slot for ever when it was not ready after the boot.
+/// Found by reading: a pod that copied the UID of a DaemonSet passed for one of its pods.
 #[test]
-fn i14_a_pod_that_forges_a_daemon_set_keeps_no_slot_for_ever() {
-    let mut forged = pod("p", "net");
-    let owner = forged.controller.as_mut().unwrap();
-    owner.api = "nobody.example/v1".to_owned();
-    let marks = Marks::take(std::slice::from_ref(&forged));
-    forged.ready = false;
-    let here = std::slice::from_ref(&forged);
-    let none = BTreeMap::new();
-    let words = "DaemonSet pod kube-system/net is not ready".to_owned();
-    let before = pods_healthy(&marks, here, &none, false);
-    assert_eq!(before, Err(vec![words.clone()]));
-    assert_eq!(pods_healthy(&marks, here, &none, true), Ok(()));
-    assert_eq!(waived(&marks, here, &none), [words], "it is said");
-    // One that can be asked for has to be ready as long as its pod is here.
-    let mut real = pod("q", "net");
+fn i14_a_pod_that_copies_the_uid_of_a_daemon_set_is_not_its_pod() {
+    let mut real = pod("p", "net");
     let marks = Marks::take(std::slice::from_ref(&real));
+    let mut forged = pod("q", "net");
+    forged.namespace = "tenant".to_owned();
+    let mut unserved = pod("r", "net");
+    unserved.controller.as_mut().unwrap().api = "nobody.example/v1".to_owned();
     real.ready = false;
-    assert!(pods_healthy(&marks, &[real], &none, true).is_err());
+    let here = [forged.clone(), unserved.clone(), real];
+    let words = "DaemonSet pod kube-system/net is not ready".to_owned();
+    assert_eq!(healthy(&marks, &here), Err(vec![words]));
+    let words = "DaemonSet kube-system/net has no pod here".to_owned();
+    assert_eq!(
+        healthy(&marks, &[forged.clone(), unserved.clone()]),
+        Err(vec![words])
+    );
+    assert_eq!(
+        absent(&marks, &[forged, unserved]),
+        [&set("net")],
+        "it is asked for"
+    );
+}
+
+/// Found by reading: pods of tenants used up the bound, and static pods were not waited for.
+#[test]
+fn i4_what_the_cluster_rests_on_is_marked_first() {
+    let many = |namespace: &str, number: usize| {
+        let mut pod = pod(
+            &format!("{namespace}-{number}"),
+            &format!("{namespace}-{number}"),
+        );
+        pod.namespace = namespace.to_owned();
+        let one = pod.containers[0].clone();
+        pod.containers = vec![one; 100];
+        pod
+    };
+    let mut pods: Vec<Pod> = (0..6).map(|number| many("a", number)).collect();
+    let mut etcd = pod("etcd", "etcd");
+    etcd.mirror = true;
+    pods.extend([pod("net", "net"), etcd]);
+    let marks = Marks::take(&pods);
+    assert_eq!(marks.mirrors, ["kube-system/etcd"]);
+    assert!(marks.daemon_sets.contains(&set("net")), "{marks:?}");
+    assert!(marks.daemon_sets.len() < 7, "the bound was met");
 }
 
 #[test]

@@ -276,6 +276,20 @@ fn i10_an_annotation_that_is_set_again_at_once_is_not_cleared() {
         assert_eq!(!seen.uncleared.is_empty(), told, "{annotation:?} {second}");
         settled = seen.settled;
     }
+    // Gone within the 15 minutes, and set again after them: a person's new wish.
+    let seen = |annotation, settled, second| {
+        let wishes = Wishes {
+            annotation,
+            scheduled: None,
+        };
+        observe(None, settled, &[], wishes, &boot("b"), at(second))
+    };
+    let gone = seen(Asked::No, Some(proved.clone()), 102).settled;
+    assert!(
+        seen(Asked::Yes("firmware"), gone, 100 + 901)
+            .request
+            .is_some()
+    );
     // Gone for once after the 15 minutes, it asks again.
     let mut settled = Some(proved);
     for (annotation, second, wanted) in [
@@ -290,6 +304,37 @@ fn i10_an_annotation_that_is_set_again_at_once_is_not_cleared() {
         let seen = observe(None, settled, &[], wishes, &boot("b"), at(second));
         assert_eq!(seen.request.is_some(), wanted, "{second}");
         settled = seen.settled;
+    }
+}
+
+/// Found by reading: another reboot forgot what the one before had not cleared, and that asked for one more.
+#[test]
+fn i10_what_was_not_cleared_is_not_cleared_by_another_reboot() {
+    let served = request_by(BY_ANNOTATION, "firmware");
+    let first = Settled::of(Some(&served), &boot("b"), Duration::from_secs(100));
+    let other = Request {
+        latched: Vec::new(),
+        reasons: vec![Reason {
+            trigger: "/run/s".to_owned(),
+            pkgs: BTreeSet::new(),
+            words: String::new(),
+            since: at(0).wall,
+            since_boot: at(0).boot,
+        }],
+        ..served
+    };
+    for gone in [false, true] {
+        let mut first = first.clone();
+        first.reasons.get_mut(BY_ANNOTATION).unwrap().gone = gone;
+        let second = Settled::of(Some(&other), &boot("c"), Duration::from_secs(100));
+        let second = second.after(Some(first));
+        assert!(second.reasons.contains_key("/run/s") && second.annotation.is_none());
+        let wishes = Wishes {
+            annotation: Asked::Yes("firmware"),
+            scheduled: None,
+        };
+        let seen = observe(None, Some(second), &[], wishes, &boot("c"), at(5_000));
+        assert_eq!(seen.request.is_some(), gone);
     }
 }
 

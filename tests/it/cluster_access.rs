@@ -266,7 +266,7 @@ async fn nodes_that_can_take_pods_are_told_from_those_that_cannot() {
 async fn i7_a_watch_shows_whole_views() {
     let host = enter().host().await;
     make_slot(&host.admin, "seen-1", "seen").await;
-    let api: Api<Object> = Api::namespaced(host.clients.coordinator.clone(), "kube-rebootd");
+    let api = Api::namespaced(host.clients.coordinator.clone(), "kube-rebootd");
     let select = Select {
         labels: Some(selector("seen")),
         fields: None,
@@ -313,7 +313,7 @@ async fn i7_a_watch_shows_whole_views() {
 #[tokio::test]
 async fn a_watch_without_rights_says_so_and_goes_on() {
     let host = enter().host().await;
-    let api: Api<Object> = Api::namespaced(host.clients.node.clone(), "kube-rebootd");
+    let api = Api::namespaced(host.clients.node.clone(), "kube-rebootd");
     let mut watch: Watch<Lease> = Watch::start(
         "watch Leases",
         api,

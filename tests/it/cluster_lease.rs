@@ -279,3 +279,25 @@ async fn a_group_lists_its_own_slots_and_all_lists_every_group() {
     let all = names(leases(&host).all(AT).await.expect("a list"));
     assert!(all.contains(&"g3".to_owned()) && all.contains(&"g1".to_owned()));
 }
+
+/// Found by reading: a Lease with a time that jiff does not know kept the slots of all groups from everybody, `unlock` too.
+#[tokio::test]
+async fn i7_i14_a_lease_with_a_time_that_jiff_does_not_know_is_read_and_freed() {
+    let host = enter().host().await;
+    make_slot(&host.admin, "late", "late").await;
+    let body =
+        json!({"spec": {"holderIdentity": "n", "acquireTime": "9999-12-31T23:59:59.000000Z"}});
+    let patched = raw(&host)
+        .patch("late", &PatchParams::default(), &Patch::Merge(body))
+        .await;
+    assert!(
+        matches!(patched, Err(kube::Error::SerdeError(_))),
+        "{patched:?}"
+    );
+    let held = get(&host, "late").await;
+    assert_eq!(held.holder.as_deref(), Some("n"));
+    let all = leases(&host).all(AT).await.expect("a list");
+    assert!(all.iter().any(|lease| lease.name == "late"));
+    let freed = leases(&host).unlock(&held, AT).await.expect("freed");
+    assert_eq!(freed.holder, None);
+}

@@ -292,3 +292,35 @@ async fn i6_a_deleted_or_replaced_node_is_not_brought_back() {
     );
     assert!(!get(&host).await.unschedulable);
 }
+
+/// Found by reading: whoever may write `nodes/status`, as network plugins may, could store a time that no type of
+/// k8s-openapi reads, and the node could not read its own Node any more: it kept cordon and slot.
+#[tokio::test]
+async fn i7_i14_a_node_with_a_time_that_jiff_does_not_know_is_read() {
+    let host = enter().host().await;
+    let nodes: Api<Object> = Api::all(host.admin.clone());
+    let late = "9999-12-31T23:59:59Z";
+    let deep = (0..130).fold(json!({}), |inner, _| json!({"f:a": inner}));
+    let body = json!({
+        "metadata": {"managedFields": [
+            {"manager": "kubectl-cordon", "operation": "Update", "apiVersion": "v1", "time": late,
+                "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:unschedulable": {}}}},
+            {"manager": "deep", "operation": "Update", "apiVersion": "v1",
+                "fieldsType": "FieldsV1", "fieldsV1": deep}]},
+        "status": {"conditions": [{"type": "Late", "status": "True", "lastHeartbeatTime": late}]}});
+    let (params, patch) = (PatchParams::default(), Patch::Merge(body));
+    let patched = nodes.patch_status(&host.name, &params, &patch).await;
+    assert!(
+        matches!(patched, Err(kube::Error::SerdeError(_))),
+        "{patched:?}"
+    );
+    assert!(
+        nodes.get(&host.name).await.is_err(),
+        "as it was read before"
+    );
+    let node = get(&host).await;
+    let held = apply(&host, &full(&node)).await;
+    assert!(held.unschedulable && held.labels.contains_key(names::SLOT));
+    let free = apply(&host, &empty(&held)).await;
+    assert!(!free.labels.contains_key(names::SLOT));
+}

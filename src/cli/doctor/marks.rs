@@ -2,7 +2,6 @@
 //! DaemonSet pod can be told from a deleted DaemonSet.
 
 use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::Node as NodeObject;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::json;
@@ -12,6 +11,7 @@ use super::grant::NOBODY;
 use super::rights::{MANAGER, MANIFESTS, refused};
 use crate::cluster::answer::{ApiError, CALL, call, found};
 use crate::cluster::client::Clients;
+use crate::cluster::lean::{Named, Node};
 use crate::names;
 
 pub(super) const MARKS: &str = "node marks";
@@ -22,13 +22,13 @@ const ANYWHERE: &str = "kube-system";
 /// A node may not read policies. Instead it tries, as a dry run, to set the one key that the policy
 /// refuses to everybody: the refusal shows that the policy is bound and denies.
 pub(super) async fn marks(clients: &Clients) -> Check {
-    let api: Api<NodeObject> = Api::all(clients.node.clone());
+    let api: Api<Named<Node>> = Api::all(clients.node.clone());
     let params = PatchParams {
         field_manager: Some(MANAGER.to_owned()),
         ..PatchParams::default().dry_run()
     };
     let patch = Patch::Merge(json!({"metadata": {"annotations": {(names::PROBE): "doctor"}}}));
-    let tried = api.patch_metadata(&clients.name, &params, &patch);
+    let tried = api.patch(&clients.name, &params, &patch);
     match call("probe the policy on Nodes (dry run)", CALL, tried).await {
         Err(ApiError::Invalid { message, .. }) if message.contains(names::PROBE) => {
             Check::ok(MARKS, "changed only by this node and by who may reboot it")

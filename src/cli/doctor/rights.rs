@@ -1,7 +1,5 @@
 //! What this node may do in the cluster, tried with `dryRun=All`, and the group it would use (I1, I11).
 
-use k8s_openapi::api::coordination::v1::Lease as LeaseObject;
-use k8s_openapi::api::core::v1::Node as NodeObject;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
@@ -11,6 +9,7 @@ use super::grant::{ESCAPE, GRANT, NOBODY, escape, grant};
 use super::marks::{DAEMON_SETS, MARKS, daemon_sets, marks};
 use crate::cluster::answer::{ApiError, CALL, call};
 use crate::cluster::client::Clients;
+use crate::cluster::lean::{Lease as LeaseObject, Named, Node as NodeObject};
 use crate::cluster::lease::Leases;
 use crate::cluster::pods::{self as own_pods, Object as Pod, OwnPods};
 use crate::cluster::waiting;
@@ -129,13 +128,13 @@ async fn own_node(clients: &Clients, node: Option<&Node>) -> Check {
 }
 
 async fn heartbeat(clients: &Clients) -> Check {
-    let api: Api<LeaseObject> = Api::namespaced(clients.node.clone(), names::NODE_LEASES);
+    let api: Api<Named<LeaseObject>> = Api::namespaced(clients.node.clone(), names::NODE_LEASES);
     let params = PatchParams {
         field_manager: Some(MANAGER.to_owned()),
         ..PatchParams::default().dry_run()
     };
     let patch = Patch::Merge(json!({"metadata": {"labels": {(names::WAITING): "doctor"}}}));
-    let tried = api.patch_metadata(&clients.name, &params, &patch);
+    let tried = api.patch(&clients.name, &params, &patch);
     match call("label own kube-node-lease Lease (dry run)", CALL, tried).await {
         Ok(_) => Check::ok(HEARTBEAT, "may show that it waits"),
         Err(err @ ApiError::Gone { .. }) => Check::warn(
@@ -235,9 +234,9 @@ fn kured(pod: &Pod) -> bool {
 }
 
 async fn other_nodes(coordinator: &Client) -> Check {
-    let api: Api<NodeObject> = Api::all(coordinator.clone());
+    let api: Api<Named<NodeObject>> = Api::all(coordinator.clone());
     let params = ListParams::default().labels(names::SLOT);
-    match call("list labelled Nodes", CALL, api.list_metadata(&params)).await {
+    match call("list labelled Nodes", CALL, api.list(&params)).await {
         Ok(list) => Check::ok(
             NODES,
             format!(

@@ -88,6 +88,18 @@ fn a_pod_without_status_is_not_ready_and_not_finished() {
     assert_eq!(pod.volumes, ["a/db-0", "a/b-scratch", "a/b-old"]);
 }
 
+/// Found by reading: the UID of an owner is whatever the author of the pod writes, of any length.
+#[test]
+fn i14_the_uid_of_an_owner_is_one() {
+    for (text, read) in [
+        ("0a1b-2c", "0a1b-2c".to_owned()),
+        ("u1 evil/x", "u1evilx".to_owned()),
+        (&"x".repeat(600_000), "x".repeat(UID)),
+    ] {
+        assert_eq!(uid(text), read);
+    }
+}
+
 fn statuses() -> impl Strategy<Value = Value> {
     garble::json(
         json!({"kind": "Status", "status": "Failure", "code": 429, "reason": "TooManyRequests",

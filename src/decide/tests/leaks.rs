@@ -493,6 +493,29 @@ fn i6_only_the_annotation_that_was_served_is_removed() {
     assert!(matches!(effect("firmware", None), Effect::GiveUp(_)));
 }
 
+/// Found by reading: the watch lagged behind an unlock, and the label that it had taken off was set again.
+#[test]
+fn i1_a_label_that_is_not_there_is_set_only_after_a_consistent_read_of_the_lease() {
+    for stage in [Stage::Rebooting, Stage::Uncordoned] {
+        let mut facts = booted(stage);
+        own(&mut facts).labels.clear();
+        own(&mut facts).annotations.clear();
+        facts.host_health = Ok(());
+        facts.pod_health = Err(vec!["net".to_owned()]);
+        slot(&mut facts).read = None;
+        let step = decide(&facts, &policy(), now());
+        assert_eq!(step.effect, Effect::ReadLease("default".to_owned()));
+        assert_eq!(step.record, facts.record, "nothing is decided yet");
+        slot(&mut facts).read = Some(NOW);
+        let step = decide(&facts, &policy(), now());
+        assert!(label(&mut facts).is_none(), "it was taken off");
+        assert!(
+            matches!(&step.effect, Effect::Apply { set, .. } if set.labels.contains_key(names::SLOT)),
+            "{step:?}"
+        );
+    }
+}
+
 /// Found by reading: whoever sets the annotation again at once, as a tool that owns the Node's annotations does, kept the
 /// slot as long as it did.
 #[test]
@@ -516,12 +539,16 @@ fn i4_an_annotation_that_comes_back_keeps_no_slot() {
     let Effect::Mend(left) = decide(&facts, &policy(), now()).effect else {
         panic!("it is there")
     };
-    facts.mended = Some(Mended { point, left });
+    facts.mended = vec![Mended {
+        point,
+        at: NOW,
+        left,
+    }];
     own(&mut facts).resource_version = "77".to_owned();
     let step = decide(&facts, &policy(), now());
     assert!(matches!(step.effect, Effect::GiveUp(_)), "{step:?}");
     // What another removal took off says nothing of this one.
-    facts.mended.as_mut().unwrap().left.annotations.clear();
+    facts.mended[0].left.annotations.clear();
     let step = decide(&facts, &policy(), now());
     assert!(matches!(step.effect, Effect::Mend(_)), "{step:?}");
 }

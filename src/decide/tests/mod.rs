@@ -194,6 +194,7 @@ fn peers() -> impl Strategy<Value = Option<Peers>> {
             labelled,
             leases,
             census,
+            quorum_beats: BTreeMap::new(),
             quorum_down: Ok(Vec::new()),
             counted: true,
         })
@@ -262,7 +263,8 @@ prop_compose! {
             denied: None,
             closed: closed.then(|| Closed { gate: Gate::Inhibitors, why: "shut".to_owned(), opens: None }).into_iter().collect(),
             node,
-            mended: None,
+            mended: Vec::new(),
+            beats: crate::beats::Beats::default(),
             applied: hold.as_ref().filter(|_| flags[5]).map(|hold| Applied { point: Point::of(hold), at: NOW.checked_sub(Duration::from_secs(3)).unwrap() }),
             leases: lease.into_iter().map(|lease| (lease.name.clone(), lease)).collect(),
             absent: BTreeMap::new(),

@@ -153,3 +153,43 @@ fn i6_that_no_other_node_exists_is_recorded_with_the_cordon() {
         assert_eq!(text.contains("alone"), nodes == 1);
     }
 }
+
+/// The other is Ready, and was not seen alive since: it may have lost its power a moment ago.
+#[test]
+fn i13_logind_is_asked_only_when_every_other_of_the_quorum_was_seen_alive() {
+    let mut facts = about_to_reboot();
+    let label = (names::QUORUM_ROLES[0].to_owned(), String::new());
+    own(&mut facts).labels.extend([label]);
+    let hold = facts.record.hold.as_mut().unwrap();
+    hold.take.control_plane = true;
+    (hold.asks, hold.asked, facts.fenced) = (0, None, None);
+    facts.peers = about_to_take().peers;
+    let ago = |seconds| NOW.checked_sub(Duration::from_secs(seconds)).unwrap();
+    let beat = |value: &str| [("n2".to_owned(), Some(value.to_owned()))].into();
+    facts.beats.see(&beat("a"), ago(3), ago(3));
+    let mut met = Vec::new();
+    for confirmed in [ago(1), ago(2)] {
+        facts.confirmed = Some(confirmed);
+        let peers = facts.peers.as_mut().unwrap();
+        peers.asked = confirmed;
+        let list = facts.last_list.as_mut().unwrap();
+        list.asked = list.asked.min(confirmed);
+        let step = decide(&facts, &policy(), now());
+        let words = "waiting for the next heartbeat of control-plane nodes: n2";
+        assert!(step.status.contains(words), "{}", step.status);
+        met.push(match step.effect {
+            Effect::Wait => "waits",
+            Effect::Confirm { quorum: true, .. } => "looks",
+            other => panic!("{other:?}"),
+        });
+    }
+    assert_eq!(met, ["waits", "looks"]);
+    facts.beats.see(&beat("b"), NOW, NOW);
+    let step = decide(&facts, &policy(), now());
+    assert!(matches!(step.effect, Effect::Fence(_)), "{}", step.status);
+    // A worker has nothing to wait for.
+    let mut facts = about_to_reboot();
+    facts.beats.see(&beat("a"), NOW, NOW);
+    let step = decide(&facts, &policy(), now());
+    assert!(!step.status.contains("heartbeat"), "{}", step.status);
+}

@@ -65,7 +65,8 @@ pub(super) fn about_to_reboot() -> Facts {
         }),
         denied: None,
         node: Seen::Present(Box::new(node)),
-        mended: None,
+        mended: Vec::new(),
+        beats: crate::beats::Beats::default(),
         applied: Some(Applied {
             point: Point::of(&hold),
             at: NOW,
@@ -129,6 +130,7 @@ pub(super) fn about_to_take() -> Facts {
             down: vec!["n9".to_owned()],
             cordoned: Vec::new(),
         }),
+        quorum_beats: BTreeMap::new(),
         quorum_down: Ok(Vec::new()),
         counted: true,
     });

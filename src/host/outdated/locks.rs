@@ -14,6 +14,7 @@ use nix::libc;
 use super::super::beside::Beside;
 use super::super::check::PREFIX;
 use super::{Unread, absent, open, package_manager, roots, text};
+use crate::outdated::cgroup;
 use crate::root::Root;
 use crate::text::{self, NAME};
 
@@ -105,10 +106,16 @@ pub(super) fn held(root: &Root) -> Result<Option<Working>, Unread> {
     }))
 }
 
-/// A process runs under this number, and it is root's: of a file that was left behind any user can take the number (I14).
+/// A process of the host runs under this number, and it is root's: of a file that was left behind any user, and any pod,
+/// can take the number (I14).
 fn of_root(root: &Root, pid: i32) -> bool {
-    let status = text(&root.path(format!("/proc/{pid}/status")), PROC);
-    status.is_ok_and(|text| text.is_some_and(|text| roots(&text)))
+    let read = |name: &str| {
+        text(&root.path(format!("/proc/{pid}/{name}")), PROC)
+            .ok()
+            .flatten()
+    };
+    let container = read("cgroup").is_some_and(|text| cgroup::place(&text).container);
+    !container && read("status").is_some_and(|text| roots(&text))
 }
 
 /// A tool may take its lock only to answer whether a reboot is required: that must not close the gate it opens.
@@ -176,6 +183,13 @@ mod tests {
     #[test]
     fn a_check_that_takes_a_lock_to_answer_closes_no_gate() {
         let (_dir, root) = zypper("0::/system.slice/kube-rebootd-check-zypper-1f.service\n");
+        assert_eq!(held(&root).expect("read"), None);
+    }
+
+    #[test]
+    fn i14_a_left_pid_that_a_container_has_now_closes_no_gate() {
+        let (_dir, root) =
+            zypper("0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-a.scope\n");
         assert_eq!(held(&root).expect("read"), None);
     }
 

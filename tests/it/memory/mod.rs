@@ -232,20 +232,22 @@ impl Server {
 impl State {
     /// A kubelet renews its heartbeat every 10 s; here, when somebody looks.
     fn beat(&mut self, request: &Request) {
-        let looks = request.resource == "leases"
-            && request.namespace == rules::BEATS
-            && request.verb == Verb::Get;
-        if looks && self.beating.contains(&request.name) {
+        let name = match request.verb {
+            Verb::Get => Some(request.name.as_str()),
+            Verb::List => request.field("metadata.name"),
+            _ => None,
+        };
+        let looks = request.resource == "leases" && request.namespace == rules::BEATS;
+        if let Some(name) = name
+            && looks
+            && self.beating.contains(name)
+        {
             let seconds = self.store.now.as_second() / 10 * 10;
             let time = jiff::Timestamp::from_second(seconds).unwrap_or(self.store.now);
             let time = format!("{}.000000Z", time.to_string().trim_end_matches('Z'));
-            self.edit(
-                ("leases", rules::BEATS, &request.name),
-                "kubelet",
-                |lease| {
-                    lease["spec"]["renewTime"] = serde_json::json!(time);
-                },
-            );
+            self.edit(("leases", rules::BEATS, name), "kubelet", |lease| {
+                lease["spec"]["renewTime"] = serde_json::json!(time);
+            });
         }
     }
 }

@@ -122,6 +122,12 @@ impl Request {
         self.query.get("force").is_some_and(|value| value == "true")
     }
 
+    /// What the field selector wants of one field.
+    pub(super) fn field(&self, name: &str) -> Option<&str> {
+        let selector = self.query.get("fieldSelector")?;
+        selector.strip_prefix(name)?.strip_prefix('=')
+    }
+
     pub(super) fn number(&self, key: &str) -> Option<u64> {
         self.query.get(key)?.parse().ok()
     }

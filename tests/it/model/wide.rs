@@ -237,6 +237,7 @@ impl Local {
                 labelled: Vec::new(),
                 leases: SLOT_NAMES.map(str::to_owned).into_iter().collect(),
                 census: Ok(Census::default()),
+                quorum_beats: BTreeMap::new(),
                 quorum_down: Ok(Vec::new()),
                 counted: true,
             });
@@ -273,6 +274,7 @@ impl Local {
                 down: Vec::new(),
                 cordoned: Vec::new(),
             }),
+            quorum_beats: BTreeMap::new(),
             quorum_down: Ok(Vec::new()),
             counted: true,
             leases: SLOT_NAMES.map(str::to_owned).into_iter().collect(),

@@ -381,6 +381,7 @@ impl World {
                         .collect(),
                 })
             },
+            quorum_beats: BTreeMap::new(),
             quorum_down: Ok((down().filter(|host| quorum(me) && quorum(&host.name)))
                 .map(|host| host.name.clone())
                 .collect()),

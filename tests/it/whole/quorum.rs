@@ -66,3 +66,34 @@ async fn i13_logind_is_not_asked_when_another_control_plane_node_goes_in_mid_dra
     world.until_rebooted(&[0], 1, HOUR).await;
     world.pass(Duration::from_secs(1)).await;
 }
+
+/// Found by reading: a node that has lost its power is Ready for another 40 s, and another of the control plane went down
+/// in this time.
+#[tokio::test(start_paused = true)]
+async fn i13_logind_is_not_asked_while_a_control_plane_node_is_silent_although_it_is_ready() {
+    let world = world().await;
+    Pod {
+        ends: 5,
+        grace: 30,
+        ..Pod::new("web", "n0")
+    }
+    .make(&world.server);
+    world.want(0);
+    world.until_phase(0, "Draining", HOUR).await;
+    cluster::kubelet_gone(&world.server, "n1");
+    world.until_phase(0, "Rebooting", MINUTE).await;
+    world.pass(Duration::from_secs(20)).await;
+    world.check(
+        world.said(
+            0,
+            "waiting for the next heartbeat of control-plane nodes: n1",
+        ),
+        "it says for which",
+    );
+    world.until_phase(0, "Undoing", MINUTE).await;
+    world.check(world.said(0, "n1 (not Ready)"), "once the cluster shows it");
+    world.pass(HOUR).await;
+    untouched(&world);
+    cluster::kubelet_back(&world.server, "n1", "n1-boot-0");
+    world.until_rebooted(&[0], 1, HOUR).await;
+}
