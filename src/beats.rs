@@ -6,12 +6,33 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A kubelet renews its Lease every 10 s (a quarter of `nodeLeaseDurationSeconds`); one that was alive this long ago is
-/// alive. Longer than one heartbeat, so that those of several nodes are fresh at once.
-const ALIVE: Duration = Duration::from_secs(15);
+/// One that was alive so much longer ago than its heartbeats are apart is alive: so those of several nodes are fresh at
+/// once.
+const ALIVE: Duration = Duration::from_secs(5);
+/// A kubelet renews its Lease as often as this in its `leaseDurationSeconds`, which is 40 by default (kubelet
+/// `nodeLeaseRenewIntervalFraction`).
+const RENEWALS: u32 = 4;
+/// The longest time between two heartbeats that is believed: whoever says more does not beat.
+const APART_MAX: Duration = Duration::from_secs(60);
 
-/// What one read shows: the `renewTime` of each node, none where it has no such Lease.
-pub type Read = BTreeMap<String, Option<String>>;
+/// What one read shows of each node; none where it has no such Lease.
+pub type Read = BTreeMap<String, Option<Shown>>;
+
+/// A heartbeat as it is shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shown {
+    /// `spec.renewTime`, as it is written.
+    pub renewed: String,
+    /// `spec.leaseDurationSeconds`
+    pub lasts: Duration,
+}
+
+impl Shown {
+    /// How far apart its heartbeats are.
+    fn apart(&self) -> Duration {
+        (self.lasts / RENEWALS).min(APART_MAX)
+    }
+}
 
 /// What this process has seen of the heartbeats.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -23,7 +44,7 @@ pub struct Beats {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Beat {
-    value: Option<String>,
+    shown: Option<Shown>,
     /// When (boot clock) it was read last.
     read: Duration,
     /// It was alive after this read, as the next one showed another value.
@@ -35,12 +56,14 @@ impl Beats {
     pub fn see(&mut self, read: &Read, asked: Duration, came: Duration) {
         self.took = came.saturating_sub(asked);
         self.nodes.retain(|node, _| read.contains_key(node));
-        for (node, value) in read {
+        for (node, shown) in read {
             let before = self.nodes.get(node);
-            let changed = before.filter(|before| value.is_some() && before.value != *value);
+            let renewed = |shown: &Option<Shown>| shown.as_ref().map(|shown| shown.renewed.clone());
+            let now = renewed(shown);
+            let changed = before.filter(|before| now.is_some() && renewed(&before.shown) != now);
             let alive = before.and_then(|before| before.alive);
             let beat = Beat {
-                value: value.clone(),
+                shown: shown.clone(),
                 read: asked,
                 alive: changed.map(|before| before.read).or(alive),
             };
@@ -50,8 +73,9 @@ impl Beats {
 
     /// The nodes that are not seen alive at boot time `now`.
     pub fn unseen(&self, now: Duration) -> Vec<&str> {
-        let limit = ALIVE.saturating_add(self.took.saturating_mul(2));
         let alive = |beat: &Beat| {
+            let apart = beat.shown.as_ref().map_or(Duration::ZERO, Shown::apart);
+            let limit = apart + ALIVE + self.took.saturating_mul(2);
             beat.alive
                 .is_some_and(|alive| now.saturating_sub(alive) <= limit)
         };
@@ -69,8 +93,11 @@ mod tests {
     }
 
     fn read(values: &[(&str, Option<&str>)]) -> Read {
-        let pair =
-            |(node, value): &(&str, Option<&str>)| ((*node).to_owned(), value.map(str::to_owned));
+        let shown = |value: &str| Shown {
+            renewed: value.to_owned(),
+            lasts: at(40),
+        };
+        let pair = |(node, value): &(&str, Option<&str>)| ((*node).to_owned(), value.map(shown));
         values.iter().map(pair).collect()
     }
 
@@ -88,10 +115,11 @@ mod tests {
         assert!(beats.unseen(at(20)).is_empty(), "alive after the read at 5");
         assert_eq!(beats.unseen(at(21)), ["n2", "n3"]);
         // Deleted is no sign of life, and what it said before gets old.
-        beats.see(&read(&[("n2", None), ("n3", Some("x"))]), at(22), at(22));
-        assert_eq!(beats.unseen(at(22)), ["n2", "n3"]);
-        beats.see(&read(&[("n3", Some("y"))]), at(24), at(24));
-        assert!(beats.unseen(at(24)).is_empty(), "n2 is no other any more");
+        beats.see(&read(&[("n2", None), ("n3", Some("x"))]), at(8), at(8));
+        assert!(beats.unseen(at(10)).is_empty());
+        assert_eq!(beats.unseen(at(11)), ["n2"]);
+        beats.see(&read(&[("n3", Some("y"))]), at(22), at(22));
+        assert!(beats.unseen(at(22)).is_empty(), "n2 is no other any more");
     }
 
     #[test]
@@ -100,6 +128,27 @@ mod tests {
         beats.see(&read(&[("n2", Some("2026"))]), at(0), at(0));
         beats.see(&read(&[("n2", Some("1970"))]), at(2), at(2));
         assert!(beats.unseen(at(2)).is_empty());
+    }
+
+    /// Found by reading: where kubelets renew every 30 s, those of several nodes were never fresh at once.
+    #[test]
+    fn i13_rare_heartbeats_of_several_nodes_are_fresh_at_once() {
+        for lasts in [40, 120, 400] {
+            let apart = (lasts / 4).min(100);
+            let mut beats = Beats::default();
+            let mut seen = 0;
+            for second in (0..10 * apart).step_by(2) {
+                let shown = |phase: u64| Shown {
+                    renewed: ((second + apart - phase % apart) / apart).to_string(),
+                    lasts: at(lasts),
+                };
+                let phases = [0, apart / 4, apart / 2, 3 * apart / 4];
+                let nodes = phases.map(|phase| (format!("n{phase}"), Some(shown(phase))));
+                beats.see(&nodes.into(), at(second), at(second));
+                seen += usize::from(beats.unseen(at(second)).is_empty());
+            }
+            assert_eq!(seen > 0, apart <= 60, "{apart} s apart: {seen}");
+        }
     }
 
     /// Each read of a slow server takes as long as three answers: what it shows is as old.

@@ -62,6 +62,19 @@ impl DaemonSet {
         })
     }
 
+    /// It is a pod of this one. A pod of another namespace, or of an owner of another name or API group, may have copied
+    /// the UID (I14).
+    fn has(&self, pod: &Pod) -> bool {
+        let same = |of: Self| {
+            if self.name.is_empty() {
+                of.uid == self.uid
+            } else {
+                of == *self
+            }
+        };
+        !pod.mirror && Self::of(pod).is_some_and(same)
+    }
+
     /// `namespace/name`, or its UID.
     pub fn path(&self) -> String {
         if self.name.is_empty() {
@@ -379,14 +392,13 @@ fn mirrors_absent(marks: &Marks, pods: &[Pod]) -> Vec<String> {
 
 /// The marked DaemonSets that have no pod here and can be asked for.
 pub fn absent<'a>(marks: &'a Marks, pods: &[Pod]) -> Vec<&'a DaemonSet> {
-    let here: BTreeSet<_> = pods.iter().filter_map(DaemonSet::of).collect();
-    let absent = |set: &&DaemonSet| !set.name.is_empty() && !here.contains(*set);
+    let absent = |set: &&DaemonSet| !set.name.is_empty() && !pods.iter().any(|pod| set.has(pod));
     marks.daemon_sets.iter().filter(absent).collect()
 }
 
 /// What has been missing until `health.timeout` and is not demanded after it, in words: nobody can say whether it is
 /// to come at all.
-pub fn waived(marks: &Marks, pods: &[Pod], found: &BTreeMap<String, Found>) -> Vec<String> {
+pub fn waived(marks: &Marks, pods: &[Pod], found: &BTreeMap<DaemonSet, Found>) -> Vec<String> {
     let judged = |late: bool| {
         pods_healthy(marks, pods, found, late)
             .err()
@@ -404,34 +416,16 @@ pub fn waived(marks: &Marks, pods: &[Pod], found: &BTreeMap<String, Found>) -> V
 pub fn pods_healthy(
     marks: &Marks,
     pods: &[Pod],
-    found: &BTreeMap<String, Found>,
+    found: &BTreeMap<DaemonSet, Found>,
     late: bool,
 ) -> Result<(), Vec<String>> {
-    // DaemonSet -> its ready pod, or one that is not.
-    let mut here: BTreeMap<&str, Result<(), &Pod>> = BTreeMap::new();
-    let known: BTreeMap<&str, &DaemonSet> = (marks.daemon_sets.iter())
-        .map(|set| (set.uid.as_str(), set))
-        .collect();
-    for pod in pods.iter().filter(|pod| !pod.mirror) {
-        let Some(owner) = pod.daemon_set() else {
-            continue;
+    let missing = |set: &DaemonSet| {
+        let mut here = pods.iter().filter(|pod| set.has(pod)).peekable();
+        let Some(first) = here.peek().copied() else {
+            return no_pod(set, found.get(set), late);
         };
-        // A pod of another namespace or API group has copied the UID (I14).
-        let known = known
-            .get(owner.uid.as_str())
-            .filter(|set| !set.name.is_empty());
-        if known.is_some_and(|set| DaemonSet::of(pod).as_ref() != Some(*set)) {
-            continue;
-        }
-        let state = here.entry(&owner.uid).or_insert(Err(pod));
-        if marks.back(pod) {
-            *state = Ok(());
-        }
-    }
-    let missing = |set: &DaemonSet| match here.get(set.uid.as_str()) {
-        Some(Ok(())) => None,
-        Some(Err(pod)) => Some(format!("DaemonSet pod {} is not ready", pod.path())),
-        None => no_pod(set, found.get(&set.uid), late),
+        let ready = here.any(|pod| marks.back(pod));
+        (!ready).then(|| format!("DaemonSet pod {} is not ready", first.path()))
     };
     let missing: Vec<_> = marks.daemon_sets.iter().filter_map(missing).collect();
     if missing.is_empty() {

@@ -47,11 +47,11 @@ pub async fn look(
     own: &Api<Node>,
     me: &str,
     wanted: &[DaemonSet],
-) -> Result<Vec<(String, Found)>, ApiError> {
+) -> Result<Vec<(DaemonSet, Found)>, ApiError> {
     let node = call("get own Node", CALL, own.get(me)).await?;
     let looks = wanted.iter().take(AT_ONCE).map(async |set| {
         let found = one(coordinator, &node, set).await?;
-        Ok((set.uid.clone(), found))
+        Ok((set.clone(), found))
     });
     join_all(looks).await.into_iter().collect()
 }

@@ -25,6 +25,8 @@ use serde_json::json;
 pub type Node = Lean<FullNode, NodeSpec, NodeStatus>;
 /// A Lease.
 pub type Lease = Lean<FullLease, LeaseSpec, IgnoredAny>;
+/// An object of kind `K` of which only metadata are asked for.
+pub type Named<K> = Lean<K, IgnoredAny, IgnoredAny, true>;
 
 /// What is looked at of a Node's spec.
 #[derive(Clone, Debug, Deserialize)]
@@ -77,12 +79,14 @@ pub struct LeaseSpec {
     pub holder_identity: Option<String>,
     pub acquire_time: Option<String>,
     pub renew_time: Option<String>,
+    pub lease_duration_seconds: Option<i32>,
 }
 
-/// An object of kind `K` of which only metadata, `S` of its spec and `T` of its status are looked at.
+/// An object of kind `K` of which only metadata, `S` of its spec and `T` of its status are looked at; with `META` nothing
+/// but metadata are sent.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(bound = "S: Deserialize<'de>, T: Deserialize<'de>")]
-pub struct Lean<K, S, T> {
+pub struct Lean<K, S, T, const META: bool = false> {
     #[serde(default, deserialize_with = "meta")]
     metadata: ObjectMeta,
     #[serde(default = "none")]
@@ -98,46 +102,7 @@ fn none<T>() -> Option<T> {
     None
 }
 
-impl<K: Resource<DynamicType = ()>, S, T> Resource for Lean<K, S, T> {
-    type DynamicType = ();
-    type Scope = K::Scope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        K::kind(&())
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        K::group(&())
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        K::version(&())
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        K::plural(&())
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
-
-/// The metadata of an object of kind `K`: nothing else of it is asked for.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(bound = "")]
-pub struct Named<K> {
-    #[serde(default, deserialize_with = "meta")]
-    metadata: ObjectMeta,
-    #[serde(skip)]
-    kind: PhantomData<K>,
-}
-
-impl<K: Resource<DynamicType = ()>> Resource for Named<K> {
+impl<K: Resource<DynamicType = ()>, S, T, const META: bool> Resource for Lean<K, S, T, META> {
     type DynamicType = ();
     type Scope = K::Scope;
 
@@ -158,7 +123,7 @@ impl<K: Resource<DynamicType = ()>> Resource for Named<K> {
     }
 
     fn metadata_api() -> bool {
-        true
+        META
     }
 
     fn meta(&self) -> &ObjectMeta {
@@ -247,7 +212,7 @@ pub(super) fn time(text: &str) -> Timestamp {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::Pod;
-    use kube::{Api, ResourceExt};
+    use kube::ResourceExt;
 
     use super::*;
 
@@ -320,6 +285,6 @@ mod tests {
             (Object::kind(&()), Object::version(&())),
             (Pod::kind(&()), Pod::version(&()))
         );
-        let _: Option<Api<Object>> = None;
+        assert!(Named::<Pod>::metadata_api() && !Object::metadata_api());
     }
 }

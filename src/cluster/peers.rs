@@ -10,7 +10,7 @@ use kube::{Api, Client, ResourceExt};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::beats::Read;
+use crate::beats::{Read, Shown};
 use crate::budget::Census;
 use crate::cluster::answer::{ApiError, CALL, call, found};
 use crate::cluster::lean::{Lease, Named, Node};
@@ -148,15 +148,21 @@ async fn look_at_quorum(coordinator: &Client, me: &str, quorum: bool) -> Result<
     })
 }
 
-/// The `renewTime` of the node's heartbeat, as it is written; none where there is no such Lease. The coordinator may list
-/// these Leases, not get one.
-async fn beat(coordinator: &Client, node: &str) -> Result<(String, Option<String>), ApiError> {
+/// The node's heartbeat; none where there is no such Lease. The coordinator may list these Leases, not get one.
+async fn beat(coordinator: &Client, node: &str) -> Result<(String, Option<Shown>), ApiError> {
     let api: Api<Lease> = Api::namespaced(coordinator.clone(), names::NODE_LEASES);
     let params = ListParams::default().fields(&format!("metadata.name={node}"));
     let what = format!("look for the heartbeat of Node {node}");
     let list = call(&what, CALL, api.list(&params)).await?;
     let spec = list.items.into_iter().next().and_then(|lease| lease.spec);
-    Ok((node.to_owned(), spec.and_then(|spec| spec.renew_time)))
+    let shown = spec.and_then(|spec| {
+        let lasts = spec.lease_duration_seconds.unwrap_or_default();
+        Some(Shown {
+            renewed: spec.renew_time?,
+            lasts: Duration::from_secs(u64::try_from(lasts).unwrap_or_default()),
+        })
+    });
+    Ok((node.to_owned(), shown))
 }
 
 /// A list in Table format (apimachinery meta/v1 `Table`), as far as it is looked at. A server that does

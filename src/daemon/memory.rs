@@ -74,8 +74,8 @@ pub(super) struct Memory {
     pub(super) pulse: Pulse,
     pub(super) pulse_read: Option<Duration>,
     pub(super) verifying: Option<Duration>,
-    /// DaemonSets that had no pod here, by UID: when they were looked for, and what was found.
-    pub(super) found: BTreeMap<String, (Duration, health::Found)>,
+    /// DaemonSets that had no pod here: when they were looked for, and what was found.
+    pub(super) found: BTreeMap<health::DaemonSet, (Duration, health::Found)>,
     /// What is not waited for any longer after the boot, and was said.
     pub(super) waived: Vec<String>,
     /// How often in a row the others that wait could not be counted, without an answer.

@@ -32,7 +32,7 @@ impl Daemon {
             Ok(found) => {
                 let found = found
                     .into_iter()
-                    .map(|(uid, found)| (uid, (now.boot, found)));
+                    .map(|(set, found)| (set, (now.boot, found)));
                 self.memory.found.extend(found);
             }
             Err(err) => self.failed(&err),
@@ -51,7 +51,7 @@ impl Daemon {
         if !self.memory.judge_pods || !self.facts.started {
             return Vec::new();
         }
-        let due = |set: &&DaemonSet| match self.memory.found.get(&set.uid) {
+        let due = |set: &&DaemonSet| match self.memory.found.get(*set) {
             Some((_, Found::Gone)) => false,
             Some((read, _)) => now.since(*read) >= AGAIN,
             None => true,
@@ -95,8 +95,8 @@ impl Daemon {
             late,
             now.boot,
         );
-        let found: BTreeMap<String, Found> = (memory.found.iter())
-            .map(|(uid, (_, found))| (uid.clone(), found.clone()))
+        let found: BTreeMap<DaemonSet, Found> = (memory.found.iter())
+            .map(|(set, (_, found))| (set.clone(), found.clone()))
             .collect();
         facts.pod_health = match pods {
             Some(pods) => health::pods_healthy(&marks, pods, &found, late),

@@ -29,7 +29,8 @@ fn listing(facts: &Facts) -> bool {
 pub fn rests(facts: &Facts, step: &Step) -> bool {
     let own = match step.phase {
         Phase::Draining => !listing(facts),
-        Phase::Rebooting => true,
+        // A heartbeat that never comes is to end the stage.
+        Phase::Rebooting => step.waits.is_none(),
         _ => false,
     };
     own && step.effect == Effect::Wait

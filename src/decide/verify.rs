@@ -67,10 +67,28 @@ pub(super) fn decide(at: &At, hold: &Hold) -> Step {
 fn set(at: &At, hold: &Hold, record: &Record, node: &Node) -> NodeSet {
     let mut set = NodeSet::of(record, node);
     let labelled = node.labels.get(names::SLOT) == Some(&hold.take.lease);
-    if !labelled && !matches!(at.holding(hold), Holding::Yes) {
+    let ours = matches!(at.holding(hold), Holding::Yes) && at.facts.denied.is_none();
+    if !labelled && !ours {
         set.labels.remove(names::SLOT);
     }
     set
+}
+
+/// What must be read before a label is set that is not there; none: it is there, or not to be set. An unlock frees the
+/// Lease first, then takes the label off: only a Lease that was read after the Node was found without says that it is ours
+/// still, and a watch may lag.
+fn unread(at: &At, hold: &Hold, node: &Node) -> Option<Effect> {
+    let labelled = node.labels.get(names::SLOT) == Some(&hold.take.lease);
+    let ours = matches!(at.holding(hold), Holding::Yes) && at.facts.denied.is_none();
+    if labelled || !ours {
+        return None;
+    }
+    let Some(seen) = node.read else {
+        return Some(Effect::ReadNode);
+    };
+    let lease = at.lease(&hold.take.lease)?;
+    let since = lease.read.is_some_and(|read| read >= seen);
+    (!since).then(|| Effect::ReadLease(lease.name.clone()))
 }
 
 /// The apply of `set` for this step of the hold has landed.
@@ -82,12 +100,8 @@ fn shows(node: &Node, hold: &Hold, set: &NodeSet) -> bool {
 }
 
 fn put(at: &At, hold: &Hold, record: Record, node: &Node, status: &str) -> Step {
-    let lease = at.lease(&hold.take.lease);
-    // An unlock may just have taken it off: a watch alone does not say that the slot is ours still.
-    let watched = lease.is_some_and(|lease| lease.read.is_none());
-    if watched && node.labels.get(names::SLOT) != Some(&hold.take.lease) {
-        let effect = Effect::ReadLease(hold.take.lease.clone());
-        return at.step(Phase::Verifying, effect, status);
+    if let Some(first) = unread(at, hold, node) {
+        return at.step(Phase::Verifying, first, status);
     }
     let point = record.hold.as_ref().map(Point::of).unwrap_or_default();
     let set = set(at, hold, &record, node);
@@ -201,8 +215,10 @@ fn adopt(at: &At, hold: &Hold, node: &Node) -> Step {
             // It would wait for ever, and without the slot this Node must not be marked (I1).
             Holding::Ask if at.facts.denied.is_some() => {}
             Holding::Ask => return step(Effect::ReadLease(hold.take.lease.clone())),
-            Holding::Yes if node.read.is_none() => return step(Effect::ReadNode),
             Holding::Yes => {
+                if let Some(first) = unread(at, hold, node) {
+                    return step(first);
+                }
                 let record = advance(at, &adopted, hold.stage.clone());
                 let point = record.hold.as_ref().map(Point::of).unwrap_or_default();
                 let set = NodeSet::of(&record, node);
@@ -274,7 +290,8 @@ fn settle(at: &At, hold: &Hold, node: &Node) -> Step {
         // What was asked for is lost: the annotation that is there counts as served, else it would be twice (I10).
         settled.serves(&wish(text));
     }
-    record.settled = Some(settled.after(record.settled.take()));
+    // As it is now: what has gone since is not carried on.
+    record.settled = Some(settled.after(at.facts.observed.settled.clone()));
     record.backoff = None;
     record.waiting = None;
     let status = "healthy: giving the slot up";

@@ -15,7 +15,9 @@ const PATIENCE: u32 = 2;
 pub(super) fn too_long(pod: &Pod, policy: &Policy) -> Option<String> {
     let grace = Duration::from_secs(pod.grace_seconds);
     let patience = policy.timeout.saturating_mul(PATIENCE);
-    (pod.terminating && grace > patience).then(|| {
+    // With "reboot" the drain ends all the same.
+    let waits = policy.on_timeout == OnTimeout::Abort;
+    (waits && pod.terminating && grace > patience).then(|| {
         format!(
             "is terminating and may take {} s to end (its grace period), longer than twice drain.timeout",
             pod.grace_seconds

@@ -257,6 +257,11 @@ fn i2_a_grace_of_years_is_waited_for_until_the_drain_has_taken_twice_its_timeout
         seen[0].why.contains("longer than twice drain.timeout"),
         "{seen:?}"
     );
+    let reboots = Policy {
+        on_timeout: OnTimeout::Reboot,
+        ..policy()
+    };
+    assert!(seen_before_cordon(std::slice::from_ref(&going), &reboots).is_empty());
     going.grace_seconds = 3600;
     assert!(seen_before_cordon(&[going], &policy()).is_empty());
 }

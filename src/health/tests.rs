@@ -121,10 +121,7 @@ fn i4_a_daemon_set_without_a_pod_is_missing_as_long_as_it_exists() {
         ),
     ];
     for (found, before, after) in rows {
-        let known: BTreeMap<_, _> = found
-            .iter()
-            .map(|it| ("net".to_owned(), it.clone()))
-            .collect();
+        let known: BTreeMap<_, _> = found.iter().map(|it| (set("net"), it.clone())).collect();
         for (late, words) in [(false, before), (true, after)] {
             let judged = pods_healthy(&marks, &[], &known, late);
             let missing = match words {
@@ -143,7 +140,7 @@ fn i4_a_daemon_set_without_a_pod_is_missing_as_long_as_it_exists() {
         absent(&marks, std::slice::from_ref(&new)),
         [] as [&DaemonSet; 0]
     );
-    let unwanted = BTreeMap::from([("net".to_owned(), Found::Unwanted(why()))]);
+    let unwanted = BTreeMap::from([(set("net"), Found::Unwanted(why()))]);
     assert!(pods_healthy(&marks, std::slice::from_ref(&new), &unwanted, false).is_ok());
     new.ready = false;
     assert!(pods_healthy(&marks, std::slice::from_ref(&new), &unwanted, true).is_err());
@@ -179,11 +176,23 @@ fn i14_a_pod_that_copies_the_uid_of_a_daemon_set_is_not_its_pod() {
         healthy(&marks, &[forged.clone(), unserved.clone()]),
         Err(vec![words])
     );
+    let here = [forged.clone(), unserved];
+    assert_eq!(absent(&marks, &here), [&set("net")], "it is asked for");
+    // Marked beside the real one, and found to be none.
+    let marks = Marks::take(&[pod("p", "net"), forged.clone()]);
+    let copied = DaemonSet::of(&forged).unwrap();
+    let gone = BTreeMap::from([(copied, Found::Gone)]);
+    let mut real = pod("p", "net");
+    real.ready = false;
+    let words = "DaemonSet pod kube-system/net is not ready".to_owned();
     assert_eq!(
-        absent(&marks, &[forged, unserved]),
-        [&set("net")],
-        "it is asked for"
+        pods_healthy(&marks, &[real], &gone, false),
+        Err(vec![words])
     );
+    let words = "DaemonSet kube-system/net has no pod here".to_owned();
+    assert_eq!(pods_healthy(&marks, &[], &gone, false), Err(vec![words]));
+    let back = pod("new", "net");
+    assert_eq!(pods_healthy(&marks, &[back], &gone, false), Ok(()));
 }
 
 /// Found by reading: pods of tenants used up the bound, and static pods were not waited for.
@@ -307,7 +316,7 @@ fn what_was_broken_or_is_no_longer_here_stops_nothing() {
     broken.ready = false;
     let marks = Marks::take(&[broken.clone(), pod("q", "left")]);
     assert_eq!(marks.daemon_sets, [set("left")]);
-    let gone = BTreeMap::from([("left".to_owned(), Found::Gone)]);
+    let gone = BTreeMap::from([(set("left"), Found::Gone)]);
     assert_eq!(pods_healthy(&marks, &[broken], &gone, false), Ok(()));
 }
 
@@ -528,7 +537,7 @@ fn i4_i8_nothing_but_evidence_settles_a_daemon_set() {
             let absent = kind >= 4;
             good &= kind == 0 || (absent && (said == Some(Found::Gone) || (vague && late)));
             by_time |= absent && vague && late;
-            found.extend(said.map(|said| (old.name.clone(), said)));
+            found.extend(said.map(|said| (set(&old.name), said)));
         }
         prop_assert_eq!(pods_healthy(&marks, &here, &found, late).is_ok(), good);
         healthy.set(healthy.get() + u32::from(good && !marks.daemon_sets.is_empty()));

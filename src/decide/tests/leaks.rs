@@ -502,10 +502,13 @@ fn i1_a_label_that_is_not_there_is_set_only_after_a_consistent_read_of_the_lease
         own(&mut facts).annotations.clear();
         facts.host_health = Ok(());
         facts.pod_health = Err(vec!["net".to_owned()]);
-        slot(&mut facts).read = None;
-        let step = decide(&facts, &policy(), now());
-        assert_eq!(step.effect, Effect::ReadLease("default".to_owned()));
-        assert_eq!(step.record, facts.record, "nothing is decided yet");
+        let long_ago = NOW.checked_sub(Duration::from_secs(3_600));
+        for read in [None, long_ago] {
+            slot(&mut facts).read = read;
+            let step = decide(&facts, &policy(), now());
+            assert_eq!(step.effect, Effect::ReadLease("default".to_owned()));
+            assert_eq!(step.record, facts.record, "nothing is decided yet");
+        }
         slot(&mut facts).read = Some(NOW);
         let step = decide(&facts, &policy(), now());
         assert!(label(&mut facts).is_none(), "it was taken off");

@@ -3,6 +3,7 @@
 
 use super::table::*;
 use super::*;
+use crate::beats::Shown;
 use crate::slot::Verdict;
 
 /// Both of the control plane, the other not Ready or not known: it counts like one that is held, before the
@@ -165,7 +166,11 @@ fn i13_logind_is_asked_only_when_every_other_of_the_quorum_was_seen_alive() {
     (hold.asks, hold.asked, facts.fenced) = (0, None, None);
     facts.peers = about_to_take().peers;
     let ago = |seconds| NOW.checked_sub(Duration::from_secs(seconds)).unwrap();
-    let beat = |value: &str| [("n2".to_owned(), Some(value.to_owned()))].into();
+    let shown = |value: &str| Shown {
+        renewed: value.to_owned(),
+        lasts: Duration::from_secs(40),
+    };
+    let beat = |value: &str| [("n2".to_owned(), Some(shown(value)))].into();
     facts.beats.see(&beat("a"), ago(3), ago(3));
     let mut met = Vec::new();
     for confirmed in [ago(1), ago(2)] {

@@ -97,3 +97,27 @@ async fn i13_logind_is_not_asked_while_a_control_plane_node_is_silent_although_i
     cluster::kubelet_back(&world.server, "n1", "n1-boot-0");
     world.until_rebooted(&[0], 1, HOUR).await;
 }
+
+/// Found by reading: each wait for a heartbeat began the stage anew, so that one that never comes kept the slot for ever.
+#[tokio::test(start_paused = true)]
+async fn i2_i13_a_heartbeat_that_never_comes_gives_the_slot_back() {
+    let world = world().await;
+    // Its Node stays Ready: nobody looks, as where the controllers are down.
+    world.server.set(|state| state.beating.remove("n1"));
+    world.want(0);
+    world.until_phase(0, "Rebooting", HOUR).await;
+    world.until_phase(0, "Undoing", 6 * MINUTE).await;
+    world.check(
+        world.said(
+            0,
+            "waiting for the next heartbeat of control-plane nodes: n1",
+        ),
+        "it says why",
+    );
+    world.pass(MINUTE).await;
+    untouched(&world);
+    world
+        .server
+        .set(|state| state.beating.insert("n1".to_owned()));
+    world.until_rebooted(&[0], 1, HOUR).await;
+}
