@@ -21,11 +21,13 @@ impl Daemon {
         if !self.connect().await {
             return;
         }
+        let clock = self.clock.clone();
         let Some(connected) = self.api.connected() else {
             return;
         };
         let leases = connected.leases.all(now.boot).await;
-        let node = connected.node.get(now.boot).await;
+        // Later than the Leases, and it says so: what has happened in between shows on one of both only.
+        let node = connected.node.get(clock.now().boot).await;
         let beat = connected.heartbeat.get().await;
         // A node that has rebooted can prove itself and uncordon by what it reads of its own Node alone.
         if let Ok(node) = &node {

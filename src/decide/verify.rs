@@ -213,7 +213,7 @@ fn adopt(at: &At, hold: &Hold, node: &Node) -> Step {
         match at.holding(hold) {
             Holding::Lost => {}
             // It would wait for ever, and without the slot this Node must not be marked (I1).
-            Holding::Ask if at.facts.denied.is_some() => {}
+            Holding::Yes | Holding::Ask if at.facts.denied.is_some() => {}
             Holding::Ask => return step(Effect::ReadLease(hold.take.lease.clone())),
             Holding::Yes => {
                 if let Some(first) = unread(at, hold, node) {
@@ -290,8 +290,8 @@ fn settle(at: &At, hold: &Hold, node: &Node) -> Step {
         // What was asked for is lost: the annotation that is there counts as served, else it would be twice (I10).
         settled.serves(&wish(text));
     }
-    // As it is now: what has gone since is not carried on.
-    record.settled = Some(settled.after(at.facts.observed.settled.clone()));
+    // With what was on record: in this boot a trigger that comes late has not gone yet.
+    record.settled = Some(settled.after(record.settled.take()));
     record.backoff = None;
     record.waiting = None;
     let status = "healthy: giving the slot up";

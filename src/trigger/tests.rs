@@ -338,6 +338,46 @@ fn i10_what_was_not_cleared_is_not_cleared_by_another_reboot() {
     }
 }
 
+/// Found by reading: two triggers that jobs of each boot set, after the proof, made each other ask again for ever.
+#[test]
+fn i10_triggers_that_come_late_in_each_boot_make_no_loop() {
+    let wants = |trigger: &str, verdict: &Verdict| Finding {
+        trigger: trigger.to_owned(),
+        ..finding(verdict.clone())
+    };
+    let (yes, no) = (
+        Verdict::Reboot {
+            pkgs: BTreeSet::new(),
+            words: String::new(),
+        },
+        Verdict::No,
+    );
+    let both = |x: &Verdict, y: &Verdict| [wants("/run/x", x), wants("/run/y", y)];
+    let look = |settled, findings: &[Finding], of: &str, second| {
+        observe(
+            None,
+            settled,
+            findings,
+            Wishes::default(),
+            &boot(of),
+            at(second),
+        )
+    };
+    // X was settled and is not cleared; Y asks in the same boot.
+    let x = look(None, &both(&yes, &no), "a", 1).request;
+    let settled = Settled::of(x.as_ref(), &boot("a"), Duration::from_secs(100));
+    let seen = look(Some(settled), &both(&yes, &yes), "a", 2_000);
+    let (y, settled) = (seen.request, seen.settled);
+    assert_eq!(y.as_ref().map(|request| request.reasons.len()), Some(1));
+    // The next boot: neither is there when it is proved, both come after it.
+    look(settled.clone(), &both(&no, &no), "b", 50);
+    let settled = Settled::of(y.as_ref(), &boot("b"), Duration::from_secs(100)).after(settled);
+    let settled = look(Some(settled), &both(&no, &no), "b", 101).settled;
+    let seen = look(settled, &both(&yes, &yes), "b", 400);
+    assert_eq!(seen.request, None);
+    assert_eq!(seen.uncleared.len(), 2);
+}
+
 fn request_by(by: &str, reason: &str) -> Request {
     Request {
         since: at(0).wall,

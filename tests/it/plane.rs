@@ -87,7 +87,7 @@ impl Plane {
         for number in 0..NODES {
             let _ = writeln!(
                 tokens,
-                "n{number:04},system:node:n{number:04},n{number:04},system:nodes"
+                "n{number},system:node:n{number},n{number},system:nodes"
             );
         }
         fs::write(dir.join("tokens"), tokens).expect("tokens");
@@ -193,8 +193,7 @@ impl Plane {
     pub(crate) async fn host(&self) -> Host {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         assert!(number < NODES, "more NODES are needed");
-        // Names that sort as they were given, as lists do.
-        let name = format!("n{number:04}");
+        let name = format!("n{number}");
         let admin = self.admin().await;
         make_node(&admin, &name).await;
         let clients = Connector::new(self.access(&name))

@@ -519,6 +519,20 @@ fn i1_a_label_that_is_not_there_is_set_only_after_a_consistent_read_of_the_lease
     }
 }
 
+/// Found by reading: a Node that was registered anew was marked although the Lease could not be read any more.
+#[test]
+fn i1_a_node_registered_anew_is_not_marked_while_leases_are_refused() {
+    let mut facts = booted(Stage::Rebooting);
+    let node = own(&mut facts);
+    node.uid = "another".to_owned();
+    node.labels.clear();
+    node.annotations.clear();
+    slot(&mut facts).read = NOW.checked_sub(Duration::from_secs(3_600));
+    facts.denied = Some("denied".to_owned());
+    let step = decide(&facts, &policy(), now());
+    assert_eq!(step.effect, Effect::Wait, "{}", step.status);
+}
+
 /// Found by reading: whoever sets the annotation again at once, as a tool that owns the Node's annotations does, kept the
 /// slot as long as it did.
 #[test]

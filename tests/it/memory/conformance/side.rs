@@ -77,6 +77,8 @@ impl Side {
             let host = plane.host().await;
             made.push((host.name, host.clients.node, host.clients.coordinator));
         }
+        // Lists are sorted by name, and n10 comes before n9.
+        made.sort_by(|one, other| one.0.cmp(&other.0));
         Self::new(admin, made)
     }
 
