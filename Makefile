@@ -120,8 +120,11 @@ WANT_ROOT = i14_what_others_could_change_is_refused_wherever_it_was_named \
 NOTE = check: NOT RUN, as they want root ('make test' runs them): $(NOT_RUN)
 NOT_RUN = $(if $(filter 0,$(shell id -u)),,$(WANT_ROOT))
 
+# Built quickly, and so with more stack than a thread of the tests has by default.
+QUICK = --config profile.test.package.kube-rebootd.opt-level=0
+
 check: lint
-	$(CARGO) test --locked --workspace --lib --bins -- $(addprefix --skip ,$(NOT_RUN))
+	RUST_MIN_STACK=16777216 $(CARGO) test --locked --workspace --lib --bins $(QUICK) -- $(addprefix --skip ,$(NOT_RUN))
 	@$(if $(NOT_RUN),echo "$(NOTE)",:)
 
 lint:

@@ -123,7 +123,6 @@ pub fn used_up(peers: &Peers, max: MaxUnavailable, count_cordoned: bool) -> Opti
 
 #[cfg(test)]
 mod tests {
-    use crate::beats;
     use std::collections::BTreeSet;
     use std::time::Duration;
 
@@ -149,7 +148,6 @@ mod tests {
                 down: down.iter().map(|node| (*node).to_owned()).collect(),
                 cordoned: Vec::new(),
             }),
-            quorum_beats: beats::Read::new(),
             quorum_down: Ok(Vec::new()),
             counted: true,
         }

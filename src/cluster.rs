@@ -17,5 +17,6 @@ pub mod node;
 pub mod peers;
 pub mod plugin;
 pub mod pods;
+mod table;
 pub mod waiting;
 pub mod watch;

@@ -27,6 +27,7 @@ mod api;
 mod credential;
 mod gather;
 mod memory;
+mod own_node;
 mod packages;
 mod patience;
 mod proof;

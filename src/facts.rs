@@ -46,7 +46,7 @@ pub struct Facts {
     pub node: Seen,
     /// This process' last successful apply was this step of this hold, answered then.
     pub applied: Option<Applied>,
-    /// What this process took off the own Node at this step of the hold, or was refused to: the newest last.
+    /// What this process took off the own Node at this step of the hold, or was refused to, once each.
     pub mended: Vec<Mended>,
     /// An apply to the own Node, or a fence, that the API server refused, or of which something did not stay.
     pub refused: Option<RefusedApply>,

@@ -137,6 +137,12 @@ pub struct Marks {
     pub hashes: String,
 }
 
+/// Each once, in this order: what is cut for the Node's annotation is the end.
+fn once<T: Ord + Clone>(list: &mut Vec<T>) {
+    let mut seen = BTreeSet::new();
+    list.retain(|one| seen.insert(one.clone()));
+}
+
 impl Marks {
     /// Marks what is here now. What is over the bound is not marked, and so not waited for.
     pub fn take(pods: &[Pod]) -> Self {
@@ -146,30 +152,27 @@ impl Marks {
         // What the cluster itself rests on comes first: there is a bound, and whoever may make pods could use it up.
         let others = |pod: &Pod| pod.namespace != SYSTEM;
         kept.sort_by_key(|pod| (!pod.ready, !pod.mirror, others(pod), pod.path()));
-        let (mut daemon_sets, mut mirrors) = (BTreeSet::new(), BTreeSet::new());
-        let mut containers = BTreeMap::new();
+        let mut marks = Self::default();
         let mut room = CONTAINERS_MAX;
         for pod in kept {
             let Some(left) = room.checked_sub(pod.containers.len()) else {
                 continue;
             };
             room = left;
-            containers.insert(pod.uid.clone(), pod.containers.iter().map(short).collect());
+            let containers = pod.containers.iter().map(short).collect();
+            marks.containers.insert(pod.uid.clone(), containers);
             if !pod.ready {
                 continue;
             }
             if pod.mirror {
-                mirrors.insert(pod.path());
+                marks.mirrors.push(pod.path());
             } else {
-                daemon_sets.extend(DaemonSet::of(pod));
+                marks.daemon_sets.extend(DaemonSet::of(pod));
             }
         }
-        Self {
-            daemon_sets: daemon_sets.into_iter().collect(),
-            mirrors: mirrors.into_iter().collect(),
-            containers,
-            hashes: String::new(),
-        }
+        once(&mut marks.mirrors);
+        once(&mut marks.daemon_sets);
+        marks
     }
 
     /// The same in few bytes, for the Node's annotation. What is over the bound is not waited for.

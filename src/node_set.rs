@@ -36,8 +36,12 @@ pub struct Leftovers {
 impl Leftovers {
     /// The same is to go, of whatever version of the Node.
     pub fn same(&self, other: &Self) -> bool {
-        let keys = |left: &Self| (left.labels.clone(), left.annotations.clone());
-        self.uid == other.uid && keys(self) == keys(other) && self.cordon == other.cordon
+        let version = other.resource_version.clone();
+        *other
+            == Self {
+                resource_version: version,
+                ..self.clone()
+            }
     }
 
     /// Its keys, for people.

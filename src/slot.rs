@@ -9,7 +9,6 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::beats;
 use crate::budget::Census;
 use crate::names::{self, PROTOCOL_VERSION};
 
@@ -117,8 +116,6 @@ pub struct Peers {
     pub census: Result<Census, String>,
     /// Other Nodes of the quorum that are not Ready, or why that is not known (I13). Only a node of the quorum asks.
     pub quorum_down: Result<Vec<String>, String>,
-    /// The heartbeats of those that are Ready.
-    pub quorum_beats: beats::Read,
     /// The two above were asked for; else the labels had decided before.
     pub counted: bool,
 }

@@ -1,45 +1,33 @@
 //! The other Nodes, through the coordinator client: who carries the slot label, how many are down or cordoned,
 //! and which of the quorum are not Ready (I1, I8, I13).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
-use serde::Deserialize;
-use serde_json::Value;
 
 use crate::beats::{Read, Shown};
 use crate::budget::Census;
 use crate::cluster::answer::{ApiError, CALL, call, found};
 use crate::cluster::lean::{Lease, Named, Node};
 use crate::cluster::node::ready;
+use crate::cluster::table::{self, Row};
 use crate::config::is_subdomain;
 use crate::names;
 use crate::slot::{Peer, Peers};
 use crate::stale::Found;
 use crate::text::{self, NAME};
 
-/// One row for each Node with what `kubectl get nodes` prints, and without the Node: a list of full Nodes
-/// is many times as large (proved: kubernetes.md).
-const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
-/// The column with the Nodes' names.
-const NAME_COLUMN: &str = "Name";
-/// In the column Status when the Node is cordoned.
-const CORDONED: &str = "SchedulingDisabled";
-/// What the column Status of a Node begins with when its condition Ready is True; else it is `NotReady`,
-/// or `Unknown` without that condition, and `,SchedulingDisabled` may follow any of them (Kubernetes
-/// pkg/printers/internalversion/printers.go, printNode; proved).
-const READY: &str = "Ready";
-
 /// Every labelled Node but `me`, the names of the Leases of all groups, the Nodes that are down, and for a node
-/// of the `quorum` those of it that are not Ready, by consistent reads (without a resourceVersion) asked for at
-/// boot time `asked`.
+/// of the `quorum` those of it that are not Ready and the heartbeats of the rest, by consistent reads (without a
+/// resourceVersion) asked for at boot time `asked`.
 ///
 /// The labels come first, as their list is short; the Nodes are looked at only if the labels say that this
-/// `matters`: that list has a row for every Node of the cluster. Without a labelled Node the Leases are not asked for: nothing would be compared with them. A count that
-/// is refused or cannot be read is an answer, not an error: it closes the budget, or says no to a quorum (I8).
+/// `matters`: that list has a row for every Node of the cluster. Without a labelled Node the Leases are not asked
+/// for: nothing would be compared with them. A count that is refused or cannot be read is an answer, not an error: it
+/// closes the budget, or says no to a quorum (I8).
 pub async fn list(
     coordinator: &Client,
     namespace: &str,
@@ -47,7 +35,7 @@ pub async fn list(
     quorum: bool,
     asked: Duration,
     matters: impl FnOnce(&Peers) -> bool,
-) -> Result<Peers, ApiError> {
+) -> Result<(Peers, Read), ApiError> {
     let not_asked = "they were not asked for";
     let mut peers = Peers {
         asked,
@@ -55,10 +43,10 @@ pub async fn list(
         labelled: Box::pin(labelled(coordinator, me)).await?,
         leases: BTreeSet::new(),
         census: Err(not_asked.to_owned()),
-        quorum_beats: BTreeMap::new(),
         quorum_down: Err(not_asked.to_owned()),
         counted: false,
     };
+    let mut beats = Read::new();
     if !peers.labelled.is_empty() {
         let leases: Api<Named<Lease>> = Api::namespaced(coordinator.clone(), namespace);
         let params = ListParams::default().labels(names::GROUP);
@@ -75,12 +63,12 @@ pub async fn list(
         );
         peers.census = said(census)?;
         peers.quorum_down = said(others)?.map(|others| {
-            peers.quorum_beats = others.beats;
+            beats = others.beats;
             others.down
         });
         peers.counted = true;
     }
-    Ok(peers)
+    Ok((peers, beats))
 }
 
 /// A refusal is an answer, in words; no answer, or one that new credentials may change, is an error.
@@ -132,16 +120,20 @@ async fn look_at_quorum(coordinator: &Client, me: &str, quorum: bool) -> Result<
     let what = "look which control-plane Nodes are Ready";
     let role = |role: &str| {
         let selector = format!("&labelSelector={}", role.replace('/', "%2F"));
-        async move {
-            let table = table(coordinator, what, &selector).await?;
-            Ok::<_, ApiError>((rows(what, &table, me)?.down, others(&table, me)))
-        }
+        async move { table::nodes(coordinator, what, &selector).await }
     };
     let [first, second, third, fourth] = names::QUORUM_ROLES.map(role);
     let (first, second, third, fourth) = tokio::try_join!(first, second, third, fourth)?;
-    let (down, all): (Vec<_>, Vec<_>) = [first, second, third, fourth].into_iter().unzip();
-    let [down, all] = [down, all].map(|names| names.into_iter().flatten().collect::<BTreeSet<_>>());
-    let beats = all.difference(&down).map(|node| beat(coordinator, node));
+    let rows = [first, second, third, fourth].into_iter().flatten();
+    // A node may have several of the roles, and may change between the reads: then it is not Ready.
+    let (ready, down): (Vec<_>, Vec<_>) =
+        rows.filter(|row| row.name != me).partition(|row| row.ready);
+    let [ready, down] = [ready, down].map(|rows| {
+        rows.into_iter()
+            .map(|row| row.name)
+            .collect::<BTreeSet<_>>()
+    });
+    let beats = ready.difference(&down).map(|node| beat(coordinator, node));
     Ok(Quorum {
         beats: try_join_all(beats).await?.into_iter().collect(),
         down: down.into_iter().collect(),
@@ -165,112 +157,30 @@ async fn beat(coordinator: &Client, node: &str) -> Result<(String, Option<Shown>
     Ok((node.to_owned(), shown))
 }
 
-/// A list in Table format (apimachinery meta/v1 `Table`), as far as it is looked at. A server that does
-/// not know the format sends a plain list, which has none of it.
-#[derive(Deserialize)]
-struct Table {
-    #[serde(rename = "columnDefinitions", default)]
-    columns: Vec<Column>,
-    /// A server may say null for none.
-    #[serde(default)]
-    rows: Option<Vec<Row>>,
-}
-
-impl Table {
-    fn rows(&self) -> &[Row] {
-        self.rows.as_deref().unwrap_or_default()
-    }
-}
-
-#[derive(Deserialize)]
-struct Column {
-    name: String,
-}
-
-#[derive(Deserialize)]
-struct Row {
-    cells: Vec<Value>,
-}
-
 /// Counts all Nodes and names those but `me` that are not Ready, by a consistent read.
 pub async fn census(coordinator: &Client, me: &str) -> Result<Census, ApiError> {
     let what = "count Nodes";
-    let table = table(coordinator, what, "").await?;
-    if table.rows().is_empty() {
-        return Err(odd(
-            what,
-            "the answer is a table without any Node".to_owned(),
-        ));
+    let rows = table::nodes(coordinator, what, "").await?;
+    if rows.is_empty() {
+        let why = "the answer is a table without any Node";
+        return Err(table::odd(what, why.to_owned()));
     }
-    rows(what, &table, me)
+    Ok(count(&rows, me))
 }
 
-fn odd(what: &str, message: String) -> ApiError {
-    ApiError::Other {
-        what: what.to_owned(),
-        message,
-        code: 0,
-    }
-}
-
-/// The Nodes that `selector` names, as a table.
-async fn table(coordinator: &Client, what: &str, selector: &str) -> Result<Table, ApiError> {
-    let path = format!("/api/v1/nodes?includeObject=None{selector}");
-    let request = http::Request::get(path)
-        .header(http::header::ACCEPT, TABLE)
-        .body(Vec::new())
-        .map_err(|error| odd(what, error.to_string()))?;
-    call(what, CALL, coordinator.request(request)).await
-}
-
-fn rows(what: &str, table: &Table, me: &str) -> Result<Census, ApiError> {
-    count(table, me).map_err(|message| odd(what, message))
-}
-
-/// The names in a table that was counted, but `me`. What can be no Node's name is not asked for.
-fn others(table: &Table, me: &str) -> Vec<String> {
-    let name = table
-        .columns
-        .iter()
-        .position(|column| column.name == NAME_COLUMN);
-    let cells = table
-        .rows()
-        .iter()
-        .filter_map(|row| row.cells.get(name?)?.as_str());
-    let others = cells.filter(|name| *name != me && is_subdomain(name));
-    others.map(str::to_owned).collect()
-}
-
-/// A row that cannot be read is no Node that is Ready, and no Node that can be counted (I8).
-fn count(table: &Table, me: &str) -> Result<Census, String> {
-    let column = |wanted: &str| {
-        let found = table
-            .columns
-            .iter()
-            .position(|column| column.name == wanted);
-        found.ok_or_else(|| format!("the answer is no table with a column {wanted}"))
+fn count(rows: &[Row], me: &str) -> Census {
+    let mut census = Census {
+        nodes: rows.len(),
+        ..Census::default()
     };
-    let (name, status) = (column(NAME_COLUMN)?, column("Status")?);
-    let mut census = Census::default();
-    for row in table.rows() {
-        let cell = |column: usize| row.cells.get(column).and_then(Value::as_str);
-        let (Some(name), Some(status)) = (cell(name), cell(status)) else {
-            return Err("a row of the table has no name or no status".to_owned());
-        };
-        census.nodes += 1;
-        if name == me {
-            continue;
-        }
-        let mut words = status.split(',');
-        if words.next() != Some(READY) {
-            census.down.push(text::name(name, NAME));
-            continue;
-        }
-        if words.any(|word| word == CORDONED) {
-            census.cordoned.push(text::name(name, NAME));
+    for row in rows.iter().filter(|row| row.name != me) {
+        if !row.ready {
+            census.down.push(row.name.clone());
+        } else if row.cordoned {
+            census.cordoned.push(row.name.clone());
         }
     }
-    Ok(census)
+    census
 }
 
 /// What a consistent read shows of the Node of this name. What can be no Node's name is not asked for: it would
@@ -306,28 +216,9 @@ fn out_of_service(node: &Node) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
-    use crate::garble;
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(1_000))]
-
-        #[test]
-        fn i8_a_damaged_table_counts_every_row_or_nothing(value in garble::json(json!({
-            "columnDefinitions": [{"name": "Name"}, {"name": "Status"}],
-            "rows": [{"cells": ["n2", "NotReady"]}, {"cells": ["n3", "Ready"]}, {"cells": ["n4", "Unknown"]}]}))) {
-            let Ok(table) = serde_json::from_value::<Table>(value.clone()) else { return Ok(()) };
-            let rows = value["rows"].as_array().map_or(0, Vec::len);
-            let Ok(census) = count(&table, "n1") else { return Ok(()) };
-            prop_assert_eq!(census.nodes, rows);
-            // Only a word Ready in its row makes a Node one that is up.
-            let up = table.rows().iter().filter(|row| row.cells.iter().any(|cell| cell == "Ready")).count();
-            prop_assert!(census.down.len() + up >= rows, "{value}");
-        }
-    }
 
     /// This daemon's own Node is one.
     #[tokio::test]
@@ -348,45 +239,23 @@ mod tests {
         }
     }
 
-    fn counted(table: Value) -> Result<Census, String> {
-        count(&serde_json::from_value(table).expect("a body"), "n1")
-    }
-
     #[test]
-    fn a_node_counts_as_down_unless_its_status_begins_with_ready() {
-        let table = json!({
-            "columnDefinitions": [{"name": "Name"}, {"name": "Status"}, {"name": "Roles"}],
-            "rows": [
-                {"cells": ["n1", "NotReady", ""]},
-                {"cells": ["n2", "Ready", ""]},
-                {"cells": ["n3", "Ready,SchedulingDisabled", ""]},
-                {"cells": ["n4", "NotReady,SchedulingDisabled", ""]},
-                {"cells": ["n5", "Unknown", ""]},
-                {"cells": ["n6", "ReadyOrNot", ""]},
-            ],
-        });
-        let census = counted(table).expect("counted");
-        assert_eq!(census.nodes, 6);
-        assert_eq!(census.down, ["n4", "n5", "n6"], "the own Node is no other");
-        assert_eq!(
-            census.cordoned,
-            ["n3"],
-            "one that is down is not counted twice"
-        );
-    }
-
-    #[test]
-    fn i8_what_is_no_table_of_nodes_is_not_counted() {
-        for body in [
-            json!({"kind": "NodeList", "items": []}),
-            json!({"columnDefinitions": [{"name": "Name"}], "rows": []}),
-            json!({"rows": []}),
-            json!({"columnDefinitions": [{"name": "Name"}, {"name": "Status"}],
-                "rows": [{"cells": ["n2"]}]}),
-            json!({"columnDefinitions": [{"name": "Name"}, {"name": "Status"}],
-                "rows": [{"cells": ["n2", null]}]}),
-        ] {
-            assert!(counted(body.clone()).is_err(), "{body}");
-        }
+    fn a_node_that_is_down_is_not_counted_twice_and_the_own_one_is_no_other() {
+        let row = |name: &str, ready: bool, cordoned: bool| Row {
+            name: name.to_owned(),
+            ready,
+            cordoned,
+        };
+        let rows = [
+            row("n1", false, true),
+            row("n2", true, false),
+            row("n3", true, true),
+            row("n4", false, true),
+            row("n5", false, false),
+        ];
+        let census = count(&rows, "n1");
+        assert_eq!(census.nodes, 5);
+        assert_eq!(census.down, ["n4", "n5"]);
+        assert_eq!(census.cordoned, ["n3"]);
     }
 }

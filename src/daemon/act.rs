@@ -10,20 +10,12 @@ use crate::cluster::answer::ApiError;
 use crate::cluster::lease::{GiveUpError, Took};
 use crate::config::Method;
 use crate::drain::PodRef;
-use crate::facts::{
-    Applied, Effect, Fenced, Hidden, Mended, Point, Refusal, RefusedApply, Rehearsed,
-};
+use crate::facts::{Effect, Fenced, Point, Refusal, RefusedApply};
 use crate::host::{check, logind};
-use crate::node::{Node, Seen};
-use crate::node_set::{self, Leftovers, NodeSet};
 use crate::now::Now;
 use crate::pod::EvictAnswer;
-use crate::slot::{Fence, GiveUp, Shown, Take};
+use crate::slot::{Fence, GiveUp, Take};
 
-/// After an apply that was changed on its way: somebody must mend a webhook first.
-const DROPPED: Duration = Duration::from_secs(5);
-/// What comes back on the Node so long after it was taken off is another's doing each time.
-const LATELY: Duration = Duration::from_secs(120);
 /// How long `reboot.command` may take to ask for the reboot: the loop waits for it, and the watchdog of
 /// the unit waits for the loop (3 min).
 const COMMAND: Duration = Duration::from_secs(90);
@@ -31,18 +23,6 @@ const COMMAND: Duration = Duration::from_secs(90);
 const ADOPTED: &str = "kube-rebootd takes the scheduled reboot over: it comes after the drain, when the cluster allows it";
 /// What an unpaused installation does last (DESIGN.md 3).
 const PAUSED_AT_FIRST: &str = "new: remove this annotation to let nodes reboot";
-
-/// What the API server says of a dry run when an admission webhook does not know whether it has side effects.
-const NO_DRY_RUN: &str = "does not support dry run";
-
-/// What an apply set and its answer does not show; none: all of it stayed.
-fn changed_on_its_way(node: &Node, set: &NodeSet) -> Option<String> {
-    let dropped = node_set::dropped(node, set)?;
-    Some(format!(
-        "Node {}: what was set did not stay ({dropped}); does an admission webhook change Nodes?",
-        node.name
-    ))
-}
 
 /// An eviction that was answered.
 pub(super) struct Evicted {
@@ -186,131 +166,6 @@ impl Daemon {
             }
         }
         Ok(())
-    }
-
-    async fn apply(&mut self, set: &NodeSet, point: Point, now: Now) -> Result<(), ApiError> {
-        let Some(connected) = self.api.connected() else {
-            return Ok(());
-        };
-        match connected.node.apply(set, now.boot).await {
-            Ok(node) => {
-                let answered = self.now().boot;
-                self.facts.refused = None;
-                if let Some(why) = changed_on_its_way(&node, set) {
-                    // It would be tried again at once, and dropped again.
-                    self.patience.longer(answered, DROPPED, why.clone());
-                    self.facts.refused = Some(RefusedApply { point, why });
-                }
-                self.facts.node = Seen::Present(Box::new(node));
-                self.facts.applied = Some(Applied {
-                    point,
-                    at: answered,
-                });
-                Ok(())
-            }
-            Err(err) => {
-                self.facts.node = Seen::Unknown;
-                let why = err.to_string();
-                self.facts.refused = err.refused().then_some(RefusedApply { point, why });
-                Err(err)
-            }
-        }
-    }
-
-    /// Whether the apply of a hold would be refused, or changed on its way.
-    async fn rehearse(&mut self, set: &NodeSet, now: Now) -> Result<(), ApiError> {
-        let Some(connected) = self.api.connected() else {
-            return Ok(());
-        };
-        let said = match connected.node.rehearse(set, now.boot).await {
-            Ok(node) => changed_on_its_way(&node, set).map_or(Ok(()), Err),
-            // It says nothing of the apply itself.
-            Err(err) if err.refused() && err.to_string().contains(NO_DRY_RUN) => Ok(()),
-            Err(err) if err.refused() => Err(err.to_string()),
-            Err(err) => {
-                self.facts.node = Seen::Unknown;
-                return Err(err);
-            }
-        };
-        let before = self.facts.rehearsed.as_ref().map(|last| &last.said);
-        if let Err(why) = &said
-            && before != Some(&said)
-        {
-            warn!("no slot is taken, as what a hold sets on the own Node would be refused: {why}");
-        }
-        self.facts.rehearsed = Some(Rehearsed { at: now.boot, said });
-        Ok(())
-    }
-
-    async fn mend(&mut self, left: &Leftovers, now: Now) -> Result<(), ApiError> {
-        let Some(connected) = self.api.connected() else {
-            return Ok(());
-        };
-        let answer = connected.node.mend(left, now.boot).await;
-        let answered = self.now().boot;
-        let node = match answer {
-            Ok(node) => node,
-            Err(err) => {
-                self.facts.node = Seen::Unknown;
-                if err.refused() {
-                    self.mended(left, answered);
-                }
-                return Err(err);
-            }
-        };
-        if self.mended(left, answered) {
-            // It came back, and would again at once.
-            let why = format!(
-                "Node {}: {} is there again after it was taken off; does an admission webhook or a tool set it? \
-                 kubectl get node {0} -o yaml --show-managed-fields names it",
-                node.name,
-                left.words()
-            );
-            self.patience.longer(answered, DROPPED, why);
-        }
-        self.facts.node = Seen::Present(Box::new(node));
-        Ok(())
-    }
-
-    /// Remembers what was taken off; whether the same was not long ago.
-    fn mended(&mut self, left: &Leftovers, at: Duration) -> bool {
-        let hold = self.facts.record.hold.as_ref();
-        let point = hold.map(Point::of).unwrap_or_default();
-        let mended = &mut self.facts.mended;
-        let lately = |one: &Mended| one.point == point && at.saturating_sub(one.at) <= LATELY;
-        mended.retain(lately);
-        let again = mended.iter().any(|one| one.left.same(left));
-        mended.retain(|one| !one.left.same(left));
-        let left = left.clone();
-        mended.push(Mended { point, at, left });
-        again
-    }
-
-    /// What the own kube-node-lease Lease shows from now on. A Lease that is not there, or a refusal, must not
-    /// keep this node from a slot: it goes on unseen, and tries again later.
-    async fn mark(&mut self, record: Option<Shown>) -> Result<(), ApiError> {
-        let Some(connected) = self.api.connected() else {
-            return Ok(());
-        };
-        let done = match &record {
-            Some(shown) => connected.heartbeat.mark(shown).await,
-            None => connected.heartbeat.clear().await,
-        };
-        self.facts.hidden = match &done {
-            Err(error) if !error.unanswered() && !error.unauthorized() => Some(Hidden {
-                at: self.now().boot,
-                missing: matches!(error, ApiError::Gone { .. }),
-            }),
-            Ok(()) | Err(_) => None,
-        };
-        if record.is_none() {
-            self.facts.crowd = None;
-        }
-        self.facts.waiting = match &done {
-            Ok(()) => Some(record),
-            Err(_) => None,
-        };
-        done
     }
 
     pub(super) async fn give_up(&mut self, give_up: &GiveUp, now: Now) -> Result<(), ApiError> {

@@ -1,6 +1,7 @@
 //! What is asked of the API server so that a step can rest on it; each answer becomes a fact (I2, I5, I7).
 
 use super::Daemon;
+use crate::beats;
 use crate::cluster::answer::ApiError;
 use crate::cluster::{lease, peers, waiting};
 use crate::decide::census_matters;
@@ -110,13 +111,16 @@ impl Daemon {
         let (namespace, me) = (connected.namespace(), &clients.name);
         let (coordinator, asked) = (&clients.coordinator, now.boot);
         let matters = |peers: &Peers| census_matters(facts, &policy, peers);
-        let mut list = peers::list(coordinator, namespace, me, quorum, asked, matters).await?;
-        list.came = self.now().boot;
-        self.facts
-            .beats
-            .see(&list.quorum_beats, now.boot, list.came);
-        self.facts.peers = Some(list);
+        let list = peers::list(coordinator, namespace, me, quorum, asked, matters).await?;
+        self.others(list);
         Ok(())
+    }
+
+    /// A list of the others came.
+    fn others(&mut self, (mut peers, beats): (Peers, beats::Read)) {
+        peers.came = self.now().boot;
+        self.facts.beats.see(&beats, peers.asked, peers.came);
+        self.facts.peers = Some(peers);
     }
 
     pub(super) async fn list_waiters(&mut self, now: Now) -> Result<(), ApiError> {
@@ -177,12 +181,8 @@ impl Daemon {
         }
         self.facts.node = node.map_or(Seen::Absent, |node| Seen::Present(Box::new(node)));
         self.listed(&pods, now);
-        if let Some(mut others) = others {
-            others.came = self.now().boot;
-            self.facts
-                .beats
-                .see(&others.quorum_beats, now.boot, others.came);
-            self.facts.peers = Some(others);
+        if let Some(others) = others {
+            self.others(others);
         }
         self.facts.confirmed = Some(now.boot);
         Ok(())

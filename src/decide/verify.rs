@@ -66,21 +66,26 @@ pub(super) fn decide(at: &At, hold: &Hold) -> Step {
 /// anew by others, and then the label alone says that this node is down (I1). `unlock` takes it off itself.
 fn set(at: &At, hold: &Hold, record: &Record, node: &Node) -> NodeSet {
     let mut set = NodeSet::of(record, node);
-    let labelled = node.labels.get(names::SLOT) == Some(&hold.take.lease);
-    let ours = matches!(at.holding(hold), Holding::Yes) && at.facts.denied.is_none();
-    if !labelled && !ours {
+    if !labelled(hold, node) && !ours(at, hold) {
         set.labels.remove(names::SLOT);
     }
     set
+}
+
+fn labelled(hold: &Hold, node: &Node) -> bool {
+    node.labels.get(names::SLOT) == Some(&hold.take.lease)
+}
+
+/// The Lease names this node, as far as is known, and can be asked.
+fn ours(at: &At, hold: &Hold) -> bool {
+    matches!(at.holding(hold), Holding::Yes) && at.facts.denied.is_none()
 }
 
 /// What must be read before a label is set that is not there; none: it is there, or not to be set. An unlock frees the
 /// Lease first, then takes the label off: only a Lease that was read after the Node was found without says that it is ours
 /// still, and a watch may lag.
 fn unread(at: &At, hold: &Hold, node: &Node) -> Option<Effect> {
-    let labelled = node.labels.get(names::SLOT) == Some(&hold.take.lease);
-    let ours = matches!(at.holding(hold), Holding::Yes) && at.facts.denied.is_none();
-    if labelled || !ours {
+    if labelled(hold, node) || !ours(at, hold) {
         return None;
     }
     let Some(seen) = node.read else {
@@ -126,7 +131,7 @@ fn unhealthy(at: &At, hold: &Hold, node: &Node, missing: &str) -> Step {
         ),
         Holding::Lost => {
             let lease = &hold.take.lease;
-            let kept = if node.labels.get(names::SLOT) == Some(lease) {
+            let kept = if labelled(hold, node) {
                 "the label of this node keeps others from it until the node is healthy, or until an admin's kube-rebootd \
                  unlock takes it off"
             } else {

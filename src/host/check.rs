@@ -169,7 +169,7 @@ pub async fn run(root: &Root, bus: &Bus, check: &Check<'_>) -> Outcome {
                 check.words,
                 &output,
             ),
-            output: output.chars().take(SHOWN_BYTES).collect(),
+            output: text::block(&output, SHOWN_BYTES),
         },
         Err(error) => unknown(error.to_string()),
     }

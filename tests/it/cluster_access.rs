@@ -197,7 +197,7 @@ async fn i13_peers_are_the_other_labelled_nodes() {
             .await
             .expect("labelled");
     }
-    let seen = peers::list(
+    let (seen, _) = peers::list(
         &one.clients.coordinator,
         "kube-rebootd",
         &one.name,
@@ -225,7 +225,7 @@ async fn i13_peers_are_the_other_labelled_nodes() {
     let (coordinator, me) = (&one.clients.coordinator, &one.name);
     let worker = peers::list(coordinator, "kube-rebootd", me, false, AT, |_| true).await;
     assert_eq!(
-        worker.expect("a list").quorum_down,
+        worker.expect("a list").0.quorum_down,
         Ok(Vec::new()),
         "not asked"
     );

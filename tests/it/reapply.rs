@@ -35,6 +35,7 @@ async fn applying_the_manifests_again_pauses_and_opens_nothing_and_new_slots_are
     let plane = own();
     slots_stay(&plane).await;
     new_slots_are_paused(&plane).await;
+    one_line_pauses_all(&plane).await;
 }
 
 /// Open, paused since they were made, or paused by an admin: whatever applies the manifests again.
@@ -78,4 +79,22 @@ async fn new_slots_are_paused(plane: &Plane) {
     assert_eq!(said.matches("already exists").count(), 1, "{said}");
     assert_eq!(paused(plane, "web").await, None);
     assert!(paused(plane, "web-2").await.is_some());
+}
+
+/// As README says to stop all reboots: a slot that was paused before keeps its reason, and every other is paused.
+async fn one_line_pauses_all(plane: &Plane) {
+    let before = paused(plane, "old").await;
+    assert!(before.is_some() && paused(plane, "default").await.is_none());
+    let (group, why) = ("kube-rebootd/group", "kube-rebootd/paused=why");
+    let line = ["-n", "kube-rebootd", "annotate", "lease", "-l", group, why];
+    let (_, said) = plane.try_kubectl(&line, "");
+    assert!(said.contains("already has a value"), "{said}");
+    assert_eq!(paused(plane, "old").await, before);
+    for slot in ["default", "web"] {
+        assert_eq!(
+            paused(plane, slot).await.as_deref(),
+            Some("why"),
+            "{slot}: {said}"
+        );
+    }
 }

@@ -21,6 +21,7 @@ use crate::trigger::{Observed, Reason, Request, Settled};
 
 mod gates;
 mod killed;
+mod labels;
 mod leaks;
 mod near;
 mod options;
@@ -194,7 +195,6 @@ fn peers() -> impl Strategy<Value = Option<Peers>> {
             labelled,
             leases,
             census,
-            quorum_beats: BTreeMap::new(),
             quorum_down: Ok(Vec::new()),
             counted: true,
         })

@@ -130,7 +130,6 @@ pub(super) fn about_to_take() -> Facts {
             down: vec!["n9".to_owned()],
             cordoned: Vec::new(),
         }),
-        quorum_beats: BTreeMap::new(),
         quorum_down: Ok(Vec::new()),
         counted: true,
     });

@@ -96,26 +96,28 @@ pub(super) fn held(root: &Root) -> Result<Option<Working>, Unread> {
     }
     let holder = text(&root.path(ZYPP), SMALL)?;
     let holder = holder.and_then(|text| text.split_whitespace().next()?.parse::<i32>().ok());
-    let holder = holder.filter(|pid| *pid > 0 && of_root(root, *pid) && !of_a_check(root, *pid));
-    Ok(holder.map(|pid| {
-        let process = process(root, pid);
-        Working {
-            who: "zypper or PackageKit",
-            how: format!(" ({process}); if that is neither: rm {ZYPP}"),
-        }
+    let Some(pid) = holder.filter(|pid| *pid > 0) else {
+        return Ok(None);
+    };
+    if !of_root(root, pid)? || of_a_check(root, pid) {
+        return Ok(None);
+    }
+    let process = process(root, pid);
+    Ok(Some(Working {
+        who: "zypper or PackageKit",
+        how: format!(" ({process}); if that is neither: rm {ZYPP}"),
     }))
 }
 
 /// A process of the host runs under this number, and it is root's: of a file that was left behind any user, and any pod,
 /// can take the number (I14).
-fn of_root(root: &Root, pid: i32) -> bool {
-    let read = |name: &str| {
-        text(&root.path(format!("/proc/{pid}/{name}")), PROC)
-            .ok()
-            .flatten()
+fn of_root(root: &Root, pid: i32) -> Result<bool, Unread> {
+    let read = |name: &str| text(&root.path(format!("/proc/{pid}/{name}")), PROC);
+    // Without either it has ended; what cannot be read is not known (I8).
+    let (Some(cgroup), Some(status)) = (read("cgroup")?, read("status")?) else {
+        return Ok(false);
     };
-    let container = read("cgroup").is_some_and(|text| cgroup::place(&text).container);
-    !container && read("status").is_some_and(|text| roots(&text))
+    Ok(!cgroup::place(&cgroup).container && roots(&status))
 }
 
 /// A tool may take its lock only to answer whether a reboot is required: that must not close the gate it opens.
@@ -191,6 +193,17 @@ mod tests {
         let (_dir, root) =
             zypper("0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-a.scope\n");
         assert_eq!(held(&root).expect("read"), None);
+    }
+
+    /// Found by reading: a process that cannot be looked at was taken for none.
+    #[test]
+    fn i8_a_holder_that_cannot_be_looked_at_is_not_known() {
+        let (_dir, root) = zypper("0::/user.slice/user-0.slice/session-1.scope\n");
+        let status = root.path("/proc/123/status");
+        std::fs::remove_file(&status).expect("removed");
+        // A link to itself: ELOOP.
+        std::os::unix::fs::symlink("status", &status).expect("linked");
+        assert!(held(&root).is_err());
     }
 
     #[test]

@@ -14,8 +14,9 @@
 //! - Pods are gone at once, a host is healthy at once: both only delay.
 //! - What a stage does not look at is forgotten (`Host::forget`): a new look at it there must be told here.
 //!
-//! "Down" is from the cordon to the end of the hold: till then the label stays. An admin's unlock ends
-//! the hold by force.
+//! "Down" is from the cordon until the host was proved healthy and has given its slot up, and as long as its label
+//! stands: also when somebody empties its Lease meanwhile. Only an admin's unlock, which takes the label off, ends it
+//! by force.
 
 #![allow(
     clippy::struct_excessive_bools, // knobs of a model

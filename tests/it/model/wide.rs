@@ -237,7 +237,6 @@ impl Local {
                 labelled: Vec::new(),
                 leases: SLOT_NAMES.map(str::to_owned).into_iter().collect(),
                 census: Ok(Census::default()),
-                quorum_beats: BTreeMap::new(),
                 quorum_down: Ok(Vec::new()),
                 counted: true,
             });
@@ -274,7 +273,6 @@ impl Local {
                 down: Vec::new(),
                 cordoned: Vec::new(),
             }),
-            quorum_beats: BTreeMap::new(),
             quorum_down: Ok(Vec::new()),
             counted: true,
             leases: SLOT_NAMES.map(str::to_owned).into_iter().collect(),

@@ -381,7 +381,6 @@ impl World {
                         .collect(),
                 })
             },
-            quorum_beats: BTreeMap::new(),
             quorum_down: Ok((down().filter(|host| quorum(me) && quorum(&host.name)))
                 .map(|host| host.name.clone())
                 .collect()),

@@ -98,9 +98,8 @@ fn i3_a_policy_that_refuses_the_node_apply_keeps_no_slot() {
     }
 }
 
-/// Once: a node that was unlocked while it was not healthy labelled itself again, and kept everybody from the slot.
-#[test]
-fn i4_an_unlocked_unhealthy_node_keeps_its_cordon_and_nobody_from_the_slot() {
+/// Three nodes and one slot, which n0 has: it rebooted and is not healthy. How many nodes may be down is no matter.
+fn with_a_sick_node() -> World {
     let mut world = World::new(3, 1, 0);
     for host in &mut world.hosts {
         host.policy.max_unavailable = kube_rebootd::budget::MaxUnavailable::Percent(100);
@@ -109,6 +108,13 @@ fn i4_an_unlocked_unhealthy_node_keeps_its_cordon_and_nobody_from_the_slot() {
     world.hosts[0].broken = true;
     world.run(HOUR, calm);
     assert_eq!(world.phase(0), Some(Phase::Verifying), "{}", world.told());
+    world
+}
+
+/// Once: a node that was unlocked while it was not healthy labelled itself again, and kept everybody from the slot.
+#[test]
+fn i4_an_unlocked_unhealthy_node_keeps_its_cordon_and_nobody_from_the_slot() {
+    let mut world = with_a_sick_node();
     assert!(world.cordoned(0) && world.labelled(0));
     (1..3).for_each(|host| world.touch(host));
     world.run(HOUR, calm);
@@ -145,14 +151,7 @@ fn i4_an_unlocked_unhealthy_node_keeps_its_cordon_and_nobody_from_the_slot() {
 /// off, and a second one went down beside it.
 #[test]
 fn i1_a_lease_that_others_free_lets_nobody_down_beside_a_sick_node() {
-    let mut world = World::new(3, 1, 0);
-    for host in &mut world.hosts {
-        host.policy.max_unavailable = kube_rebootd::budget::MaxUnavailable::Percent(100);
-    }
-    world.touch(0);
-    world.hosts[0].broken = true;
-    world.run(HOUR, calm);
-    assert_eq!(world.phase(0), Some(Phase::Verifying), "{}", world.told());
+    let mut world = with_a_sick_node();
     world.touch(1);
     world.unlock_by_admin("default");
     world.wake_all();

@@ -344,7 +344,6 @@ impl Storm {
             labelled: held.collect(),
             leases: self.slots.keys().cloned().collect(),
             census: Err("not asked for".to_owned()),
-            quorum_beats: BTreeMap::new(),
             quorum_down: Err("not asked for".to_owned()),
             counted: false,
         };

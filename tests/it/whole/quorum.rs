@@ -46,11 +46,10 @@ async fn i13_no_slot_is_taken_while_another_control_plane_node_is_not_ready() {
     world.until_rebooted(&[0], 1, HOUR).await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn i13_logind_is_not_asked_when_another_control_plane_node_goes_in_mid_drain() {
-    let world = world().await;
+/// n0 drains, its pod ends after so many seconds, and n1 is silent from now on.
+async fn goes_in_mid_drain(world: &World, ends: u64) {
     Pod {
-        ends: 300,
+        ends,
         grace: 600,
         ..Pod::new("web", "n0")
     }
@@ -58,6 +57,18 @@ async fn i13_logind_is_not_asked_when_another_control_plane_node_goes_in_mid_dra
     world.want(0);
     world.until_phase(0, "Draining", HOUR).await;
     cluster::kubelet_gone(&world.server, "n1");
+}
+
+/// So it is said.
+fn waits_for_its_heartbeat(world: &World) {
+    let words = "waiting for the next heartbeat of control-plane nodes: n1";
+    world.check(world.said(0, words), "it says for which");
+}
+
+#[tokio::test(start_paused = true)]
+async fn i13_logind_is_not_asked_when_another_control_plane_node_goes_in_mid_drain() {
+    let world = world().await;
+    goes_in_mid_drain(&world, 300).await;
     world.until_phase(0, "Undoing", 10 * MINUTE).await;
     world.check(world.said(0, "n1 (not Ready)"), "it says which node");
     world.pass(HOUR).await;
@@ -72,24 +83,10 @@ async fn i13_logind_is_not_asked_when_another_control_plane_node_goes_in_mid_dra
 #[tokio::test(start_paused = true)]
 async fn i13_logind_is_not_asked_while_a_control_plane_node_is_silent_although_it_is_ready() {
     let world = world().await;
-    Pod {
-        ends: 5,
-        grace: 30,
-        ..Pod::new("web", "n0")
-    }
-    .make(&world.server);
-    world.want(0);
-    world.until_phase(0, "Draining", HOUR).await;
-    cluster::kubelet_gone(&world.server, "n1");
+    goes_in_mid_drain(&world, 5).await;
     world.until_phase(0, "Rebooting", MINUTE).await;
     world.pass(Duration::from_secs(20)).await;
-    world.check(
-        world.said(
-            0,
-            "waiting for the next heartbeat of control-plane nodes: n1",
-        ),
-        "it says for which",
-    );
+    waits_for_its_heartbeat(&world);
     world.until_phase(0, "Undoing", MINUTE).await;
     world.check(world.said(0, "n1 (not Ready)"), "once the cluster shows it");
     world.pass(HOUR).await;
@@ -107,13 +104,7 @@ async fn i2_i13_a_heartbeat_that_never_comes_gives_the_slot_back() {
     world.want(0);
     world.until_phase(0, "Rebooting", HOUR).await;
     world.until_phase(0, "Undoing", 6 * MINUTE).await;
-    world.check(
-        world.said(
-            0,
-            "waiting for the next heartbeat of control-plane nodes: n1",
-        ),
-        "it says why",
-    );
+    waits_for_its_heartbeat(&world);
     world.pass(MINUTE).await;
     untouched(&world);
     world

@@ -16,26 +16,44 @@ struct Wanted {
     value: &'static str,
 }
 
+const SLOT: Wanted = Wanted {
+    field: "labels",
+    key: "kube-rebootd/slot",
+    value: "default",
+};
+const WISH: Wanted = Wanted {
+    field: "annotations",
+    key: "kube-rebootd/reboot",
+    value: "a kernel",
+};
+
+impl Wanted {
+    fn set(self, world: &World) {
+        let Self { field, key, value } = self;
+        world.server.set(|state| {
+            state.edit(("nodes", "", "n0"), "tool", |node| {
+                node["metadata"][field][key] = value.into();
+            });
+        });
+    }
+}
+
 /// The tool sets what is not there, for so long; how often.
 async fn tool(world: &World, wanted: &[Wanted], time: Duration) -> u32 {
     let (begin, mut times) = (tokio::time::Instant::now(), 0);
     let mut changed = world.server.changed();
     while begin.elapsed() < time {
-        for Wanted { field, key, value } in wanted {
+        for wanted in wanted {
             let node = world.node(0);
-            let there = match *field {
-                "labels" => label(&node, key),
-                _ => annotation(&node, key),
+            let there = match wanted.field {
+                "labels" => label(&node, wanted.key),
+                _ => annotation(&node, wanted.key),
             };
-            if there == Some(*value) {
+            if there == Some(wanted.value) {
                 continue;
             }
             times += 1;
-            world.server.set(|state| {
-                state.edit(("nodes", "", "n0"), "tool", |node| {
-                    node["metadata"][*field][*key] = (*value).into();
-                });
-            });
+            wanted.set(world);
         }
         // Its own write is a change as well: it goes on when that is known.
         changed.borrow_and_update();
@@ -49,12 +67,7 @@ async fn tool(world: &World, wanted: &[Wanted], time: Duration) -> u32 {
 #[tokio::test(start_paused = true)]
 async fn i3_a_label_that_a_tool_puts_back_is_taken_off_now_and_then() {
     let world = World::new(1, 1).await;
-    let slot = Wanted {
-        field: "labels",
-        key: "kube-rebootd/slot",
-        value: "default",
-    };
-    let times = tool(&world, &[slot], Duration::from_secs(300)).await;
+    let times = tool(&world, &[SLOT], Duration::from_secs(300)).await;
     world.check(
         (3..=30).contains(&times),
         &format!("{times} times in 5 minutes"),
@@ -76,12 +89,7 @@ async fn i3_a_label_that_a_tool_puts_back_is_taken_off_now_and_then() {
 #[tokio::test(start_paused = true)]
 async fn i4_an_annotation_that_a_tool_puts_back_keeps_no_slot() {
     let world = World::new(2, 1).await;
-    let wish = Wanted {
-        field: "annotations",
-        key: "kube-rebootd/reboot",
-        value: "a kernel",
-    };
-    let times = tool(&world, &[wish], HOUR).await;
+    let times = tool(&world, &[WISH], HOUR).await;
     let boots = world.boots(0);
     world.check(boots == 1, &format!("rebooted once (I10): {boots}"));
     world.check(times == 2, &format!("it was taken off once: {times}"));
@@ -89,7 +97,7 @@ async fn i4_an_annotation_that_a_tool_puts_back_keeps_no_slot() {
     world.check(world.said(0, words), "it is said");
     // A reboot for something else does not make it ask again.
     world.want(0);
-    tool(&world, &[wish], HOUR).await;
+    tool(&world, &[WISH], HOUR).await;
     let boots = world.boots(0);
     world.check(boots == 2, &format!("rebooted for the sentinel: {boots}"));
     world.check(world.holder("default").is_none(), "the slot is free");
@@ -103,11 +111,7 @@ async fn i4_an_annotation_that_a_tool_puts_back_keeps_no_slot() {
 #[tokio::test(start_paused = true)]
 async fn an_annotation_that_is_served_is_not_told_as_uncleared() {
     let world = World::new(1, 1).await;
-    world.server.set(|state| {
-        state.edit(("nodes", "", "n0"), "kubectl", |node| {
-            node["metadata"]["annotations"]["kube-rebootd/reboot"] = "a kernel".into();
-        });
-    });
+    WISH.set(&world);
     world.until_rebooted(&[0], 1, HOUR).await;
     world.check(!world.said(0, "there again"), "it is gone");
 }
@@ -135,22 +139,8 @@ async fn i4_a_record_that_a_tool_puts_back_keeps_no_slot() {
 #[tokio::test(start_paused = true)]
 async fn i3_a_label_and_an_annotation_that_come_back_in_turn_make_no_flood() {
     let world = World::new(1, 1).await;
-    let wish = Wanted {
-        field: "annotations",
-        key: "kube-rebootd/reboot",
-        value: "a kernel",
-    };
-    world.server.set(|state| {
-        state.edit(("nodes", "", "n0"), "tool", |node| {
-            node["metadata"]["annotations"][wish.key] = wish.value.into();
-        });
-    });
+    WISH.set(&world);
     world.until_phase(0, "Verifying", HOUR).await;
-    let slot = Wanted {
-        field: "labels",
-        key: "kube-rebootd/slot",
-        value: "default",
-    };
-    let times = tool(&world, &[slot, wish], Duration::from_secs(300)).await;
+    let times = tool(&world, &[SLOT, WISH], Duration::from_secs(300)).await;
     world.check(times <= 60, &format!("{times} times in 5 minutes"));
 }
