@@ -156,6 +156,21 @@ fn i1_a_label_that_is_not_there_is_set_only_after_a_consistent_read_of_the_lease
     }
 }
 
+/// A healthy host would ask for the Lease for ever, and stay cordoned.
+#[test]
+fn i3_a_node_without_its_label_is_uncordoned_while_leases_are_refused() {
+    let mut facts = booted(Stage::Rebooting);
+    own(&mut facts).labels.clear();
+    facts.host_health = Ok(());
+    slot(&mut facts).read = NOW.checked_sub(Duration::from_secs(3_600));
+    facts.denied = Some("denied".to_owned());
+    let step = decide(&facts, &policy(), now());
+    assert!(
+        matches!(&step.effect, Effect::Apply { set, .. } if !set.unschedulable && set.labels.is_empty()),
+        "{step:?}"
+    );
+}
+
 /// Found by reading: a Node that was registered anew was marked although the Lease could not be read any more.
 #[test]
 fn i1_a_node_registered_anew_is_not_marked_while_leases_are_refused() {
