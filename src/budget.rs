@@ -1,4 +1,4 @@
-//! How many other Nodes may be down before nobody takes a slot (DESIGN.md 5, Budget). Keeps I8: what
+//! How many other Nodes may be down before nobody takes a slot (docs/design.md 5). Keeps I8: what
 //! could not be counted is too many.
 
 use crate::slot::Peers;

@@ -1,4 +1,4 @@
-//! The command line (DESIGN.md 12): verbs, their arguments, their exit codes.
+//! The command line (docs/design.md 11): verbs, their arguments, their exit codes.
 
 use std::io::Write as _;
 use std::path::PathBuf;

@@ -62,7 +62,7 @@ pub enum Mode {
 /// `[node]`: which kubeconfig speaks for this host.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Node {
-    /// Absolute path; `None` searches the kubelet's (DESIGN.md 3).
+    /// Absolute path; `None` searches the kubelet's (docs/design.md 3).
     pub kubeconfig: Option<PathBuf>,
     /// Context in it; `None` is its current context.
     pub context: Option<String>,

@@ -201,7 +201,7 @@ impl Daemon {
             error!("cannot write {}: {err}", self.store.path().display());
         }
         self.facts.writable = written.is_ok();
-        // What was begun is finished from memory and the Node's annotation (DESIGN.md 6).
+        // What was begun is finished from memory and the Node's annotation (docs/design.md 6).
         if written.is_err() && !finishing(step) {
             return None;
         }
@@ -365,7 +365,7 @@ pub fn policy(config: &Config, me: &str, namespace: &str, group: &str) -> Policy
     }
 }
 
-/// Only takes back or proves: goes on although nothing can be written (DESIGN.md 6).
+/// Only takes back or proves: goes on although nothing can be written (docs/design.md 6).
 fn finishing(step: &Step) -> bool {
     // What it was is nowhere but in the record.
     if step.effect == Effect::CancelShutdown {

@@ -1,4 +1,4 @@
-//! One drain as data: which pods are left, which to evict next, whether it is over (DESIGN.md 7).
+//! One drain as data: which pods are left, which to evict next, whether it is over (docs/design.md 7).
 //!
 //! Keeps I9 (eviction only, by UID, one per accepted answer), I8 (nothing is over before a first whole
 //! view, nor while the API server is silent) and I6 (time spent goes on over a restart).

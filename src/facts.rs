@@ -95,7 +95,7 @@ pub struct Facts {
     pub ask: Option<Refusal>,
     /// It was accepted; when it was made.
     pub ask_accepted: Option<Duration>,
-    /// Step (a) of DESIGN.md 9, or what is missing.
+    /// The first step of docs/design.md 9, or what is missing.
     pub host_health: Result<(), Vec<String>>,
     /// Step (b), or what is missing.
     pub pod_health: Result<(), Vec<String>>,

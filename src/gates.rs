@@ -1,4 +1,4 @@
-//! Gates: what says not now (DESIGN.md 10). Keeps I8: a gate that cannot be evaluated is closed.
+//! Gates: what says not now (docs/design.md 10). Keeps I8: a gate that cannot be evaluated is closed.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Whether the host and its pods are healthy after the boot (DESIGN.md 9).
+//! Whether the host and its pods are healthy after the boot (docs/design.md 9).
 //!
 //! Keeps I4 (a slot is given up only when healthy) and I8 (what is not known is not healthy). A Ready
 //! from before the boot is no evidence (proved): values are compared, never clocks (I5).

@@ -9,6 +9,8 @@ pub mod cluster;
 pub mod config;
 pub mod daemon;
 pub mod decide;
+#[cfg(test)]
+mod documents;
 pub mod drain;
 pub mod facts;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The keys, labels and field managers of DESIGN.md, in one place: users and other tools rely on them.
+//! The keys, labels and field managers in one place: users and other tools rely on them.
 
 /// Label on a Lease: which group the slot belongs to.
 pub const GROUP: &str = "kube-rebootd/group";
@@ -17,7 +17,7 @@ pub const GOING_DOWN: &str = "kube-rebootd/going-down";
 /// Annotation on a Lease or a Node: closed, and why.
 pub const PAUSED: &str = "kube-rebootd/paused";
 
-/// Label on the holder's Node: the Lease it holds. The second record beside the Lease (DESIGN.md 3).
+/// Label on the holder's Node: the Lease it holds. The second record beside the Lease (docs/design.md 3).
 pub const SLOT: &str = "kube-rebootd/slot";
 /// Annotation on the Node: the record of the hold, so that a host without its disk can finish.
 pub const STATE: &str = "kube-rebootd/state";

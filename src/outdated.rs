@@ -1,6 +1,6 @@
 //! What still runs although its file was replaced: the kernel, and libraries in processes.
 //!
-//! Built-in checks (DESIGN.md 4) rest on it. Facts are read by `host/outdated`; here they become an
+//! Built-in checks (docs/design.md 4) rest on it. Facts are read by `host/outdated`; here they become an
 //! answer. Keeps I8 (what could not be read is unknown) and, by `pkgs`, I10: they name what was
 //! replaced, and are the same for the same files.
 

@@ -1,4 +1,4 @@
-//! The phases of DESIGN.md 6, as users see them in STATUS, the journal and `status`.
+//! The phases of docs/design.md 6, as users see them in STATUS, the journal and `status`.
 
 use std::fmt;
 
@@ -42,7 +42,7 @@ impl Phase {
         Self::Undoing,
     ];
 
-    /// As DESIGN.md writes it.
+    /// As docs/design.md 6 writes it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Idle => "Idle",

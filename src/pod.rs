@@ -61,7 +61,7 @@ pub enum RestartPolicy {
     Never,
 }
 
-/// The three values of which one changes when a container starts again (DESIGN.md 9); compared, never
+/// The three values of which one changes when a container starts again (docs/design.md 9); compared, never
 /// ordered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -103,7 +103,7 @@ impl Pod {
     }
 }
 
-/// How the API server answered an eviction; kubernetes.md 3 has the table.
+/// How the API server answered an eviction; `cluster/pods.rs` reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EvictAnswer {
     /// 200, 201: it will go; the watch says when.

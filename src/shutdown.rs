@@ -1,5 +1,5 @@
 //! A shutdown that somebody else scheduled with logind, such as dnf-automatic's `shutdown -r +5`: what it is,
-//! and whether it becomes a request of ours (DESIGN.md 4; I2, I8).
+//! and whether it becomes a request of ours (docs/design.md 4; I2, I8).
 //!
 //! Only what can be taken back is adopted: a reboot, not a poweroff; not one that has begun or is about to.
 

@@ -1,6 +1,6 @@
 //! Slots as data: what a Lease says, whose turn it is, what counts against a take (I1, I5, I13).
 //!
-//! The protocol is DESIGN.md 5; what the API server answers to it is proved in tests against a real
+//! The protocol is docs/design.md 5; what the API server answers to it is proved in tests against a real
 //! one. Nothing here reads a clock or the network.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -335,7 +335,7 @@ pub enum Verdict {
 }
 
 impl Peers {
-    /// DESIGN.md 3: the second record against a compromised node, and the quorum (I13).
+    /// docs/design.md 3: the second record against a compromised node, and the quorum (I13).
     pub fn verdict(&self, lease: &str, me: &str, quorum: bool) -> Verdict {
         let claims = |peer: &&Peer| {
             !peer.gone() && (peer.slot == lease || !self.leases.contains(&peer.slot))

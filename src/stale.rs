@@ -1,4 +1,4 @@
-//! A hold whose holder is gone for good: when a waiter may clear it (DESIGN.md 5, Stale).
+//! A hold whose holder is gone for good: when a waiter may clear it (docs/design.md 5, "A slot whose holder is gone").
 //!
 //! Keeps I5: a slot never expires by time. What clears it is that the holder's Node does not exist, seen
 //! again and again by one waiter on its own boot clock; time alone only says when to look.

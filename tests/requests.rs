@@ -17,7 +17,7 @@ const HEARTBEATS: &str = "kube-node-lease";
 const WANTED_REFUSALS: [(&str, &str); 0] = [];
 
 /// NodeRestriction looks a pod up in a cache that lags: the eviction of one that has just come to the node
-/// is refused at first and asked for again (kubernetes.md 1; `EvictAnswer::LookAgain`).
+/// is refused at first and asked for again (docs/design.md 13; `EvictAnswer::LookAgain`).
 fn of_a_new_pod(request: &Request) -> bool {
     let said = request
         .response

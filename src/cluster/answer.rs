@@ -1,5 +1,5 @@
 //! How the API server's answers are told apart: classified once, here, by code, reason, cause and
-//! message as proved on a real server (kubernetes.md), so that nobody else reads a `Status` (I7, I8).
+//! message as proved on a real server (docs/design.md 13), so that nobody else reads a `Status` (I7, I8).
 
 use std::time::Duration;
 

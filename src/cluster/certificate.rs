@@ -1,4 +1,4 @@
-//! Between which moments a certificate is good: for words about one that ended (DESIGN.md 12, `doctor`).
+//! Between which moments a certificate is good: for words about one that ended, as `doctor` says them.
 //!
 //! Nothing is verified here. Two fields deep in a fixed structure (RFC 5280, 4.1) are read; a crate for all of
 //! X.509 would be the largest part of `doctor`.

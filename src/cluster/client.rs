@@ -1,4 +1,4 @@
-//! The two faces of one kubeconfig: the node client and the coordinator client (DESIGN.md 3).
+//! The two faces of one kubeconfig: the node client and the coordinator client (docs/design.md 3).
 //!
 //! Both are built from one credential and replaced together. Files are read on a thread of their
 //! own under a timeout, plugins run in `plugin`: what hangs must not stop the loop (I7). The node's name
@@ -32,7 +32,7 @@ const BUILD: Duration = Duration::from_secs(30);
 pub const RENEW: SignedDuration = SignedDuration::from_secs(60);
 /// But not before this share of its life is over: what is given for a minute is not asked for all the time.
 const SHARE: i32 = 5;
-/// How often credentials are looked at without any other sign (DESIGN.md 3).
+/// How often credentials are looked at without any other sign (docs/design.md 3).
 pub const REREAD: Duration = Duration::from_secs(600);
 /// On every request, so that an audit log shows who it was.
 const AGENT: &str = concat!("kube-rebootd/", env!("CARGO_PKG_VERSION"));

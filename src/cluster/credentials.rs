@@ -22,7 +22,7 @@ use crate::trusted;
 mod program;
 mod running;
 
-/// Where distributions put the kubelet's kubeconfig (kubernetes.md 2). `/etc/kubernetes/kubeconfig`
+/// Where distributions put the kubelet's kubeconfig. `/etc/kubernetes/kubeconfig`
 /// is missing on purpose: it holds a bootstrap token, not a node's identity.
 const KNOWN: [&str; 7] = [
     "/etc/kubernetes/kubelet.conf",

@@ -93,7 +93,7 @@ impl OwnPods {
     }
 }
 
-/// kubernetes.md 3, "Server side".
+/// Kubernetes `pkg/registry/core/pod/storage/eviction.go`.
 fn answer(status: &Answer) -> EvictAnswer {
     let message = status.message.clone();
     match status.code {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::cluster::answer::{ApiError, CALL, call};
 use crate::config::is_subdomain;
 
-/// A list of full Nodes is many times as large (proved: kubernetes.md).
+/// A list of full Nodes is many times as large (docs/reliability.md).
 const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
 /// The column with the Nodes' names.
 const NAME: &str = "Name";

@@ -1,5 +1,5 @@
 //! The kubelets' Leases in kube-node-lease: the own one as heartbeat and as waiting record, all of
-//! them as the list of waiters (DESIGN.md 5, 9; I11).
+//! them as the list of waiters (docs/design.md 5; I11).
 //!
 //! The own Lease can be read and patched by the node, not watched; label and annotation survive the
 //! kubelet's renewals (proved).

@@ -17,7 +17,7 @@ use crate::drain::Policy;
 
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(24 * 3600);
-/// The back-off doubles up to this (DESIGN.md 6).
+/// The back-off doubles up to this (docs/design.md 6).
 const LONGEST_RETRY: Duration = Duration::from_secs(6 * 3600);
 const ANY: (Duration, Duration) = (Duration::ZERO, LONGEST);
 

@@ -21,7 +21,7 @@ use crate::slot::{Fence, GiveUp, Take};
 const COMMAND: Duration = Duration::from_secs(90);
 /// To everybody on a terminal, before logind's own words.
 const ADOPTED: &str = "kube-rebootd takes the scheduled reboot over: it comes after the drain, when the cluster allows it";
-/// What an unpaused installation does last (DESIGN.md 3).
+/// What an unpaused installation does last (docs/design.md 5).
 const PAUSED_AT_FIRST: &str = "new: remove this annotation to let nodes reboot";
 
 /// An eviction that was answered.

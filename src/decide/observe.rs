@@ -1,4 +1,4 @@
-//! `mode = "observe"`: what would be done now, and nothing of it (DESIGN.md 10).
+//! `mode = "observe"`: what would be done now, and nothing of it (docs/design.md 10).
 //!
 //! No slot, and so never a cordon or a reboot; no waiting record either, which would name a node that
 //! never takes its turn; no Lease is made, no stale one cleared. Only reads, and few: this state is a long one.

@@ -1,4 +1,4 @@
-//! The start: three records that may disagree become one (I6, DESIGN.md 6 "At every start").
+//! The start: three records that may disagree become one (I6, docs/design.md 6 "Every start").
 
 use super::{At, Step};
 use crate::boot::Boot;

@@ -145,7 +145,7 @@ fn unhealthy(at: &At, hold: &Hold, node: &Node, missing: &str) -> Step {
     }
 }
 
-/// Both steps of DESIGN.md 9.
+/// Both steps of docs/design.md 9.
 fn health(at: &At) -> Result<(), String> {
     let missing = at
         .facts

@@ -1,4 +1,4 @@
-//! One pod that must leave: what was asked of it, and what was answered (I9; kubernetes.md 3).
+//! One pod that must leave: what was asked of it, and what was answered (I9, docs/design.md 7).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What becomes of one pod in a drain (DESIGN.md 7). Keeps I9: only [`Judgement::Evict`] is evicted.
+//! What becomes of one pod in a drain (docs/design.md 7). Keeps I9: only [`Judgement::Evict`] is evicted.
 
 use crate::pod::{Pod, RestartPolicy};
 

@@ -1,4 +1,4 @@
-//! What the configuration says about a drain, as the pure core wants it (DESIGN.md 7, 11).
+//! What the configuration says about a drain, as the pure core wants it (docs/design.md 7).
 
 use std::time::Duration;
 

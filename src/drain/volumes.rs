@@ -1,4 +1,4 @@
-//! Volumes that are still in use when the pods have gone (DESIGN.md 7).
+//! Volumes that are still in use when the pods have gone (docs/design.md 7).
 //!
 //! The kubelet lists in its Node's `status.volumesInUse` what is or will be mounted, until it is safely
 //! unmounted (`volume_manager.go`). A volume that is on this list when the host goes down is not detached:

@@ -226,7 +226,7 @@ async fn announce(proxy: &LoginProxy<'_>, message: &str) {
     }
 }
 
-/// The names differ by version: host.md 1.2, tested on 252, 257 and 262.
+/// The names differ by version: tested on 252, 257 and 262.
 fn reboot_error(error: BusError) -> RebootError {
     let BusError::Call { source, .. } = &error else {
         return match error {

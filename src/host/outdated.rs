@@ -1,6 +1,6 @@
 //! Reads what the built-in checks rest on: the host's kernels, its processes, its package managers.
 //!
-//! The checks run in a process of their own outside the daemon's sandbox (DESIGN.md 4): they want to see every
+//! The checks run in a process of their own outside the daemon's sandbox (docs/design.md 4): they want to see every
 //! process and /usr/lib/modules. The daemon itself looks at the package managers' locks alone, for their gate.
 //! Everything is below `Root`, reads have a bound (I8: what cannot be read is an error, never "no").
 

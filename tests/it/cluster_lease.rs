@@ -1,4 +1,4 @@
-//! The lock on a real API server (I1, I4, I5): every trap of kubernetes.md that concerns it.
+//! The lock on a real API server (I1, I4, I5): every trap of docs/design.md 13 that concerns it.
 
 use std::time::Duration;
 

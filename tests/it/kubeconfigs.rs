@@ -1,4 +1,4 @@
-//! The kubeconfigs of the distributions and clouds (kubernetes.md 2), each used by the binary against a real
+//! The kubeconfigs of the distributions and clouds, each used by the binary against a real
 //! API server: found where it lies, and read with what it names; plugins of the shape that EKS and GKE
 //! have, that work, fail, hang and end (I7).
 

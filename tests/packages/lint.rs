@@ -8,7 +8,7 @@ use crate::built::{DEB, RPM, STAGE, said};
 
 const LISTED: &str = include_str!("warnings.txt");
 const CONFIG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/packages/rpmlint.toml");
-/// DESIGN.md 14: the exposure that the hardening must reach, in tenths.
+/// The exposure that the hardening must reach, in tenths.
 const EXPOSURE: &str = "--threshold=27";
 
 /// The tags that warnings.txt has for this tool.

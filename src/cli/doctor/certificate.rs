@@ -1,4 +1,4 @@
-//! What the kubeconfig proves this node by, and until when (DESIGN.md 3).
+//! What the kubeconfig proves this node by, and until when (docs/design.md 3).
 
 use std::path::Path;
 

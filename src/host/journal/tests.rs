@@ -83,7 +83,7 @@ fn foreign_noise_is_filtered_and_names_are_made_valid() {
     assert!(seen.contains(&format!("LONG={}\n", "x".repeat(MAX_VALUE_BYTES))));
 }
 
-/// DESIGN.md 14: a stuck journald blocks its senders, and must not block us.
+/// docs/design.md 11: a stuck journald blocks its senders, and must not block us.
 #[test]
 fn stuck_journald_blocks_nobody_and_the_loss_is_told() {
     let (_dir, root, socket) = journald();

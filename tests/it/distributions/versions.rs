@@ -1,5 +1,5 @@
 //! The same package on other systemd versions: 252 (RHEL 9, Debian 12) by default, any Debian suite by
-//! `KUBE_REBOOTD_SUITES="bookworm sid"` (DESIGN.md 14, host.md 0). All other hosts run trixie's 257.
+//! `KUBE_REBOOTD_SUITES="bookworm sid"`. All other hosts run trixie's 257.
 
 use std::fs;
 use std::thread;

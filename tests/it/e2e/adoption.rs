@@ -1,4 +1,4 @@
-//! A reboot that an updater schedules with logind takes its turn instead (DESIGN.md 4): the real logind, the
+//! A reboot that an updater schedules with logind takes its turn instead (docs/design.md 4): the real logind, the
 //! real `shutdown`.
 
 use super::Site;

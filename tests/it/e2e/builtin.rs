@@ -1,5 +1,5 @@
 //! The built-in checks on a real host, under the real unit: a daemon without the right to look sees what
-//! PID 1 lets its own program see (DESIGN.md 4).
+//! PID 1 lets its own program see (docs/design.md 4).
 
 use testbed::{Host, HostSpec};
 

@@ -1,4 +1,4 @@
-//! A host that only observes says what it would do, and does nothing of it (DESIGN.md 11).
+//! A host that only observes says what it would do, and does nothing of it (docs/design.md 10).
 
 use super::Site;
 

@@ -1,4 +1,4 @@
-//! Pause: of a Lease, which never affects its holder; of a Node, which keeps it out (DESIGN.md 5; I3).
+//! Pause: of a Lease, which never affects its holder; of a Node, which keeps it out (docs/design.md 5; I3).
 
 use testbed::Host;
 

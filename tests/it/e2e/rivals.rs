@@ -1,5 +1,5 @@
 //! Others write what the daemon rests on: an admin frees a slot that is held, another node takes it, labels
-//! and Leases name nobody, a Node is registered anew (I1, I3, I6; DESIGN.md 3 and 5).
+//! and Leases name nobody, a Node is registered anew (I1, I3, I6; docs/design.md 3 and 5).
 
 use anyhow::ensure;
 use testbed::{Host, verdict};

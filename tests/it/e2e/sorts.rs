@@ -1,4 +1,4 @@
-//! Pods of every sort on one node, each treated as DESIGN.md 7 says: what was evicted is read from
+//! Pods of every sort on one node, each treated as docs/design.md 7 says: what was evicted is read from
 //! the audit log (I9).
 
 use serde_json::{Value, json};

@@ -9,7 +9,7 @@ use super::{CYCLE, Site};
 /// Nobody reads this key.
 const BAD: &str = "[drain]\nno_such_key = 1\n";
 
-/// DESIGN.md 14 and issue 3: the exposure that the hardening must reach.
+/// The exposure that the hardening must reach.
 const EXPOSURE: f64 = 2.7;
 
 fn show(host: &Host, property: &str) -> String {

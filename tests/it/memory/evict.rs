@@ -1,4 +1,4 @@
-//! Evictions under budgets: pkg/registry/core/pod/storage/eviction.go, row by row (kubernetes.md 3).
+//! Evictions under budgets: pkg/registry/core/pod/storage/eviction.go, row by row.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 //! Who may do what: the Node authorizer, `NodeRestriction`, the shipped roles and the shipped policies,
-//! as far as the daemon meets them (DESIGN.md 3).
+//! as far as the daemon meets them (docs/design.md 3).
 
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! Whole cycles without clocks, network or hosts: a model of the API server and of the hosts that
 //! `decide` is driven against, killed between any two effects (I1-I6, I10, I13).
 //!
-//! The model is the part of DESIGN.md 3, 5 and 7 that the lock rests on: resourceVersion and uid as
+//! The model is the part of docs/design.md 3, 5 and 7 that the lock rests on: resourceVersion and uid as
 //! preconditions, field ownership of the cordon, lost answers, requests that land late. What a real
 //! API server answers is proved in `cluster_*`; here it is only imitated.
 

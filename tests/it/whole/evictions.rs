@@ -1,4 +1,4 @@
-//! Every answer of the eviction table (kubernetes.md 3), met by a whole daemon (I9).
+//! Every answer to an eviction, met by a whole daemon (I9).
 
 use std::time::Duration;
 
@@ -336,7 +336,7 @@ async fn i9_a_full_node_is_drained_in_few_requests() {
     world.until_phase(0, "Draining", MINUTE).await;
     let begin = tokio::time::Instant::now();
     world.until_phase(0, "Rebooting", HOUR).await;
-    // The pods themselves take a second; DESIGN.md 7 allows 3 s.
+    // The pods themselves take a second; 3 s are allowed.
     world.check(
         begin.elapsed() < Duration::from_secs(3),
         &format!("{:?}", begin.elapsed()),

@@ -1,5 +1,5 @@
-//! The weaknesses of kured that its source and its issues show (peers.md 1.1, a to m), each as a test
-//! here. Not met here: i `signal` has no counterpart, and g's windows are not built yet.
+//! The weaknesses of kured that its source and its issues show, each as a test here. Not met here: its reboot by
+//! signal, which has no counterpart, and its windows, which are not built yet.
 
 use std::time::Duration;
 

@@ -1,0 +1,91 @@
+//! Documents name what exists: tests that prove a fact, and sections that code refers to.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn top() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Every Rust file below `dir`.
+fn sources(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut dirs = vec![dir.to_owned()];
+    while let Some(dir) = dirs.pop() {
+        for entry in fs::read_dir(&dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                dirs.push(path);
+            } else if path.extension().is_some_and(|end| end == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+/// The modules that lead to the file, as a test's name has them: `real::volumes`.
+fn module(file: &Path, root: &Path) -> String {
+    let path = file.strip_prefix(root).unwrap().with_extension("");
+    let parts = path.iter().map(|part| part.to_str().unwrap());
+    let parts: Vec<&str> = parts.filter(|part| *part != "mod").collect();
+    parts.join("::")
+}
+
+/// The code spans of a text.
+fn code(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+#[test]
+fn each_test_that_the_design_names_exists() {
+    let design = fs::read_to_string(top().join("docs/design.md")).unwrap();
+    let mut tests = BTreeSet::new();
+    for root in [top().join("src"), top().join("tests/it")] {
+        for file in sources(&root) {
+            let module = module(&file, &root);
+            let text = fs::read_to_string(&file).unwrap();
+            let names = text.split("fn ").skip(1);
+            let names = names.filter_map(|rest| rest.split_once("()").map(|(name, _)| name));
+            tests.extend(names.map(|name| format!("{module}::{name}")));
+        }
+    }
+    let named: Vec<&str> = code(&design).filter(|span| span.contains("::")).collect();
+    assert!(named.len() > 10, "{named:?}");
+    for name in named {
+        assert!(
+            tests.contains(name),
+            "docs/design.md names {name}, which is no test"
+        );
+    }
+}
+
+#[test]
+fn each_section_that_code_refers_to_exists() {
+    let design = fs::read_to_string(top().join("docs/design.md")).unwrap();
+    let sections = design.lines().filter_map(|line| line.strip_prefix("## "));
+    let sections: BTreeSet<&str> = sections
+        .filter_map(|line| Some(line.split_once('.')?.0))
+        .collect();
+    let mut seen = 0;
+    for root in ["src", "tests"].map(|dir| top().join(dir)) {
+        for file in sources(&root) {
+            let text = fs::read_to_string(&file).unwrap();
+            for rest in text.split("docs/design.md ").skip(1) {
+                let number: String = rest.chars().take_while(char::is_ascii_digit).collect();
+                if number.is_empty() {
+                    continue;
+                }
+                let known = sections.contains(number.as_str());
+                assert!(
+                    known,
+                    "{}: no section {number} in docs/design.md",
+                    file.display()
+                );
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 20, "{seen}");
+}
