@@ -123,16 +123,18 @@ fn phased(at: &At) -> Step {
     if !rebooted && let Some(why) = unappliable(at, hold) {
         return undo(at, hold, Why::Refused(why));
     }
-    match &hold.stage {
-        Stage::Taking => claim::taking(at, hold),
-        Stage::Releasing if proved_in(facts) => release::decide(at, hold, None),
-        _ if rebooted => verify::decide(at, hold),
-        Stage::Claiming => claim::decide(at, hold),
-        Stage::Draining => drain::decide(at, hold),
-        Stage::Rebooting => reboot::decide(at, hold),
-        Stage::Undoing(why) => release::decide(at, hold, Some(why)),
-        // Only a new boot leads there; a record that claims it in the same boot rebooted nothing.
-        Stage::Uncordoned | Stage::Releasing => undo(at, hold, Why::NoHold),
+    match facts.record.phase(Some(&facts.boot)) {
+        Phase::Idle | Phase::Pending | Phase::Queued => idle::decide(at),
+        Phase::Claiming if hold.stage == Stage::Taking => claim::taking(at, hold),
+        Phase::Claiming => claim::decide(at, hold),
+        Phase::Draining => drain::decide(at, hold),
+        Phase::Rebooting => reboot::decide(at, hold),
+        Phase::Verifying => verify::decide(at, hold),
+        Phase::Releasing => release::decide(at, hold, None),
+        Phase::Undoing => match &hold.stage {
+            Stage::Undoing(why) => release::decide(at, hold, Some(why)),
+            _ => undo(at, hold, Why::NoHold),
+        },
     }
 }
 
@@ -219,15 +221,6 @@ fn follow(facts: &Facts, now: Now) -> Option<Facts> {
     followed.record.request.clone_from(&facts.observed.request);
     followed.record.settled.clone_from(&facts.observed.settled);
     Some(followed)
-}
-
-/// The reboot of the hold that is being released was proved in this very boot.
-pub(crate) fn proved_in(facts: &Facts) -> bool {
-    facts
-        .record
-        .settled
-        .as_ref()
-        .is_some_and(|settled| settled.boot == facts.boot)
 }
 
 /// One look at the world, as the parts of the decision share it.

@@ -13,7 +13,8 @@ use crate::cluster::lean::{Named, Node};
 use crate::cluster::lease::Leases;
 use crate::cluster::waiting;
 use crate::names;
-use crate::record::{Record, Stage};
+use crate::phase::Phase;
+use crate::record::Record;
 use crate::slot::Lease;
 use crate::text::{self, NAME};
 
@@ -134,15 +135,11 @@ fn held(
 fn stage(text: &str) -> String {
     let word = match Record::decode(text) {
         Err(_) => "unreadable",
-        Ok(record) => match record.hold.map(|hold| hold.stage) {
-            None => "kept",
-            Some(Stage::Taking | Stage::Claiming) => "claiming",
-            Some(Stage::Draining) => "draining",
+        Ok(record) if record.hold.is_none() => "kept",
+        Ok(record) => match record.phase(None) {
             // The record changes once the node is healthy.
-            Some(Stage::Rebooting) => "rebooting or verifying",
-            Some(Stage::Uncordoned) => "verifying",
-            Some(Stage::Releasing) => "releasing",
-            Some(Stage::Undoing(_)) => "undoing",
+            Phase::Rebooting => "rebooting or verifying",
+            phase => return phase.name().to_lowercase(),
         },
     };
     word.to_owned()

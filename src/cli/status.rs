@@ -218,7 +218,7 @@ fn tell(
     let view = view.filter(|_| running == Some(true)).unwrap_or_default();
     let phase = view
         .phase
-        .or(record.as_ref().map(|record| phase(record, boot)));
+        .or(record.as_ref().map(|record| record.phase(boot)));
     let record = record.unwrap_or_default();
     let known = |text: String| Some(text).filter(|text| !text.is_empty());
     Status {
@@ -269,28 +269,6 @@ fn stopped(unit: &Unit) -> String {
         ),
         "activating" => "the daemon starts; if it stays so: journalctl -u kube-rebootd".to_owned(),
         _ => "the daemon does not run; systemctl start kube-rebootd".to_owned(),
-    }
-}
-
-/// As far as the record alone tells; the rest is in the daemon's own sentence.
-fn phase(record: &Record, boot: Option<&Boot>) -> Phase {
-    let Some(hold) = &record.hold else {
-        return match (&record.request, &record.waiting) {
-            (None, _) => Phase::Idle,
-            (Some(_), None) => Phase::Pending,
-            (Some(_), Some(_)) => Phase::Queued,
-        };
-    };
-    let rebooted = boot.is_some_and(|boot| *boot != hold.boot);
-    match hold.stage {
-        Stage::Taking => Phase::Claiming,
-        Stage::Releasing => Phase::Releasing,
-        Stage::Uncordoned => Phase::Verifying,
-        _ if rebooted => Phase::Verifying,
-        Stage::Claiming => Phase::Claiming,
-        Stage::Draining => Phase::Draining,
-        Stage::Rebooting => Phase::Rebooting,
-        Stage::Undoing(_) => Phase::Undoing,
     }
 }
 

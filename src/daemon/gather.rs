@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::memory::{HostNow, Sight};
 use super::{Daemon, HOST_POLL, start, views};
-use crate::decide::proved_in;
 use crate::drain;
 use crate::facts::{Drained, Facts, Fenced};
 use crate::gates::{self, Blocking, GateFacts, GatePolicy, Inhibitor, Pause};
@@ -13,6 +12,7 @@ use crate::host::{logind, systemd};
 use crate::names;
 use crate::node::Seen;
 use crate::now::Now;
+use crate::phase::Phase;
 use crate::record::Stage;
 use crate::slot::Lease;
 use crate::trigger;
@@ -43,21 +43,8 @@ pub(super) fn poll(facts: &Facts) -> Duration {
     }
 }
 
-/// In Verifying: a new boot with a hold on record. Power that went while the slot was given up makes one
-/// more boot to prove.
 pub(super) fn verifying(facts: &Facts) -> bool {
-    facts.record.hold.as_ref().is_some_and(|hold| {
-        hold.boot != facts.boot
-            && match hold.stage {
-                Stage::Taking => false,
-                Stage::Releasing => !proved_in(facts),
-                Stage::Claiming
-                | Stage::Draining
-                | Stage::Rebooting
-                | Stage::Uncordoned
-                | Stage::Undoing(_) => true,
-            }
-    })
+    facts.record.phase(Some(&facts.boot)) == Phase::Verifying
 }
 
 impl Daemon {
@@ -346,9 +333,8 @@ impl Daemon {
         self.facts.in_stage = self.memory.in_stage(&self.facts, now.boot);
         let facts = &mut self.facts;
         facts.marks = self.memory.pods.as_deref().map(Marks::take);
-        let draining = facts.record.hold.as_ref().is_some_and(|hold| {
-            hold.boot == facts.boot && matches!(hold.stage, Stage::Draining | Stage::Rebooting)
-        });
+        let phase = facts.record.phase(Some(&facts.boot));
+        let draining = matches!(phase, Phase::Draining | Phase::Rebooting);
         facts.drain = match self.memory.pods.take() {
             Some(pods) if draining => {
                 let drained = self.memory.drained(facts, &pods, now.boot);

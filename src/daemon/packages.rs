@@ -7,7 +7,7 @@ use crate::facts::Facts;
 use crate::gates::{Closed, Gate, Packages};
 use crate::host::outdated::{Locks, Working};
 use crate::now::Now;
-use crate::record::Stage;
+use crate::phase::Phase;
 
 /// How often one that works is looked at, when nothing else is in the way: none tells when it has finished.
 const POLL: Duration = Duration::from_secs(2);
@@ -78,15 +78,10 @@ impl Daemon {
 /// A reboot is wanted, or a hold has not rebooted the host yet. Also after logind was asked: it may have refused,
 /// and is then asked again.
 fn matter(facts: &Facts) -> bool {
-    match &facts.record.hold {
-        Some(hold) => {
-            let goes_on = match hold.stage {
-                Stage::Taking | Stage::Claiming | Stage::Draining | Stage::Rebooting => true,
-                Stage::Uncordoned | Stage::Releasing | Stage::Undoing(_) => false,
-            };
-            goes_on && hold.boot == facts.boot
-        }
-        None => facts.observed.request.is_some(),
+    match facts.record.phase(Some(&facts.boot)) {
+        Phase::Idle | Phase::Pending | Phase::Queued => facts.observed.request.is_some(),
+        Phase::Claiming | Phase::Draining | Phase::Rebooting => true,
+        Phase::Verifying | Phase::Releasing | Phase::Undoing => false,
     }
 }
 

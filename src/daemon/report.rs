@@ -10,7 +10,7 @@ use crate::host::journal::{Fields, LATE, Naming, id, record, transition};
 use crate::host::notify::Notify;
 use crate::host::view::{Blocked, Holder, View};
 use crate::phase::Phase;
-use crate::record::Stage;
+use crate::record::{Hold, Stage};
 
 #[cfg(test)]
 mod tests;
@@ -331,9 +331,8 @@ fn blockers(facts: &Facts) -> &[Blocker] {
 
 /// The host goes down, or was asked to by this daemon and did not refuse: being stopped now is what was wanted.
 pub(super) fn going_down(facts: &Facts) -> bool {
-    let asked = facts.record.hold.as_ref().is_some_and(|hold| {
-        hold.stage == Stage::Rebooting && hold.asked() && hold.boot == facts.boot
-    });
+    let rebooting = facts.record.phase(Some(&facts.boot)) == Phase::Rebooting;
+    let asked = rebooting && facts.record.hold.as_ref().is_some_and(Hold::asked);
     facts.shutting_down || (asked && facts.ask.is_none())
 }
 

@@ -13,7 +13,10 @@ use crate::trigger::Past;
 /// Before the Leases of all groups and the own Node were read nothing is decided: a phase on record
 /// waits where it is (I7). What needs the own Node alone is not kept waiting by the Leases.
 pub(super) fn decide(at: &At) -> Step {
-    let phase = standing(at);
+    // Of the state file alone, for display until the API server answers. A request is looked at anew.
+    let record = &at.facts.record;
+    let held = record.hold.as_ref();
+    let phase = held.map_or(Phase::Idle, |_| record.phase(Some(&at.facts.boot)));
     let unlisted = at.facts.listed.is_err() && !alone(at);
     if unlisted || at.facts.node == Seen::Unknown {
         let status = match &at.facts.listed {
@@ -44,23 +47,6 @@ fn alone(at: &At) -> bool {
         (None, _) => return false,
     };
     hold.stage != Stage::Taking
-}
-
-/// The phase that the state file alone says, for display until the API server answers.
-fn standing(at: &At) -> Phase {
-    let Some(hold) = &at.facts.record.hold else {
-        return Phase::Idle;
-    };
-    match hold.stage {
-        Stage::Taking => Phase::Claiming,
-        Stage::Releasing => Phase::Releasing,
-        _ if hold.boot != at.facts.boot => Phase::Verifying,
-        Stage::Claiming => Phase::Claiming,
-        Stage::Draining => Phase::Draining,
-        Stage::Rebooting => Phase::Rebooting,
-        Stage::Uncordoned => Phase::Verifying,
-        Stage::Undoing(_) => Phase::Undoing,
-    }
 }
 
 /// File, Node annotation and Leases, merged.

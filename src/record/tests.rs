@@ -40,6 +40,66 @@ fn i4_an_order_undoes_every_hold_but_an_unanswered_take() {
     assert_eq!(Record::default().give_back(&boot("a"), now), None);
 }
 
+/// One table for the decision, `status` and `nodes`: once there were four, and they differed.
+#[test]
+fn a_phase_follows_from_the_record_and_the_boot() {
+    let (same, later) = (boot("a"), boot("b"));
+    let undoing = || Stage::Undoing(Why::Withdrawn);
+    for (stage, here, after, unknown) in [
+        (
+            Stage::Taking,
+            Phase::Claiming,
+            Phase::Claiming,
+            Phase::Claiming,
+        ),
+        (
+            Stage::Claiming,
+            Phase::Claiming,
+            Phase::Verifying,
+            Phase::Claiming,
+        ),
+        (
+            Stage::Draining,
+            Phase::Draining,
+            Phase::Verifying,
+            Phase::Draining,
+        ),
+        (
+            Stage::Rebooting,
+            Phase::Rebooting,
+            Phase::Verifying,
+            Phase::Rebooting,
+        ),
+        (
+            Stage::Uncordoned,
+            Phase::Undoing,
+            Phase::Verifying,
+            Phase::Verifying,
+        ),
+        (
+            Stage::Releasing,
+            Phase::Undoing,
+            Phase::Verifying,
+            Phase::Releasing,
+        ),
+        (undoing(), Phase::Undoing, Phase::Verifying, Phase::Undoing),
+    ] {
+        let mut record = held(stage, 0);
+        let phases =
+            |record: &Record| [Some(&same), Some(&later), None].map(|boot| record.phase(boot));
+        assert_eq!(phases(&record), [here, after, unknown], "{record:?}");
+        // Only what is released rests on a proof.
+        record.settled = Some(Settled::of(None, &later, Duration::ZERO));
+        let releasing = record
+            .hold
+            .as_ref()
+            .is_some_and(|hold| hold.stage == Stage::Releasing);
+        let proved = if releasing { Phase::Releasing } else { after };
+        assert_eq!(phases(&record), [here, proved, unknown], "{record:?}");
+    }
+    assert_eq!(Record::default().phase(Some(&same)), Phase::Idle);
+}
+
 #[test]
 fn i10_a_reboot_that_was_asked_for_is_counted_though_not_proved() {
     let now = Timestamp::UNIX_EPOCH;
