@@ -15,7 +15,7 @@ use crate::node_set::{self, NodeSet};
 use crate::now::Now;
 use crate::phase::Phase;
 use crate::record::{Hold, Record, Stage, Why};
-use crate::slot::{Lease, Peers, Verdict};
+use crate::slot::{Claims, Lease, Peers};
 use crate::trigger::{BY_SCHEDULE, Flaps};
 
 mod claim;
@@ -192,8 +192,8 @@ pub fn ready(facts: &Facts, step: &Step, now: Now) -> Option<Duration> {
 pub fn census_matters(facts: &Facts, policy: &Policy, peers: &Peers) -> bool {
     let quorum = matches!(&facts.node, Seen::Present(node) if node.quorum());
     let claimed = |lease: &str| {
-        let verdict = peers.verdict(lease, &policy.me, quorum);
-        matches!(verdict, Verdict::Collision(_))
+        let claims = peers.claims(lease, &policy.me, quorum);
+        matches!(claims, Claims::Collision(_))
     };
     if let Some(hold) = &facts.record.hold {
         return !claimed(&hold.take.lease);

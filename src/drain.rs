@@ -162,7 +162,7 @@ impl Drain {
     pub fn blind(&mut self, blind: bool, now: Duration) {
         self.clock.begin(now);
         if blind {
-            // It tells late: all since the last answer is in doubt.
+            // A watch that fails says so late: whatever came after the last answer is in doubt.
             self.clock.lost(Duration::ZERO);
         } else if self.blind {
             self.clock.resume();

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::drain::Blocker;
+use crate::inhibitor::Inhibitor;
 use crate::now::Now;
 use crate::trigger::{Finding, Request};
 
@@ -64,13 +65,6 @@ pub enum Pause {
     Unknown,
     None,
     Paused(String),
-}
-
-/// A foreign block inhibitor.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Inhibitor {
-    pub who: String,
-    pub why: String,
 }
 
 /// What package managers do. Not all of them inhibit a shutdown, and a reboot in the middle of their hooks leaves a
@@ -276,10 +270,9 @@ mod tests {
         facts.node_pause = Pause::Paused("disk".to_owned());
         assert_eq!(gates(&facts), [Gate::NodePaused]);
         let mut facts = open();
-        facts.inhibitors = Some(vec![Inhibitor {
-            who: "backup".to_owned(),
-            why: "runs".to_owned(),
-        }]);
+        let row = ["shutdown", "backup", "runs", "block"].map(str::to_owned);
+        let [what, who, why, mode] = row;
+        facts.inhibitors = Some(vec![Inhibitor::of((what, who, why, mode, 0, 1))]);
         assert_eq!(gates(&facts), [Gate::Inhibitors]);
         let mut facts = open();
         facts.blocking = Blocking::Seen(vec![Blocker {

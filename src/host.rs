@@ -19,7 +19,6 @@ pub mod systemd;
 pub mod view;
 
 pub use bus::{Bus, BusError};
-pub use check::Verdict;
 pub use clock::Clock;
-pub use logind::{Inhibitor, RebootError};
+pub use logind::RebootError;
 pub use store::{Store, Stored};

@@ -18,6 +18,7 @@ mod garble;
 pub mod gates;
 pub mod health;
 pub mod host;
+pub mod inhibitor;
 pub mod kubelet;
 pub mod names;
 pub mod node;

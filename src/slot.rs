@@ -321,7 +321,7 @@ pub fn scatter(words: &[&str]) -> u64 {
 
 /// What the other labelled Nodes mean for a take of `lease`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Claims {
     Clear,
     /// A Node claims this slot, or one that no group knows: not ours to take.
     Collision(String),
@@ -336,12 +336,12 @@ pub enum Verdict {
 
 impl Peers {
     /// docs/design.md 3: the second record against a compromised node, and the quorum (I13).
-    pub fn verdict(&self, lease: &str, me: &str, quorum: bool) -> Verdict {
-        let claims = |peer: &&Peer| {
+    pub fn claims(&self, lease: &str, me: &str, quorum: bool) -> Claims {
+        let claim = |peer: &&Peer| {
             !peer.gone() && (peer.slot == lease || !self.leases.contains(&peer.slot))
         };
-        if let Some(peer) = self.labelled.iter().find(claims) {
-            return Verdict::Collision(format!(
+        if let Some(peer) = self.labelled.iter().find(claim) {
+            return Claims::Collision(format!(
                 "Node {} carries {}={}",
                 peer.node,
                 names::SLOT,
@@ -349,7 +349,7 @@ impl Peers {
             ));
         }
         if !quorum {
-            return Verdict::Clear;
+            return Claims::Clear;
         }
         let mut others: Vec<&str> = (self.labelled.iter())
             .filter(|peer| peer.quorum)
@@ -369,11 +369,11 @@ impl Peers {
             .chain(not_ready.clone())
             .reduce(|holding, not_ready| format!("{holding}, {not_ready}"))
         else {
-            return Verdict::Clear;
+            return Claims::Clear;
         };
         // Nobody gives back what is not Ready: waiting for it is for the queue.
         let first = not_ready.is_none() && others.first().is_some_and(|smallest| me < *smallest);
-        Verdict::Quorum { who, first }
+        Claims::Quorum { who, first }
     }
 
     /// Other Nodes of the quorum that are not Ready, in words; what is not known counts as one (I8).

@@ -34,7 +34,7 @@ const FILES: Duration = Duration::from_secs(10);
 /// What a check found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "verdict", rename_all = "lowercase")]
-enum Verdict {
+enum Diagnosis {
     Ok {
         what: String,
     },
@@ -61,7 +61,7 @@ enum Verdict {
 struct Check {
     name: &'static str,
     #[serde(flatten)]
-    verdict: Verdict,
+    verdict: Diagnosis,
 }
 
 /// `doctor --json`, stable: keys are added, never renamed or removed.
@@ -76,14 +76,14 @@ impl Check {
     fn ok(name: &'static str, what: impl Into<String>) -> Self {
         Self {
             name,
-            verdict: Verdict::Ok { what: what.into() },
+            verdict: Diagnosis::Ok { what: what.into() },
         }
     }
 
     fn warn(name: &'static str, what: impl Into<String>, cure: impl Into<String>) -> Self {
         Self {
             name,
-            verdict: Verdict::Warn {
+            verdict: Diagnosis::Warn {
                 what: what.into(),
                 cure: cure.into(),
                 until: None,
@@ -93,7 +93,7 @@ impl Check {
 
     /// A warning because of which this host does not reboot until `end`.
     fn until(mut self, end: impl Into<String>) -> Self {
-        if let Verdict::Warn { until, .. } = &mut self.verdict {
+        if let Diagnosis::Warn { until, .. } = &mut self.verdict {
             *until = Some(end.into());
         }
         self
@@ -102,7 +102,7 @@ impl Check {
     fn fail(name: &'static str, what: impl Into<String>, cure: impl Into<String>) -> Self {
         Self {
             name,
-            verdict: Verdict::Fail {
+            verdict: Diagnosis::Fail {
                 what: what.into(),
                 cure: cure.into(),
             },
@@ -112,16 +112,16 @@ impl Check {
     fn skipped(name: &'static str, needs: &'static str) -> Self {
         Self {
             name,
-            verdict: Verdict::Skipped { needs },
+            verdict: Diagnosis::Skipped { needs },
         }
     }
 
     fn failed(&self) -> bool {
-        matches!(self.verdict, Verdict::Fail { .. })
+        matches!(self.verdict, Diagnosis::Fail { .. })
     }
 
     fn warns(&self) -> bool {
-        matches!(self.verdict, Verdict::Warn { .. })
+        matches!(self.verdict, Diagnosis::Warn { .. })
     }
 }
 
@@ -192,8 +192,8 @@ fn summary(checks: &[Check]) -> String {
     let untils: Vec<&str> = checks
         .iter()
         .filter_map(|check| match &check.verdict {
-            Verdict::Warn { until, .. } => until.as_deref(),
-            Verdict::Ok { .. } | Verdict::Fail { .. } | Verdict::Skipped { .. } => None,
+            Diagnosis::Warn { until, .. } => until.as_deref(),
+            Diagnosis::Ok { .. } | Diagnosis::Fail { .. } | Diagnosis::Skipped { .. } => None,
         })
         .collect();
     match (failures, warnings) {
@@ -248,10 +248,10 @@ fn table(checks: &[Check], colour: bool) -> String {
     let mut text = String::new();
     for check in checks {
         let (word, code, what, cure) = match &check.verdict {
-            Verdict::Ok { what } => ("ok", "32", what.clone(), None),
-            Verdict::Warn { what, cure, .. } => ("warn", "33", what.clone(), Some(cure)),
-            Verdict::Fail { what, cure } => ("FAIL", "31", what.clone(), Some(cure)),
-            Verdict::Skipped { needs } => ("-", "2", format!("skipped: needs {needs}"), None),
+            Diagnosis::Ok { what } => ("ok", "32", what.clone(), None),
+            Diagnosis::Warn { what, cure, .. } => ("warn", "33", what.clone(), Some(cure)),
+            Diagnosis::Fail { what, cure } => ("FAIL", "31", what.clone(), Some(cure)),
+            Diagnosis::Skipped { needs } => ("-", "2", format!("skipped: needs {needs}"), None),
         };
         let mark = if colour {
             format!("\u{1b}[{code}m{word:<4}\u{1b}[0m")

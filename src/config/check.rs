@@ -363,7 +363,9 @@ fn kind(raw: &Raw) -> Result<(), String> {
         kind @ ("kexec" | "soft-reboot") => Err(format!(
             "{kind:?} is not supported yet: it would skip firmware or kernel; write \"reboot\""
         )),
-        other => Err(format!("{other:?} is none of its values; write \"reboot\"")),
+        other => Err(format!(
+            "{other:?} is not one of its values; write \"reboot\""
+        )),
     }
 }
 

@@ -306,7 +306,7 @@ fn one_of<T: Copy>(raw: &Raw, words: &[(&str, T)]) -> Result<T, String> {
     let found = words.iter().find(|(word, _)| *word == given);
     found
         .map(|(_, choice)| *choice)
-        .ok_or_else(|| format!("{given:?} is none of its values; write {all}"))
+        .ok_or_else(|| format!("{given:?} is not one of its values; write {all}"))
 }
 
 fn named<T: PartialEq>(choice: &T, words: &[(&str, T)]) -> String {

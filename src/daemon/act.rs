@@ -15,6 +15,7 @@ use crate::host::{check, logind};
 use crate::now::Now;
 use crate::pod::EvictAnswer;
 use crate::slot::{Fence, GiveUp, Take};
+use crate::trigger::Verdict;
 
 /// How long `reboot.command` may take to ask for the reboot: the loop waits for it, and the watchdog of
 /// the unit waits for the loop (3 min).
@@ -302,9 +303,9 @@ impl Daemon {
                     words: None,
                 };
                 match check::run(&self.root, &self.bus, &check).await.verdict {
-                    check::Verdict::Reboot { .. } => Ok(()),
-                    check::Verdict::Ok => Err("reboot.command did nothing".to_owned()),
-                    check::Verdict::Unknown { why } => Err(format!("reboot.command: {why}")),
+                    Verdict::Reboot { .. } => Ok(()),
+                    Verdict::No => Err("reboot.command did nothing".to_owned()),
+                    Verdict::Unknown { why } => Err(format!("reboot.command: {why}")),
                 }
             }
         };

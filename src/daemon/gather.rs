@@ -6,7 +6,7 @@ use super::memory::{HostNow, Sight};
 use super::{Daemon, HOST_POLL, start, views};
 use crate::drain;
 use crate::facts::{Drained, Facts, Fenced};
-use crate::gates::{self, Blocking, GateFacts, GatePolicy, Inhibitor, Pause};
+use crate::gates::{self, Blocking, GateFacts, GatePolicy, Pause};
 use crate::health::Marks;
 use crate::host::{logind, systemd};
 use crate::names;
@@ -105,14 +105,7 @@ impl Daemon {
         let shutting_down = logind::preparing_for_shutdown(&self.bus).await.ok();
         let locks = logind::locks(&self.bus).await.ok();
         let graceful = locks.as_ref().is_some_and(|locks| locks.kubelet);
-        let inhibitors = locks.map(|locks| {
-            (locks.block.into_iter())
-                .map(|one| Inhibitor {
-                    who: one.who,
-                    why: one.why,
-                })
-                .collect()
-        });
+        let inhibitors = locks.map(|locks| locks.block);
         let (mut system_state, mut boot_complete) = (None, None);
         if verifying(&self.facts) {
             system_state = systemd::system_state(&self.bus).await.ok();

@@ -14,11 +14,11 @@ use crate::beats::Beats;
 use crate::config::{self, Config};
 use crate::drain::{self, Drain, Next, PodRef, State};
 use crate::facts::{Drained, Facts};
-use crate::gates::Inhibitor;
 use crate::health::{self, Pulse};
 use crate::host::Bus;
 use crate::host::logind::Changes;
 use crate::host::sentinel::Watch;
+use crate::inhibitor::Inhibitor;
 use crate::node::Seen;
 use crate::pod::Pod;
 use crate::record::Stage;
@@ -282,7 +282,7 @@ impl Memory {
         let drain = self
             .drain
             .get_or_insert_with(|| begin(policy.clone(), spent));
-        // First: a slow one takes back what a sign of life just after it would vouch for.
+        // Before any other answer: a slow one says that the server was silent, which a later answer would hide.
         if let Some((sent, at)) = self.answered.take() {
             drain.confirmed(sent, at);
         }

@@ -13,7 +13,7 @@ use crate::node::Node;
 use crate::node_set;
 use crate::phase::Phase;
 use crate::record::{Hold, Record, Stage, Why};
-use crate::slot::{Peers, TakeSaid, Verdict};
+use crate::slot::{Claims, Peers, TakeSaid};
 
 /// A request on its way that had no answer can land this long after it was sent: the API server's
 /// own request timeout (60 s) and some network.
@@ -119,10 +119,10 @@ fn claim(at: &At, hold: &Hold) -> Result<Step, Box<Step>> {
         let status = "looking for others that claim the slot";
         return Ok(at.step(phase, Effect::ListPeers, status));
     };
-    match peers.verdict(&hold.take.lease, &at.policy.me, node.quorum()) {
-        Verdict::Clear => {}
-        Verdict::Collision(why) => return Ok(undo(at, hold, Why::Collision(why))),
-        Verdict::Quorum { who, first } => {
+    match peers.claims(&hold.take.lease, &at.policy.me, node.quorum()) {
+        Claims::Clear => {}
+        Claims::Collision(why) => return Ok(undo(at, hold, Why::Collision(why))),
+        Claims::Quorum { who, first } => {
             let patient = first && at.now.since(labelled) < ALONE && at.applied(hold);
             if !patient {
                 return Ok(undo(at, hold, Why::Quorum(who)));

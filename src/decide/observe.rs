@@ -68,14 +68,14 @@ fn look(at: &At) -> Result<String, Box<Effect>> {
         return Err(Box::new(Effect::ListPeers));
     };
     let me = at.policy.me.as_str();
-    let verdicts: Vec<_> = (free.iter())
-        .map(|lease| (*lease, peers.verdict(&lease.name, me, quorum)))
+    let claims: Vec<_> = (free.iter())
+        .map(|lease| (*lease, peers.claims(&lease.name, me, quorum)))
         .collect();
-    if queue::undecided(peers, &verdicts) {
+    if queue::undecided(peers, &claims) {
         // Read before this slot was free.
         return Err(Box::new(Effect::ListPeers));
     }
-    let lease = match queue::pick(verdicts.into_iter()) {
+    let lease = match queue::pick(claims.into_iter()) {
         Ok(lease) => lease,
         Err(why) => return Ok(format!("wait: {why}")),
     };

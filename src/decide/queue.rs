@@ -10,13 +10,13 @@ use crate::facts::Effect;
 use crate::node::Seen;
 use crate::phase::Phase;
 use crate::record::{Hold, Record};
-use crate::slot::{Crowd, Lease, Peers, Shown, Take, Verdict, Waiting, scatter, share};
+use crate::slot::{Claims, Crowd, Lease, Peers, Shown, Take, Waiting, scatter, share};
 
 /// A queue that another Node's label blocks looks again after so long, then after twice as long each time:
 /// such a Node does not wake us.
 const BLOCKED_AGAIN: Duration = Duration::from_secs(5);
 /// How often a queue that the budget closes counts the Nodes again: the list has a row for each Node of the
-/// cluster. No repeated look comes seldomer than this, unless many wait.
+/// cluster. No repeated look waits longer than this, unless many nodes wait.
 const BUDGET_AGAIN: Duration = Duration::from_secs(60);
 /// So long after it was ready a node has looked how many others wait, although no slot is open yet: a thousand
 /// that came at once are not to ask at once, nor to ask when the slot opens.
@@ -150,14 +150,14 @@ fn due(at: &At, record: Record, free: &[(&Lease, Duration)], quorum: bool) -> St
 
 fn said<'a>(at: &At, peers: &Peers, free: &[(&'a Lease, Duration)], quorum: bool) -> Said<'a> {
     // Whose turn comes later is not taken early because the one that is due cannot be had.
-    let verdicts: Vec<_> = (free.iter())
+    let claims: Vec<_> = (free.iter())
         .take_while(|(_, turn)| *turn <= at.now.boot)
-        .map(|(lease, _)| (*lease, peers.verdict(&lease.name, &at.policy.me, quorum)))
+        .map(|(lease, _)| (*lease, peers.claims(&lease.name, &at.policy.me, quorum)))
         .collect();
-    if undecided(peers, &verdicts) {
+    if undecided(peers, &claims) {
         return Said::Unknown;
     }
-    match pick(verdicts.into_iter()) {
+    match pick(claims.into_iter()) {
         // What is not Ready is waited for as long as what the budget closes.
         Err(why) if quorum && peers.counted && peers.not_ready().is_some() => {
             Said::No(why, BUDGET_AGAIN)
@@ -171,9 +171,9 @@ fn said<'a>(at: &At, peers: &Peers, free: &[(&'a Lease, Duration)], quorum: bool
 }
 
 /// The Nodes were not counted, as no label left a slot to take; now there is one.
-pub(super) fn undecided(peers: &Peers, verdicts: &[(&Lease, Verdict)]) -> bool {
-    let claimed = |verdict: &Verdict| matches!(verdict, Verdict::Collision(_));
-    !peers.counted && !verdicts.iter().all(|(_, verdict)| claimed(verdict))
+pub(super) fn undecided(peers: &Peers, claims: &[(&Lease, Claims)]) -> bool {
+    let claimed = |claims: &Claims| matches!(claims, Claims::Collision(_));
+    !peers.counted && !claims.iter().all(|(_, claims)| claimed(claims))
 }
 
 /// The last look said no. The next one comes after a pause that doubles with each look, and that is longer the
@@ -312,14 +312,14 @@ fn free<'a>(
 
 /// The first slot that no other Node's label speaks against, or why there is none.
 pub(super) fn pick<'a>(
-    verdicts: impl Iterator<Item = (&'a Lease, Verdict)>,
+    claims: impl Iterator<Item = (&'a Lease, Claims)>,
 ) -> Result<&'a Lease, String> {
     let mut why = String::new();
-    for (lease, verdict) in verdicts {
-        match verdict {
-            Verdict::Clear => return Ok(lease),
-            Verdict::Collision(words) => why = words,
-            Verdict::Quorum { who, .. } => why = another(&who),
+    for (lease, claims) in claims {
+        match claims {
+            Claims::Clear => return Ok(lease),
+            Claims::Collision(words) => why = words,
+            Claims::Quorum { who, .. } => why = another(&who),
         }
     }
     Err(why)

@@ -1,8 +1,8 @@
 //! The drain's clocks: time counts from one answer of the API server to the next (I7).
 //!
-//! Silence is known only afterwards: a watch reports it up to 90 s late, an eviction after its time
-//! limit. So time is counted when an answer vouches for it, and taken for granted before only to know
-//! when to look.
+//! That the server was silent is known only afterwards: a watch reports it up to 90 s late, an eviction after its time
+//! limit. So time counts only once an answer shows that the server was there. Until then it is assumed to count, but
+//! only to know when to look again.
 
 use std::time::Duration;
 

@@ -6,21 +6,21 @@
 
 use std::time::Duration;
 
-/// First try after an accepted one while nothing is learned, and the first pause after a refusal then.
+/// As long as nothing is learned: the time from an accepted eviction to the next try, and the first pause after a
+/// refusal.
 const FIRST: Duration = Duration::from_secs(1);
-/// Never more often: an answer itself takes some milliseconds.
+/// The shortest time between two tries: an answer itself takes some milliseconds.
 const LEAST: Duration = Duration::from_millis(50);
-/// Never seldomer: a budget that is freed by somebody else should be noticed soon.
+/// The longest time between two tries: a budget that somebody else freed should be noticed soon.
 const MOST: Duration = Duration::from_secs(15);
-/// Part of the learned time that is paused after a refusal; it doubles with each more.
+/// After a refusal a third of the learned time is waited, and twice as long after each further one.
 const PAUSE: u32 = 3;
-/// Part of it that is the least pause after the first one: then it is tried half-way to what was enough
-/// last time, and then at that.
+/// But at least a quarter of it: the first repeat comes half-way to what was enough last time, the second at that time.
 const SOON: u32 = 4;
-/// Part of a time that was enough by which the next may be longer: replacements differ.
+/// The next time that is learned may be longer than the last by a fifth: replacements differ.
 const SLACK: u32 = 5;
-/// Part by which a learned time becomes shorter when it was enough, times the square of how often it was
-/// on end: the longer all goes well, the more may be too much.
+/// A learned time that was enough is shortened by a 256th, times the square of how often it was enough in a row: the
+/// longer it was enough, the more of it may be too much.
 const SHORTER: u32 = 256;
 
 /// One controller's budget, as far as its answers tell.

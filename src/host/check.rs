@@ -4,7 +4,7 @@
 //! (proved). Each property below answers a trap proved on systemd 252 and 257; docs/design.md 4.
 
 use std::{
-    collections::hash_map::RandomState,
+    collections::{BTreeSet, hash_map::RandomState},
     fs::File,
     hash::{BuildHasher, Hasher},
     io,
@@ -23,6 +23,7 @@ use super::{
 
 use crate::root::Root;
 use crate::text;
+use crate::trigger::Verdict;
 use crate::trusted::{self, Untrusted};
 
 mod builtin;
@@ -87,23 +88,6 @@ pub enum Exit {
     Lost(String),
 }
 
-/// What a check says.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    /// The host wants a reboot.
-    Reboot {
-        /// In words; never the command's output, which changes from run to run (I10).
-        reasons: Vec<String>,
-    },
-    /// It does not.
-    Ok,
-    /// Not known: counts as nothing at all.
-    Unknown {
-        /// In words.
-        why: String,
-    },
-}
-
 /// A verdict with what the command printed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
@@ -126,10 +110,12 @@ pub fn judge(exit: &Exit, reboot_codes: &[u8], ok_codes: &[u8]) -> Verdict {
         ));
     }
     match (reboot_codes.contains(&code), ok_codes.contains(&code)) {
+        // In words, and never the command's output, which changes from run to run (I10).
         (true, false) => Verdict::Reboot {
-            reasons: vec![format!("exit code {code}")],
+            pkgs: BTreeSet::new(),
+            words: format!("exit code {code}"),
         },
-        (false, true) => Verdict::Ok,
+        (false, true) => Verdict::No,
         (true, true) => unknown(format!(
             "exit code {code} is in both reboot_exit_codes and ok_exit_codes"
         )),
@@ -399,7 +385,7 @@ mod tests {
             };
             let verdict = judge(&exit, &reboot, &ok);
             prop_assert_eq!(matches!(verdict, Verdict::Reboot { .. }), lists == (true, false));
-            prop_assert_eq!(verdict == Verdict::Ok, lists == (false, true));
+            prop_assert_eq!(verdict == Verdict::No, lists == (false, true));
         }
 
         #[test]
@@ -419,7 +405,7 @@ mod tests {
         for code in 0..=255 {
             let verdict = judge(&Exit::Code(code), &reboot, &ok);
             match code {
-                0 => assert_eq!(verdict, Verdict::Ok),
+                0 => assert_eq!(verdict, Verdict::No),
                 1 => assert!(matches!(verdict, Verdict::Reboot { .. })),
                 // 102 is in both lists, 203 is systemd's own.
                 _ => assert!(matches!(verdict, Verdict::Unknown { .. }), "{code}"),
@@ -446,7 +432,7 @@ mod tests {
             let verdict = confirmed(wants(), words, output);
             assert!(matches!(verdict, Verdict::Unknown { .. }), "{output:?}");
         }
-        assert_eq!(confirmed(Verdict::Ok, words, ""), Verdict::Ok);
+        assert_eq!(confirmed(Verdict::No, words, ""), Verdict::No);
     }
 
     #[test]

@@ -16,6 +16,7 @@ use zbus::{
 };
 
 use super::bus::{Bus, BusError, CALL_TIMEOUT, bounded};
+use crate::inhibitor::{self, Inhibitor};
 use crate::shutdown::Scheduled;
 use crate::text::{self, MESSAGE, WORDS};
 
@@ -39,7 +40,7 @@ pub trait Login {
     /// The line written to every terminal when the shutdown begins; sticky.
     fn set_wall_message(&self, message: &str, enable: bool) -> zbus::Result<()>;
     /// Rows of what, who, why, mode, uid, pid.
-    fn list_inhibitors(&self) -> zbus::Result<Vec<(String, String, String, String, u32, u32)>>;
+    fn list_inhibitors(&self) -> zbus::Result<Vec<inhibitor::Row>>;
     /// Not cached: logind sends no `PropertiesChanged` for it.
     #[zbus(property(emits_changed_signal = "false"))]
     fn preparing_for_shutdown(&self) -> zbus::Result<bool>;
@@ -51,60 +52,6 @@ pub trait Login {
     /// Union of what all block locks inhibit, such as `shutdown:sleep`.
     #[zbus(property(emits_changed_signal = "false"))]
     fn block_inhibited(&self) -> zbus::Result<String>;
-}
-
-/// One lock that somebody holds against a shutdown.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Inhibitor {
-    /// Colon-separated: `shutdown`, `sleep`, `idle`...
-    pub what: String,
-    /// The program, in its own words.
-    pub who: String,
-    /// Its reason, in its own words.
-    pub why: String,
-    /// `block`, `delay` or `block-weak`.
-    pub mode: String,
-    /// User of the holder.
-    pub uid: u32,
-    /// Process of the holder.
-    pub pid: u32,
-}
-
-/// What, who, why, mode, uid and pid, as logind lists them.
-type Row = (String, String, String, String, u32, u32);
-
-impl Inhibitor {
-    /// Who and why are chosen by whoever takes the lock: any local user may (I14).
-    pub(crate) fn of((what, who, why, mode, uid, pid): Row) -> Self {
-        Self {
-            what,
-            who: text::clean(&who, WORDS),
-            why: text::clean(&why, WORDS),
-            mode,
-            uid,
-            pid,
-        }
-    }
-
-    /// Whether it blocks a reboot. `delay` only delays, and `block-weak` (from 257) is made for
-    /// being ignored by root.
-    fn blocks_reboot(&self) -> bool {
-        self.mode == "block" && self.of_shutdown()
-    }
-
-    fn of_shutdown(&self) -> bool {
-        self.what.split(':').any(|what| what == "shutdown")
-    }
-
-    /// The kubelet's delay lock, which it takes only with `GracefulNodeShutdown` (Kubernetes
-    /// `pkg/kubelet/nodeshutdown`, `systemd/inhibit_linux.go`: who "kubelet", why "Kubelet needs time to handle node
-    /// shutdown"; proved). Distributions with a kubelet in a program of another name have the same words. Any local user may take a
-    /// lock of these words, but not as root (I14).
-    fn kubelets_delay(&self) -> bool {
-        let shutdown = self.why.to_lowercase().contains("node shutdown");
-        let kubelet = self.uid == 0 && (self.who == "kubelet" || shutdown);
-        self.mode == "delay" && self.of_shutdown() && kubelet
-    }
 }
 
 /// The locks that matter to a reboot.

@@ -9,7 +9,7 @@ use super::*;
 use crate::cluster::answer::{Failure, classify};
 use crate::cluster::{lease, node, pods};
 use crate::gates;
-use crate::host::logind;
+use crate::inhibitor::Inhibitor;
 use crate::node_set;
 use crate::outdated::{Builtin, heard};
 use crate::pod::Pod;
@@ -183,9 +183,8 @@ proptest! {
     #[test]
     fn i14_nothing_of_the_host_is_hostile(a in garble::hostile(), b in garble::hostile()) {
         let row = ("shutdown".to_owned(), a.clone(), b.clone(), "block".to_owned(), 1000, 7);
-        let one = logind::Inhibitor::of(row);
+        let one = Inhibitor::of(row);
         shown([&one.who, &one.why]);
-        let one = gates::Inhibitor { who: one.who, why: one.why };
         let facts = gates::GateFacts {
             node_pause: gates::Pause::None,
             group_pause: gates::Pause::None,

@@ -4,11 +4,12 @@ use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
 
 use kube_rebootd::{
     host::{
-        Bus, Verdict,
+        Bus,
         check::{self, Check, Outcome},
     },
     outdated::{Answer, Builtin},
     root::Root,
+    trigger::Verdict,
 };
 
 use crate::{
@@ -96,7 +97,7 @@ async fn exit_code_and_output_come_back() {
         "{outcome:?}"
     );
     assert_eq!(outcome.output, "kernel");
-    assert_eq!(sh(&host, "exit 0").await.verdict, Verdict::Ok);
+    assert_eq!(sh(&host, "exit 0").await.verdict, Verdict::No);
     let state = host.knobs();
     let (names, properties): (Vec<_>, Vec<_>) = state.started.iter().cloned().unzip();
     assert_ne!(names[0], names[1]);
@@ -188,7 +189,7 @@ async fn i8_odd_units_are_unknown() {
     }
     // The same script without the odd end is an answer: the fake itself is not the reason.
     host.knobs().run = Run::Says(vec![Unit::RUNNING, ok]);
-    assert_eq!(sh(&host, "true").await.verdict, Verdict::Ok);
+    assert_eq!(sh(&host, "true").await.verdict, Verdict::No);
     host.knobs().run = Run::Refused;
     assert!(matches!(
         sh(&host, "true").await.verdict,

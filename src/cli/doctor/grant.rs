@@ -205,15 +205,15 @@ async fn version(client: &Client) -> Result<(u32, u32), ApiError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Verdict;
+    use super::super::Diagnosis;
     use super::*;
 
     fn said(verb: Verb, names: Names, server: (u32, u32), prove: bool) -> (&'static str, String) {
         match judge(verb, names, server, prove, "n1").verdict {
-            Verdict::Ok { what } => ("ok", what),
-            Verdict::Warn { what, cure, .. } => ("warn", format!("{what}: {cure}")),
-            Verdict::Fail { what, cure } => ("fail", format!("{what}: {cure}")),
-            Verdict::Skipped { needs } => ("-", needs.to_owned()),
+            Diagnosis::Ok { what } => ("ok", what),
+            Diagnosis::Warn { what, cure, .. } => ("warn", format!("{what}: {cure}")),
+            Diagnosis::Fail { what, cure } => ("fail", format!("{what}: {cure}")),
+            Diagnosis::Skipped { needs } => ("-", needs.to_owned()),
         }
     }
 

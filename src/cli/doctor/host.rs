@@ -1,6 +1,6 @@
 //! Checks of the host alone: systemd, logind, the unit, the state directory.
 
-use super::{Check, Verdict, aside, slow};
+use super::{Check, Diagnosis, aside, slow};
 use crate::cli::status::UNIT;
 use crate::config::{Config, Method};
 use crate::host::{Bus, BusError, Store, logind, outdated, systemd};
@@ -23,7 +23,7 @@ pub(super) async fn checks(root: &Root, bus: &Bus, config: Option<&Config>) -> V
         unit(bus).await
     };
     let logind = login(bus, config).await;
-    let inhibitors = if matches!(logind.verdict, Verdict::Ok { .. }) {
+    let inhibitors = if matches!(logind.verdict, Diagnosis::Ok { .. }) {
         inhibitors(bus).await
     } else {
         Check::skipped(INHIBITORS, LOGIND)

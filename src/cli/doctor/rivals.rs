@@ -178,7 +178,7 @@ fn daemons(listed: Result<Vec<String>, BusError>) -> Check {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Verdict;
+    use super::super::Diagnosis;
     use super::*;
     use crate::bounded::odd::{self, Odd};
 
@@ -247,14 +247,14 @@ mod tests {
             "reboot_command = \"touch /run/reboot-required; reboot\"",
         ] {
             let check = judged(&format!("[commands]\nreboot = when-needed\n{command}\n"));
-            assert!(matches!(check.verdict, Verdict::Fail { .. }), "{command}");
+            assert!(matches!(check.verdict, Diagnosis::Fail { .. }), "{command}");
         }
         for example in [
             include_str!("../../../packaging/examples/dnf4-automatic.conf"),
             include_str!("../../../packaging/examples/dnf5-automatic.conf"),
         ] {
             let check = judged(example);
-            assert!(matches!(check.verdict, Verdict::Ok { .. }), "{example}");
+            assert!(matches!(check.verdict, Diagnosis::Ok { .. }), "{example}");
         }
     }
 }

@@ -97,10 +97,10 @@ fn touched(root: &Root, sentinel: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Verdict;
+    use super::super::Diagnosis;
     use super::*;
 
-    fn said(config: &str, files: &[(&str, &str)]) -> Verdict {
+    fn said(config: &str, files: &[(&str, &str)]) -> Diagnosis {
         let place = tempfile::tempdir().expect("a directory");
         let root = Root::at(place.path());
         for (path, text) in files {
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn a_host_on_which_no_trigger_can_ever_fire_is_told() {
         let never = |config: &str, files: &[(&str, &str)]| {
-            matches!(said(config, files), Verdict::Warn { .. })
+            matches!(said(config, files), Diagnosis::Warn { .. })
         };
         assert!(never("", &[]));
         assert!(never(

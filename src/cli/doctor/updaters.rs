@@ -6,7 +6,7 @@
 use std::fs;
 
 use super::rivals::{text, value};
-use super::{Check, Verdict};
+use super::{Check, Diagnosis};
 use crate::bounded::ReadError;
 use crate::root::Root;
 
@@ -46,7 +46,7 @@ fn judged(name: &'static str, active: bool, reboots: Reboots) -> Check {
         Ok(None) => Check::ok(name, "leaves the reboot to others"),
         Ok(Some((how, cure))) => Check {
             name,
-            verdict: Verdict::Fail {
+            verdict: Diagnosis::Fail {
                 what: format!("it reboots this host by itself ({how}), without a slot or a drain"),
                 cure: cure.to_owned(),
             },

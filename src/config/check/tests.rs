@@ -226,7 +226,7 @@ fn i12_built_in_checks_are_known_by_name() {
     for (builtin, wanted) in [
         (
             "[\"kernels\"]",
-            "\"kernels\" is none of its values; write \"kernel\" or \"libraries\"",
+            "\"kernels\" is not one of its values; write \"kernel\" or \"libraries\"",
         ),
         ("[1]", "is a number; write \"kernel\" or \"libraries\""),
         ("\"kernel\"", "write a list"),

@@ -1,6 +1,5 @@
 //! What is run now and then: check commands and built-in checks, both as transient units (I8).
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -114,15 +113,7 @@ pub(crate) async fn command(root: &Root, bus: &Bus, check: &Check) -> Verdict {
     let line = outcome.output.lines().next().unwrap_or_default();
     let said = text::clean(line, WORDS);
     match outcome.verdict {
-        check::Verdict::Reboot { reasons } => Verdict::Reboot {
-            pkgs: BTreeSet::new(),
-            words: if said.is_empty() {
-                reasons.join(", ")
-            } else {
-                said
-            },
-        },
-        check::Verdict::Ok => Verdict::No,
-        check::Verdict::Unknown { why } => Verdict::Unknown { why },
+        Verdict::Reboot { pkgs, .. } if !said.is_empty() => Verdict::Reboot { pkgs, words: said },
+        verdict => verdict,
     }
 }

@@ -4,7 +4,7 @@
 use super::table::*;
 use super::*;
 use crate::beats::{Beats, Shown};
-use crate::slot::Verdict;
+use crate::slot::Claims;
 
 /// Both of the control plane, the other not Ready or not known: it counts like one that is held, before the
 /// take, after the label and right before logind.
@@ -86,9 +86,9 @@ fn i13_nobody_waits_with_a_slot_for_a_node_that_is_not_ready() {
     let mut facts = about_to_take();
     peer(&mut facts, "other", true);
     let peers = facts.peers.as_mut().unwrap();
-    let first = |peers: &Peers| match peers.verdict("default", ME, true) {
-        Verdict::Quorum { first, .. } => first,
-        verdict => panic!("{verdict:?}"),
+    let first = |peers: &Peers| match peers.claims("default", ME, true) {
+        Claims::Quorum { first, .. } => first,
+        claims => panic!("{claims:?}"),
     };
     assert!(first(peers));
     peers.quorum_down = Ok(vec!["n2".to_owned()]);
