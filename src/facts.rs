@@ -16,7 +16,7 @@ use crate::node::Seen;
 use crate::node_set::{Leftovers, NodeSet};
 use crate::record::{Hold, Record};
 use crate::shutdown::Scheduled;
-use crate::slot::{Crowd, Fence, GiveUp, Lease, Peers, Shown, Take, TakeAnswer, Waiter};
+use crate::slot::{Crowd, Fence, GiveUp, Lease, Mark, Peers, Shown, Take, TakeAnswer, Waiter};
 use crate::stale::{Held, Look};
 use crate::trigger::Observed;
 
@@ -68,8 +68,8 @@ pub struct Facts {
     pub waiters: Option<Waiters>,
     /// The last look at the Node of a holder, by Lease.
     pub looks: BTreeMap<String, Look>,
-    /// What the own kube-node-lease Lease shows; none before it was read.
-    pub waiting: Option<Option<Shown>>,
+    /// What the own kube-node-lease Lease shows.
+    pub mark: Mark,
     /// The place of this node could not be shown.
     pub hidden: Option<Hidden>,
     /// Since when this process has been ready to take a slot: see [`crate::decide::ready`].
@@ -141,7 +141,7 @@ impl Facts {
             take: TakeAnswer::default(),
             waiters: None,
             looks: BTreeMap::new(),
-            waiting: None,
+            mark: Mark::Unknown,
             hidden: None,
             ready: None,
             crowd: None,

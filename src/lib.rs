@@ -1,5 +1,6 @@
 //! kube-rebootd as a library, for its own binary and tests; ARCHITECTURE.md is the map.
 
+pub mod backoff;
 pub mod beats;
 pub mod boot;
 pub mod bounded;

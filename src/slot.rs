@@ -155,6 +155,21 @@ pub struct Shown {
     pub ready: bool,
 }
 
+/// What this process knows of that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Mark {
+    /// Not read yet, or a write had no answer.
+    Unknown,
+    None,
+    Shown(Shown),
+}
+
+impl From<Option<Shown>> for Mark {
+    fn from(shown: Option<Shown>) -> Self {
+        shown.map_or(Self::None, Self::Shown)
+    }
+}
+
 /// Who else waits, as this node saw it once after its own place was shown.
 ///
 /// It is looked at once and never again, and yet no more than [`MANY`] nodes can believe that few wait: of

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::debug;
 
+use crate::backoff::doubled;
 use crate::cluster::client::{Clients, ConnectError, Connector};
 use crate::host::{Bus, check, systemd};
 use crate::kubelet::MainProcess;
@@ -59,7 +60,7 @@ pub async fn kubelets(root: &Root, bus: &Bus) -> Vec<MainProcess> {
 /// How long to wait after a credential that is good for `left`, the one after `short` others that did not last;
 /// and how many those are now.
 pub(super) fn spaced(short: u32, left: Option<Duration>) -> (Duration, u32) {
-    let spacing = FLOOR.saturating_mul(1 << short.min(10)).min(FLOOR_MAX);
+    let spacing = doubled(FLOOR, short, FLOOR_MAX);
     match left {
         Some(left) if left < FLOOR => (spacing, short.saturating_add(1)),
         Some(_) | None => (FLOOR, 0),

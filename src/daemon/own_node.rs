@@ -10,7 +10,7 @@ use crate::facts::{Applied, Hidden, Mended, Point, RefusedApply, Rehearsed};
 use crate::node::{Node, Seen};
 use crate::node_set::{self, Leftovers, NodeSet};
 use crate::now::Now;
-use crate::slot::Shown;
+use crate::slot::{Mark, Shown};
 
 /// After an apply that was changed on its way: somebody must mend a webhook first.
 const DROPPED: Duration = Duration::from_secs(5);
@@ -153,9 +153,9 @@ impl Daemon {
         if record.is_none() {
             self.facts.crowd = None;
         }
-        self.facts.waiting = match &done {
-            Ok(()) => Some(record),
-            Err(_) => None,
+        self.facts.mark = match &done {
+            Ok(()) => record.into(),
+            Err(_) => Mark::Unknown,
         };
         done
     }

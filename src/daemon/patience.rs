@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tracing::{info, warn};
 
+use crate::backoff::doubled;
 use crate::cluster::answer::ApiError;
 
 /// First pause after a request that failed.
@@ -86,12 +87,10 @@ impl Patience {
         if self.trouble.as_ref() != Some(&why) {
             warn!("{why}");
         }
-        let doubled = PAUSE
-            .saturating_mul(1 << self.failures.min(10))
-            .min(PAUSE_MAX);
-        self.failures += 1;
+        let pause = doubled(PAUSE, self.failures, PAUSE_MAX);
+        self.failures = self.failures.saturating_add(1);
         self.write_failed = self.writing.then_some(now);
-        self.until = Some(now + doubled.max(at_least));
+        self.until = Some(now + pause.max(at_least));
         self.trouble = Some(why);
     }
 }

@@ -40,7 +40,7 @@ impl Daemon {
                 self.facts.leases = self.followed(leases);
                 self.facts.listed = Ok(());
                 self.facts.denied = None;
-                self.facts.waiting = Some(beat.and_then(|beat| beat.waiting));
+                self.facts.mark = beat.and_then(|beat| beat.waiting).into();
                 self.patience.asks(false);
                 self.patience.worked(now.boot);
             }
@@ -95,7 +95,7 @@ impl Daemon {
             return Ok(());
         };
         let beat = connected.heartbeat.get().await?;
-        self.facts.waiting = Some(beat.and_then(|beat| beat.waiting));
+        self.facts.mark = beat.and_then(|beat| beat.waiting).into();
         Ok(())
     }
 

@@ -7,6 +7,7 @@ use tokio::time::{sleep, timeout};
 use super::Daemon;
 use crate::decide::released;
 use crate::facts::Effect;
+use crate::slot::Mark;
 
 /// Between two looks while something is waited for: a person looks on.
 const LOOK: Duration = Duration::from_millis(200);
@@ -57,7 +58,7 @@ impl Daemon {
             }
         }
         // A hint that names a node without a daemon costs its group a moment.
-        if let Some(Some(_)) = &self.facts.waiting {
+        if let Mark::Shown(_) = &self.facts.mark {
             self.act(Effect::Unmark, self.now()).await;
         }
     }

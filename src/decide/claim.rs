@@ -13,7 +13,7 @@ use crate::node::Node;
 use crate::node_set;
 use crate::phase::Phase;
 use crate::record::{Hold, Record, Stage, Why};
-use crate::slot::{Claims, Peers, TakeSaid};
+use crate::slot::{Claims, Mark, Peers, TakeSaid};
 
 /// A request on its way that had no answer can land this long after it was sent: the API server's
 /// own request timeout (60 s) and some network.
@@ -181,7 +181,7 @@ fn cordon(at: &At, hold: &Hold, node: &Node, peers: &Peers) -> Step {
         return at.step(phase, Effect::ListPeers, status);
     }
     // Nobody is to name a node that holds a slot. Its place stays on record until the request has ended.
-    if let Some(Some(_)) = at.facts.waiting {
+    if let Mark::Shown(_) = at.facts.mark {
         return at.step(phase, Effect::Unmark, "leaving the queue");
     }
     let before = Hold {

@@ -8,6 +8,7 @@ use crate::node::{Node, Seen};
 use crate::node_set::{self, NodeSet};
 use crate::phase::Phase;
 use crate::record::{Backoff, Hold, Record, Why};
+use crate::slot::Mark;
 use crate::trigger::{Reason, Request};
 
 /// Cleans up what a hold left, then follows the request.
@@ -280,12 +281,12 @@ pub(super) fn without_record(
     wake: Option<std::time::Duration>,
 ) -> Step {
     let again = queue::again_shown(at).filter(|again| at.now.boot < *again);
-    let effect = match at.facts.waiting {
-        Some(None) => Effect::Wait,
+    let effect = match at.facts.mark {
+        Mark::None => Effect::Wait,
         // Refused a short time ago.
-        Some(Some(_)) | None if again.is_some() => Effect::Wait,
-        Some(Some(_)) => Effect::Unmark,
-        None => Effect::ReadWaiting,
+        Mark::Shown(_) | Mark::Unknown if again.is_some() => Effect::Wait,
+        Mark::Shown(_) => Effect::Unmark,
+        Mark::Unknown => Effect::ReadWaiting,
     };
     let wait = at.stay(phase, status);
     let wake = wake.into_iter().chain(again).min();

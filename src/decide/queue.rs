@@ -10,7 +10,7 @@ use crate::facts::Effect;
 use crate::node::Seen;
 use crate::phase::Phase;
 use crate::record::{Hold, Record};
-use crate::slot::{Claims, Crowd, Lease, Peers, Shown, Take, Waiting, scatter, share};
+use crate::slot::{Claims, Crowd, Lease, Mark, Peers, Shown, Take, Waiting, scatter, share};
 
 /// A queue that another Node's label blocks looks again after so long, then after twice as long each time:
 /// such a Node does not wake us.
@@ -366,9 +366,8 @@ pub(super) fn show(at: &At, step: Step, ready: bool) -> Step {
         return step;
     };
     let wanted = Shown { place, ready };
-    let shown = matches!(&at.facts.waiting, Some(Some(shown)) if *shown == wanted);
     let again = again_shown(at);
-    if shown {
+    if at.facts.mark == Mark::Shown(wanted.clone()) {
         return step;
     }
     if let Some(again) = again.filter(|again| at.now.boot < *again) {

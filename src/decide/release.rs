@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{At, Holding, Step, apply};
+use crate::backoff::doubled;
 use crate::facts::{Effect, Mended, Point};
 use crate::names;
 use crate::node::{Node, Seen};
@@ -175,8 +176,7 @@ pub(super) fn backoff(at: &At, record: &Record, why: &Why) -> Backoff {
     let before = record.backoff.as_ref();
     let left = |backoff: &Backoff| backoff.left(&at.facts.boot, at.now.boot);
     let failures = before.map_or(0, left) + 1;
-    let doubled = at.policy.retry.saturating_mul(1 << (failures - 1).min(16));
-    let delay = doubled.min(BACKOFF_MAX);
+    let delay = doubled(at.policy.retry, failures - 1, BACKOFF_MAX);
     let tenth = u64::try_from(delay.as_millis() / 10)
         .unwrap_or(u64::MAX)
         .max(1);

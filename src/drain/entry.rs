@@ -2,24 +2,25 @@
 
 use std::time::Duration;
 
+use crate::backoff::doubled;
 use crate::pod::{EvictAnswer, Pod};
 
 use super::judge::{Block, Judgement};
 
 /// Priority from which a pod is system-critical (system-cluster-critical, scheduling/types.go).
 const CRITICAL: i32 = 2_000_000_000;
-/// First retry after a budget or a busy server, seconds; doubles.
-const RETRY_FIRST: u64 = 1;
-/// Longest retry after a budget, seconds: a freed budget should be noticed soon.
-const RETRY_LAST: u64 = 15;
+/// First retry after a budget or a busy server; doubles.
+const RETRY_FIRST: Duration = Duration::from_secs(1);
+/// Longest retry after a budget: a freed budget should be noticed soon.
+const RETRY_LAST: Duration = Duration::from_secs(15);
 /// So long a pod that has finished is waited for when only a finalizer keeps its object: whoever set the finalizer
 /// gets the time to look at the pod, and a forgotten one does not stop the reboot.
 const FINALIZER: Duration = Duration::from_secs(30);
 /// So long after its grace a terminating pod is named as what holds the drain up: killing a container and
 /// unmounting a volume take a few seconds.
 const OVERDUE: Duration = Duration::from_secs(30);
-/// What only the next view or the namespace's own deletion settles, seconds.
-const RETRY_LOOK: u64 = 5;
+/// What only the next view or the namespace's own deletion settles.
+const RETRY_LOOK: Duration = Duration::from_secs(5);
 
 /// A pod by what an eviction needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -213,7 +214,8 @@ impl Entry {
             EvictAnswer::Budget(message) => (Some(Refusal::Budget(message)), self.backoff()),
             EvictAnswer::Busy { retry_after, .. } | EvictAnswer::Unanswered { retry_after, .. } => {
                 let backoff = self.backoff();
-                let wait = retry_after.map_or(backoff, |least| self.spread(least));
+                let wait =
+                    retry_after.map_or(backoff, |least| self.spread(Duration::from_secs(least)));
                 (self.refusal.take(), wait)
             }
             EvictAnswer::Unauthorized(_) => (self.refusal.take(), self.backoff()),
@@ -235,14 +237,13 @@ impl Entry {
     }
 
     fn backoff(&mut self) -> Duration {
-        let seconds = RETRY_FIRST << self.tries.min(4);
+        let wait = doubled(RETRY_FIRST, self.tries, RETRY_LAST);
         self.tries = self.tries.saturating_add(1);
-        self.spread(seconds.min(RETRY_LAST))
+        self.spread(wait)
     }
 
-    /// At least `seconds` and up to a quarter more.
-    fn spread(&self, seconds: u64) -> Duration {
-        let wait = Duration::from_secs(seconds);
+    /// At least `wait` and up to a quarter more.
+    fn spread(&self, wait: Duration) -> Duration {
         wait.saturating_add(wait * self.jitter() / 4000)
     }
 

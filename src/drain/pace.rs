@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use crate::backoff::doubled;
+
 /// As long as nothing is learned: the time from an accepted eviction to the next try, and the first pause after a
 /// refusal.
 const FIRST: Duration = Duration::from_secs(1);
@@ -95,14 +97,13 @@ impl Pace {
     pub(super) fn refused(&mut self, jitter: u32, now: Duration) {
         self.limited = true;
         self.bounded |= self.wait.is_some();
-        let doubled = |first: Duration, times: u32| first.saturating_mul(1 << times.min(16));
         let passed = now.saturating_sub(self.accepted.unwrap_or(now));
         let left = self.enough.saturating_sub(passed);
         let gap = match (self.wait, self.refusals) {
-            (None, refusals) => doubled(FIRST, refusals),
+            (None, refusals) => doubled(FIRST, refusals, MOST),
             (Some(wait), 0) => (left / 2).max(wait / SOON),
             (Some(wait), 1) => left.max(wait / PAUSE),
-            (Some(wait), refusals) => doubled(wait / PAUSE, refusals - 1),
+            (Some(wait), refusals) => doubled(wait / PAUSE, refusals - 1, MOST),
         };
         let gap = gap.clamp(LEAST, MOST);
         self.refusals = self.refusals.saturating_add(1);

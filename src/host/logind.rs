@@ -16,6 +16,7 @@ use zbus::{
 };
 
 use super::bus::{Bus, BusError, CALL_TIMEOUT, bounded};
+use crate::backoff::doubled;
 use crate::inhibitor::{self, Inhibitor};
 use crate::shutdown::Scheduled;
 use crate::text::{self, MESSAGE, WORDS};
@@ -219,7 +220,7 @@ fn reboot_error(error: BusError) -> RebootError {
 pub struct Changes {
     bus: Bus,
     live: Option<Live>,
-    retry: Duration,
+    failures: u32,
     retry_at: Instant,
 }
 
@@ -237,7 +238,7 @@ impl Changes {
         Self {
             bus,
             live: None,
-            retry: RETRY_MIN,
+            failures: 0,
             retry_at: Instant::now(),
         }
     }
@@ -251,21 +252,21 @@ impl Changes {
                     return;
                 }
                 self.live = None;
-                self.retry_at = Instant::now() + self.retry;
+                self.retry_at = Instant::now() + RETRY_MIN;
             }
             tokio::time::sleep_until(self.retry_at).await;
             match Live::subscribe(&self.bus).await {
                 Ok(live) => {
                     self.live = Some(live);
-                    self.retry = RETRY_MIN;
+                    self.failures = 0;
                     return;
                 }
                 Err(error) => {
-                    if self.retry == RETRY_MIN {
+                    if self.failures == 0 {
                         tracing::warn!(%error, "logind's signals are not seen; polling goes on");
                     }
-                    self.retry_at = Instant::now() + self.retry;
-                    self.retry = (self.retry * 2).min(RETRY_MAX);
+                    self.retry_at = Instant::now() + doubled(RETRY_MIN, self.failures, RETRY_MAX);
+                    self.failures = self.failures.saturating_add(1);
                 }
             }
         }

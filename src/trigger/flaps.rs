@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::backoff::doubled;
 use crate::boot::Boot;
 
 /// After the first end; a person who takes a wish back and has it again hardly notices.
@@ -33,11 +34,10 @@ impl Flaps {
             return flaps.clone();
         }
         let times = before.map_or(0, |flaps| flaps.left(boot, now)) + 1;
-        let doubled = FIRST.saturating_mul(1 << (times - 1).min(16));
         Self {
             times,
             boot: boot.clone(),
-            until: now + doubled.min(LONGEST),
+            until: now + doubled(FIRST, times - 1, LONGEST),
         }
     }
 

@@ -16,7 +16,7 @@ use crate::gates::{Closed, Gate};
 use crate::health::Marks;
 use crate::names;
 use crate::record::Backoff;
-use crate::slot::{Crowd, Peer, Peers, Shown, Take, TakeAnswer, TakeSaid, Waiter, Waiting};
+use crate::slot::{Crowd, Mark, Peer, Peers, Shown, Take, TakeAnswer, TakeSaid, Waiter, Waiting};
 use crate::trigger::{Observed, Reason, Request, Settled};
 
 mod gates;
@@ -273,7 +273,7 @@ prop_compose! {
             peers,
             take: TakeAnswer { unanswered: None, said: flags[7].then_some(TakeSaid::Taken) },
             waiters: flags[4].then(|| Waiters { asked: NOW, list: vec![Waiter { node: "n3".to_owned(), since: wall(), ready: true }], failed: 0 }),
-            waiting: Some(None),
+            mark: Mark::None,
             hidden: None,
             ready: Some(Duration::ZERO),
             crowd: (flags[0] || flags[6]).then(Crowd::default),

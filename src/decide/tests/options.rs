@@ -49,7 +49,7 @@ fn an_observer_says_what_it_would_do() {
     ];
     for (name, change, expected) in rows {
         let mut facts = about_to_take();
-        (facts.record.waiting, facts.waiting) = (None, Some(None));
+        (facts.record.waiting, facts.mark) = (None, Mark::None);
         change(&mut facts);
         let step = decide(&facts, &observer, now());
         assert_eq!(step.effect, Effect::Wait, "{name}");

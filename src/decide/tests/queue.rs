@@ -128,7 +128,7 @@ fn i5_a_look_is_made_now_and_then_and_only_at_a_long_hold() {
     );
     look(&mut facts).asked = NOW;
     // The waiting record comes first: who looks can be named.
-    facts.waiting = Some(None);
+    facts.mark = Mark::None;
     assert!(matches!(ask(&facts).effect, Effect::Mark(_)));
 }
 
@@ -154,7 +154,7 @@ fn a_clearing_names_the_longest_waiting() {
 /// Labelled, and everything looked at: the next step cordons.
 pub(super) fn claiming() -> Facts {
     let mut facts = about_to_take();
-    facts.waiting = Some(None);
+    facts.mark = Mark::None;
     let hold = Hold {
         step: 2,
         node_uid: Some("node-uid".to_owned()),
@@ -259,7 +259,7 @@ fn a_place_is_kept_while_it_cannot_be_used() {
         assert_eq!(step.phase, Phase::Pending, "{why}");
         assert_eq!(step.effect, Effect::Mark(shown(false)), "{why}");
         assert_eq!(step.record.waiting, Some(place()), "{why}");
-        facts.waiting = Some(Some(shown(false)));
+        facts.mark = Mark::Shown(shown(false));
         assert_eq!(
             decide(&facts, &policy(), now()).effect,
             Effect::Wait,
@@ -268,7 +268,7 @@ fn a_place_is_kept_while_it_cannot_be_used() {
     }
     // Ready again, behind a holder.
     let mut facts = about_to_take();
-    facts.waiting = Some(Some(shown(false)));
+    facts.mark = Mark::Shown(shown(false));
     slot(&mut facts).holder = Some("n2".to_owned());
     let step = decide(&facts, &policy(), now());
     assert_eq!(step.effect, Effect::Mark(shown(true)));
@@ -277,7 +277,7 @@ fn a_place_is_kept_while_it_cannot_be_used() {
     slot(&mut facts).paused = Some("why".to_owned());
     let gate = Gate::GroupPaused;
     facts.closed.push(Closed { gate, ..shut() });
-    facts.waiting = Some(None);
+    facts.mark = Mark::None;
     let step = decide(&facts, &policy(), now());
     assert_eq!(step.phase, Phase::Pending);
     assert_eq!(step.effect, Effect::Mark(shown(true)));
@@ -292,7 +292,7 @@ fn a_place_is_kept_while_it_cannot_be_used() {
 fn who_cannot_be_seen_waiting_takes_a_free_slot_all_the_same() {
     for missing in [false, true] {
         let mut facts = about_to_take();
-        facts.waiting = None;
+        facts.mark = Mark::Unknown;
         facts.crowd = None;
         assert!(matches!(
             decide(&facts, &policy(), now()).effect,
@@ -312,7 +312,7 @@ fn who_cannot_be_seen_waiting_takes_a_free_slot_all_the_same() {
 fn a_heartbeat_lease_that_is_not_there_yet_is_looked_for_within_seconds() {
     for (missing, again) in [(true, 10), (false, 300)] {
         let mut facts = about_to_take();
-        facts.waiting = None;
+        facts.mark = Mark::Unknown;
         for lease in facts.leases.values_mut() {
             lease.holder = Some("n2".to_owned());
         }
@@ -337,14 +337,14 @@ fn i7_a_refused_clearing_of_the_waiting_record_is_tried_again_seldom() {
     facts.record.request = None;
     facts.observed.request = None;
     facts.record.waiting = None;
-    facts.waiting = Some(Some(shown(true)));
+    facts.mark = Mark::Shown(shown(true));
     let step = decide(&facts, &policy(), now());
     assert_eq!(step.effect, Effect::Unmark);
     let at = NOW;
     let missing = false;
     facts.hidden = Some(Hidden { at, missing });
-    for waiting in [facts.waiting.clone(), None] {
-        facts.waiting = waiting;
+    for mark in [facts.mark.clone(), Mark::Unknown] {
+        facts.mark = mark;
         let step = decide(&facts, &policy(), now());
         let again = NOW + Duration::from_secs(300);
         assert_eq!((step.phase, step.effect), (Phase::Idle, Effect::Wait));

@@ -79,7 +79,7 @@ pub(super) fn about_to_reboot() -> Facts {
         take: TakeAnswer::default(),
         waiters: None,
         looks: BTreeMap::new(),
-        waiting: Some(None),
+        mark: Mark::None,
         hidden: None,
         ready: None,
         crowd: None,
@@ -135,7 +135,7 @@ pub(super) fn about_to_take() -> Facts {
     });
     // It has waited for a while, alone.
     facts.record.waiting = Some(place());
-    facts.waiting = Some(Some(shown(true)));
+    facts.mark = Mark::Shown(shown(true));
     facts.crowd = Some(Crowd::default());
     facts.ready = Some(Duration::from_secs(1));
     facts

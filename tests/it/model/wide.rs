@@ -14,7 +14,7 @@ use kube_rebootd::health::Marks;
 use kube_rebootd::names;
 use kube_rebootd::node::{self, Seen};
 use kube_rebootd::record::{self, Record, Why};
-use kube_rebootd::slot::{self, Crowd, Peer, Take, TakeAnswer, TakeSaid};
+use kube_rebootd::slot::{self, Crowd, Mark, Peer, Take, TakeAnswer, TakeSaid};
 use kube_rebootd::trigger::{Latched, Observed, Request, Settled};
 
 use super::local::{Local, Mood};
@@ -351,7 +351,7 @@ impl Local {
                 list: Vec::new(),
                 failed: 0,
             }),
-            waiting: Some(None),
+            mark: Mark::None,
             crowd: Some(Crowd::default()),
             marks: Some(Marks::default()),
             drain: Drained::Done { at: Duration::ZERO },

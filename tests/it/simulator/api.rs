@@ -15,7 +15,9 @@ use kube_rebootd::names;
 use kube_rebootd::node::{Node, Seen};
 use kube_rebootd::node_set::{Leftovers, NodeSet};
 use kube_rebootd::now::Now;
-use kube_rebootd::slot::{Crowd, Fence, GiveUp, Lease, MANY, Peer, Peers, Take, TakeSaid, Waiter};
+use kube_rebootd::slot::{
+    Crowd, Fence, GiveUp, Lease, MANY, Mark, Peer, Peers, Take, TakeSaid, Waiter,
+};
 use kube_rebootd::stale::{Found, Look};
 
 use super::host::{Host, ModelNode};
@@ -293,7 +295,7 @@ impl World {
                     .map(|(name, lease)| (name.clone(), read(lease)))
                     .collect();
                 facts.listed = Ok(());
-                facts.waiting = Some(waiting);
+                facts.mark = waiting.into();
             }
             (Effect::ReadStart, Some(_)) => {
                 facts.node = node;
@@ -310,9 +312,9 @@ impl World {
                     marks: Marks::default(),
                 });
             }
-            (Effect::Unmark, Some(_)) => (facts.waiting, facts.crowd) = (Some(waiting), None),
+            (Effect::Unmark, Some(_)) => (facts.mark, facts.crowd) = (waiting.into(), None),
             (Effect::Mark(_) | Effect::Unmark | Effect::ReadWaiting, said) => {
-                facts.waiting = said.map(|_| waiting);
+                facts.mark = said.map_or(Mark::Unknown, |_| waiting.into());
             }
             (Effect::ReadHost, Some(_)) => facts.host_read = Some(now.boot),
             _ => {}

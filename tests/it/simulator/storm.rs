@@ -18,7 +18,7 @@ use kube_rebootd::gates::{Closed, Gate};
 use kube_rebootd::node::{Node, Seen};
 use kube_rebootd::now::Now;
 use kube_rebootd::record::Record;
-use kube_rebootd::slot::{Crowd, Lease, MANY, Peer, Peers, Shown, TakeSaid, Waiter, hints};
+use kube_rebootd::slot::{Crowd, Lease, MANY, Mark, Peer, Peers, Shown, TakeSaid, Waiter, hints};
 use kube_rebootd::trigger::{Latched, Request};
 
 use super::chance::Chance;
@@ -148,7 +148,7 @@ impl Storm {
             facts.listed = Ok(());
             facts.observed.request.clone_from(&facts.record.request);
             facts.node = Seen::Present(Box::new(own_node(&name)));
-            facts.waiting = Some(None);
+            facts.mark = Mark::None;
             storm.hosts.push(Host {
                 policy: policy(&Config::default(), &name, "kube-rebootd", "default"),
                 facts,
@@ -263,7 +263,7 @@ impl Storm {
             Effect::Wait => {}
             Effect::Mark(shown) => {
                 self.hosts[index].shown = Some(shown.clone());
-                self.hosts[index].facts.waiting = Some(Some(shown));
+                self.hosts[index].facts.mark = Mark::Shown(shown);
             }
             Effect::CountWaiters => {
                 self.lists.add("a page of waiters", now);
