@@ -52,6 +52,10 @@ fn made(kind: &str, suite: &str, packages: &str) -> Result<PathBuf> {
     if place.exists() {
         return Ok(place);
     }
+    let _lock = tools::alone(&place)?;
+    if place.exists() {
+        return Ok(place);
+    }
     let part = tools::cache().join(format!("{kind}-{suite}.part-{}", std::process::id()));
     // Left by a process of the same number that died here.
     if part.exists() {
@@ -69,11 +73,7 @@ fn made(kind: &str, suite: &str, packages: &str) -> Result<PathBuf> {
         made
     })?;
     fs::create_dir_all(part.join("var/log/journal"))?;
-    match fs::rename(&part, &place) {
-        // Somebody else was quicker.
-        Err(_) if place.exists() => fs::remove_dir_all(&part)?,
-        renamed => renamed?,
-    }
+    fs::rename(&part, &place)?;
     Ok(place)
 }
 

@@ -29,6 +29,7 @@ fn built() -> Result<PathBuf> {
     let sum = fs::read(module.join("go.sum"))?;
     let place = tools::cache().join(format!("kwok-{}", tools::key(&[&sum])));
     fs::create_dir_all(&place)?;
+    let _lock = tools::alone(&place)?;
     let kwok = [("kwok", "sigs.k8s.io/kwok/cmd/kwok")];
     tools::build(&place, &module, &kwok, "")?;
     let stages = place.join("stages.yaml");

@@ -9,6 +9,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
+use nix::fcntl::{Flock, FlockArg};
 
 use crate::releases::{self, Release};
 use crate::shell;
@@ -122,6 +123,17 @@ pub(crate) fn cache() -> PathBuf {
     )
 }
 
+/// Waits until nobody else makes what stands at `place` in the cache: tests ask for it side by side.
+pub(crate) fn alone(place: &Path) -> Result<Flock<fs::File>> {
+    let name = place
+        .file_name()
+        .context("a place in the cache has a name")?;
+    let locks = cache().join("locks");
+    fs::create_dir_all(&locks)?;
+    let file = fs::File::create(locks.join(name))?;
+    Ok(Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, errno)| errno)?)
+}
+
 /// Where the Makefile puts the programs of others that it builds: its TOOLS.
 pub(crate) fn installed() -> PathBuf {
     cache().join("tools")
@@ -219,6 +231,7 @@ pub fn binaries() -> Result<PathBuf> {
     let key = key_of(&files, &assets())?;
     let place = cache().join(format!("bin-{}-{key}", release.minor));
     fs::create_dir_all(&place)?;
+    let _lock = alone(&place)?;
     let etcd = [("etcd", "go.etcd.io/etcd/server/v3")];
     build(&place, &modules.join("etcd"), &etcd, "")?;
     let kubernetes = modules.join("kubernetes");
@@ -237,6 +250,7 @@ pub fn kubelet(release: Release) -> Result<PathBuf> {
     let key = key_of(&[release.module().join("go.sum")], &assets())?;
     let place = cache().join(format!("kubelet-{}-{key}", release.minor));
     fs::create_dir_all(&place)?;
+    let _lock = alone(&place)?;
     build(&place, &release.module(), &[KUBELET], &release.flags())?;
     Ok(place)
 }
@@ -258,6 +272,7 @@ pub fn runtime() -> Result<PathBuf> {
     let key = key_of(&files, &assets())?;
     let place = cache().join(format!("runtime-{}-{key}", release.minor));
     fs::create_dir_all(&place)?;
+    let _lock = alone(&place)?;
     if !place.join("kubelet").exists() {
         let part = place.join(format!("kubelet.part-{}", std::process::id()));
         fs::copy(kubelet(release)?.join("kubelet"), &part)?;
