@@ -8,6 +8,8 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
+use nix::errno::Errno;
+
 use super::bus::Bus;
 use super::logind;
 use crate::bounded::{self, ReadError};
@@ -74,17 +76,28 @@ fn roots(status: &str) -> bool {
 
 /// What could not be read.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot read {path}: {source}", path = .path.display())]
+#[error("cannot read {path}: {source}{cure}", path = .path.display())]
 struct Unread {
     path: std::path::PathBuf,
     source: io::Error,
+    /// What a person can do, with its separator; empty: nothing is known.
+    cure: String,
 }
 
 impl Unread {
     fn at(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
-        |source| Self { path, source }
+        |source| Self {
+            path,
+            source,
+            cure: String::new(),
+        }
     }
+}
+
+/// Ended between two reads; a kernel thread has no program and says so in the same way.
+fn gone(err: &io::Error) -> bool {
+    err.kind() == io::ErrorKind::NotFound || err.raw_os_error() == Some(Errno::ESRCH as i32)
 }
 
 /// The text of a small file, at most `most` bytes; none when there is no such file.

@@ -13,7 +13,7 @@ use nix::libc;
 
 use super::super::beside::Beside;
 use super::super::check::PREFIX;
-use super::{Unread, absent, open, package_manager, roots, text};
+use super::{Unread, absent, gone, open, package_manager, roots, text, whole};
 use crate::outdated::cgroup;
 use crate::root::Root;
 use crate::text::{self, NAME};
@@ -36,6 +36,8 @@ const SMALL: u64 = 4096;
 
 /// A process's name and cgroup.
 const PROC: u64 = 16 * 1024;
+/// A process's `status`: `Groups` has up to 65,536 numbers (`NGROUPS_MAX`).
+const STATUS: u64 = 1024 * 1024;
 /// Reading a few local files; only a dead network mount takes longer.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -99,8 +101,14 @@ pub(super) fn held(root: &Root) -> Result<Option<Working>, Unread> {
     let Some(pid) = holder.filter(|pid| *pid > 0) else {
         return Ok(None);
     };
-    if !of_root(root, pid)? || of_a_check(root, pid) {
-        return Ok(None);
+    match of_root(root, pid) {
+        Ok(true) if of_a_check(root, pid) => return Ok(None),
+        Ok(true) => {}
+        Ok(false) => return Ok(None),
+        Err(why) => {
+            let cure = format!("; if neither zypper nor PackageKit works: rm {ZYPP}");
+            return Err(Unread { cure, ..why });
+        }
     }
     let process = process(root, pid);
     Ok(Some(Working {
@@ -112,12 +120,21 @@ pub(super) fn held(root: &Root) -> Result<Option<Working>, Unread> {
 /// A process of the host runs under this number, and it is root's: of a file that was left behind any user, and any pod,
 /// can take the number (I14).
 fn of_root(root: &Root, pid: i32) -> Result<bool, Unread> {
-    let read = |name: &str| text(&root.path(format!("/proc/{pid}/{name}")), PROC);
-    // Without either it has ended; what cannot be read is not known (I8).
-    let (Some(cgroup), Some(status)) = (read("cgroup")?, read("status")?) else {
-        return Ok(false);
+    let read = |name: &str, most: u64| {
+        let path = root.path(format!("/proc/{pid}/{name}"));
+        match whole(&path, most) {
+            Ok(text) => Ok(Some(text)),
+            // Without either it has ended; what cannot be read otherwise is not known (I8).
+            Err(err) if gone(&err) => Ok(None),
+            Err(err) => Err(Unread::at(&path)(err)),
+        }
     };
-    Ok(!cgroup::place(&cgroup).container && roots(&status))
+    // The cgroup of a process that is not root's is not even looked at: its user may make it hard to read.
+    if !read("status", STATUS)?.is_some_and(|text| roots(&text)) {
+        return Ok(false);
+    }
+    let cgroup = read("cgroup", PROC)?;
+    Ok(cgroup.is_some_and(|text| !cgroup::place(&text).container))
 }
 
 /// A tool may take its lock only to answer whether a reboot is required: that must not close the gate it opens.
@@ -204,6 +221,27 @@ mod tests {
         // A link to itself: ELOOP.
         std::os::unix::fs::symlink("status", &status).expect("linked");
         assert!(held(&root).is_err());
+    }
+
+    /// Found by reading: who took the number of a zypper that was killed, and has more groups than usual, stopped all
+    /// reboots of the host.
+    #[test]
+    fn i14_a_process_with_many_groups_closes_nothing() {
+        let (_dir, root) = zypper("0::/user.slice/user-1000.slice/session-1.scope\n");
+        let status = root.path("/proc/123/status");
+        let groups = "1234567890 ".repeat(3_000);
+        let of =
+            |uid: u32| format!("Name:\tx\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\nGroups:\t{groups}\n");
+        std::fs::write(&status, of(1000)).expect("written");
+        // A link to itself: what is no root's is not looked at any further.
+        let cgroup = root.path("/proc/123/cgroup");
+        std::fs::remove_file(&cgroup).expect("removed");
+        std::os::unix::fs::symlink("cgroup", &cgroup).expect("linked");
+        assert_eq!(held(&root).expect("read"), None);
+        // Of root it is not known, and what helps is said.
+        std::fs::write(&status, of(0)).expect("written");
+        let why = held(&root).expect_err("unread").to_string();
+        assert!(why.contains("rm /run/zypp.pid"), "{why}");
     }
 
     #[test]

@@ -18,10 +18,9 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use nix::errno::Errno;
 use nix::fcntl::OFlag;
 
-use super::{Unread, head, names, open, roots, whole};
+use super::{Unread, gone, head, names, open, roots, whole};
 use crate::outdated::libraries::{Process, Processes};
 use crate::outdated::{cgroup, maps};
 use crate::root::Root;
@@ -81,11 +80,6 @@ pub(super) fn read(root: &Root) -> Result<Processes, Unread> {
         return Err(Unread::at(&proc)(none));
     }
     Ok(processes)
-}
-
-/// Ended between two reads; a kernel thread has no program and says so in the same way.
-fn gone(err: &io::Error) -> bool {
-    err.kind() == io::ErrorKind::NotFound || err.raw_os_error() == Some(Errno::ESRCH as i32)
 }
 
 fn process(host_root: &Root, dir: &Path, host: (u64, u64)) -> io::Result<Seen> {
