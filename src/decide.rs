@@ -133,7 +133,11 @@ fn phased(at: &At) -> Step {
         Phase::Releasing => release::decide(at, hold, None),
         Phase::Undoing => match &hold.stage {
             Stage::Undoing(why) => release::decide(at, hold, Some(why)),
-            _ => undo(at, hold, Why::NoHold),
+            // Of the same boot, nothing was rebooted.
+            Stage::Uncordoned | Stage::Releasing => undo(at, hold, Why::NoHold),
+            Stage::Taking | Stage::Claiming | Stage::Draining | Stage::Rebooting => {
+                at.stay(Phase::Undoing, "undoing")
+            }
         },
     }
 }

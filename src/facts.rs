@@ -97,7 +97,7 @@ pub struct Facts {
     pub ask_accepted: Option<Duration>,
     /// The first step of docs/design.md 9, or what is missing.
     pub host_health: Result<(), Vec<String>>,
-    /// Step (b), or what is missing.
+    /// The second step, or what is missing.
     pub pod_health: Result<(), Vec<String>>,
     /// Verifying has lasted this long in this process.
     pub verifying: Duration,
@@ -323,7 +323,7 @@ pub enum Effect {
     ReadLease(String),
     ReadNode,
     /// The waiting record on the own kube-node-lease Lease.
-    ReadWaiting,
+    ReadMark,
     /// Gates, inhibitors, `PreparingForShutdown`.
     ReadHost,
     ListPeers,
@@ -386,7 +386,7 @@ impl Effect {
             | Self::Begin
             | Self::ReadLease(_)
             | Self::ReadNode
-            | Self::ReadWaiting
+            | Self::ReadMark
             | Self::ReadHost
             | Self::ListPeers
             | Self::ListWaiters

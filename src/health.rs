@@ -137,7 +137,7 @@ pub struct Marks {
     pub hashes: String,
 }
 
-/// Each once, in this order: what is cut for the Node's annotation is the end.
+/// Each once, in this order: where the Node's annotation has no room for all, what comes first has it.
 fn once<T: Ord + Clone>(list: &mut Vec<T>) {
     let mut seen = BTreeSet::new();
     list.retain(|one| seen.insert(one.clone()));
@@ -305,7 +305,7 @@ pub fn kubelet_alive(pulse: &Pulse, boot: &Boot, before: &Boot) -> Result<(), St
     Err("no sign of the kubelet in this boot".to_owned())
 }
 
-/// The host, as far as step (a) looks at it.
+/// The host, as far as the first step of the proof looks at it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostSeen {
     pub boot: Boot,
@@ -317,7 +317,7 @@ pub struct HostSeen {
     pub boot_complete: Option<bool>,
 }
 
-/// Step (a), before the uncordon; or what is missing, in words. `pods`: none before their first list.
+/// The first step, before the uncordon; or what is missing, in words. `pods`: none before their first list.
 /// `late`: `health.timeout` has passed.
 #[allow(clippy::too_many_arguments)] // each is another fact
 pub fn host_healthy(
@@ -413,7 +413,7 @@ pub fn waived(marks: &Marks, pods: &[Pod], found: &BTreeMap<DaemonSet, Found>) -
     waived
 }
 
-/// Step (b), after the uncordon: each marked DaemonSet has a ready pod here as long as it exists. Under the kubelet's
+/// The second step, after the uncordon: each marked DaemonSet has a ready pod here as long as it exists. Under the kubelet's
 /// graceful shutdown the pods of before are deleted, and the controller makes new ones only when the Node is Ready
 /// (proved). `found` is what the API server says about those without a pod; `late`: `health.timeout` has passed.
 pub fn pods_healthy(

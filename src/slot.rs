@@ -158,7 +158,7 @@ pub struct Shown {
 /// What this process knows of that.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mark {
-    /// Not read yet, or a write had no answer.
+    /// Not read yet, or the last write failed.
     Unknown,
     None,
     Shown(Shown),

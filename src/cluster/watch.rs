@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::backoff::doubled;
 use crate::cluster::answer::{ApiError, CALL, Failure, call, classify};
 use crate::slot::scatter;
 
@@ -307,7 +308,7 @@ fn reopen(now: Instant) -> u32 {
 
 /// Doubling from [`PAUSE`] to [`PAUSE_MAX`], spread by where and when.
 fn pause(failures: u32, now: Instant) -> Duration {
-    let base = PAUSE.saturating_mul(1 << failures.min(6)).min(PAUSE_MAX);
+    let base = doubled(PAUSE, failures, PAUSE_MAX);
     let word = format!("{now:?} {}", std::process::id());
     base + base * u32::try_from(scatter(&[&word]) % SPREAD).unwrap_or(0) / 100
 }

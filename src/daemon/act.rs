@@ -80,7 +80,7 @@ impl Daemon {
         let done = match effect {
             Effect::ReadLease(name) => self.read_lease(&name, now).await,
             Effect::ReadNode => self.read_node(now).await,
-            Effect::ReadWaiting => self.read_waiting().await,
+            Effect::ReadMark => self.read_mark().await,
             Effect::ListPeers => self.list_peers(now).await,
             Effect::ListWaiters => self.list_waiters(now).await,
             Effect::CountWaiters => self.count_waiters().await,

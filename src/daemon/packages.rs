@@ -75,7 +75,7 @@ impl Daemon {
     }
 }
 
-/// A reboot is wanted, or a hold has not rebooted the host yet. Also after logind was asked: it may have refused,
+/// A reboot is wanted, or a hold has not rebooted the host yet, as far as is known. Also after logind was asked: it may have refused,
 /// and is then asked again.
 fn matter(facts: &Facts) -> bool {
     match facts.record.phase(Some(&facts.boot)) {

@@ -90,7 +90,7 @@ impl Daemon {
         Ok(())
     }
 
-    pub(super) async fn read_waiting(&mut self) -> Result<(), ApiError> {
+    pub(super) async fn read_mark(&mut self) -> Result<(), ApiError> {
         let Some(connected) = self.api.connected() else {
             return Ok(());
         };

@@ -12,7 +12,7 @@ use super::patience::Patience;
 use super::report::Report;
 use super::triggers::Triggers;
 use crate::cluster::client::{Access, Origin};
-use crate::config::{self, Config, ConfigError};
+use crate::config::{self, Config, ConfigError, Mode};
 use crate::facts::Facts;
 use crate::host::boot::{self, BootError};
 use crate::host::notify::Notify;
@@ -107,10 +107,14 @@ fn configured(
     let serves = if kept.is_some() {
         "the last valid configuration"
     } else {
-        "the defaults"
+        "the defaults, as no valid configuration is kept, and only to undo the hold or to prove its reboot"
     };
     error!("a slot is held: going on with {serves}, as:\n{bad}");
-    Ok(kept.unwrap_or_default())
+    // What the defaults would evict may be what the configuration protects: nothing is begun with them.
+    Ok(kept.unwrap_or_else(|| Config {
+        mode: Mode::Observe,
+        ..Config::default()
+    }))
 }
 
 /// The record on disk; one that cannot be used is kept aside and reported.
@@ -168,4 +172,47 @@ pub(super) fn held_access(root: &Root, config: &Config, record: &Record) -> Acce
 pub(super) fn namespace<'a>(config: &'a Config, record: &'a Record) -> &'a str {
     let held = record.hold.as_ref().map(|hold| &hold.take.namespace);
     held.unwrap_or(&config.coordination.namespace)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::boot::Boot;
+    use crate::record::Hold;
+    use crate::slot::{Lease, Take};
+
+    fn held() -> Record {
+        let lease = Lease::free("default", "default");
+        let take = Take::of(&lease, "kube-rebootd", jiff::Timestamp::UNIX_EPOCH, false);
+        let hold = Some(Hold::begin(take, Boot::unknown()));
+        Record {
+            hold,
+            ..Record::default()
+        }
+    }
+
+    /// Found by reading: a drain went on with the defaults, which evict what the configuration had protected.
+    #[test]
+    fn i12_without_a_valid_configuration_a_hold_is_only_undone_or_proved() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let root = Root::at(dir.path());
+        let path = root.path("/etc/kube-rebootd/config.toml");
+        std::fs::create_dir_all(path.parent().expect("a parent")).expect("made");
+        std::fs::write(&path, "nonsense = 1\n").expect("written");
+        let last_valid = Store::last_valid_config(&root);
+        let start = |record: &Record| configured(&root, None, record, &last_valid, &Clock::Real);
+        assert!(matches!(
+            start(&Record::default()),
+            Err(StartError::Config(_))
+        ));
+        let config = start(&held()).expect("it goes on");
+        assert_eq!(config.mode, Mode::Observe);
+        // What is kept counts, with all that it protects.
+        last_valid
+            .keep("[drain]\nempty_dir = \"block\"\n")
+            .expect("kept");
+        let config = start(&held()).expect("it goes on");
+        assert_eq!(config.mode, Mode::Active);
+        assert_ne!(config.drain, Config::default().drain);
+    }
 }

@@ -172,6 +172,11 @@ fn blocked(at: &At, record: &Record, request: &Request) -> Option<Blocked> {
         let why = "the state file cannot be written";
         return Some(Blocked::new(why, why));
     }
+    // The slot would be held while the host is off, for as long as it is.
+    if facts.shutting_down {
+        let why = "the host is shutting down";
+        return Some(Blocked::new(why, why));
+    }
     if request.automatic()
         && let Some(until) = facts.limited
     {
@@ -286,7 +291,7 @@ pub(super) fn without_record(
         // Refused a short time ago.
         Mark::Shown(_) | Mark::Unknown if again.is_some() => Effect::Wait,
         Mark::Shown(_) => Effect::Unmark,
-        Mark::Unknown => Effect::ReadWaiting,
+        Mark::Unknown => Effect::ReadMark,
     };
     let wait = at.stay(phase, status);
     let wake = wake.into_iter().chain(again).min();

@@ -172,8 +172,8 @@ fn said<'a>(at: &At, peers: &Peers, free: &[(&'a Lease, Duration)], quorum: bool
 
 /// The Nodes were not counted, as no label left a slot to take; now there is one.
 pub(super) fn undecided(peers: &Peers, claims: &[(&Lease, Claims)]) -> bool {
-    let claimed = |claims: &Claims| matches!(claims, Claims::Collision(_));
-    !peers.counted && !claims.iter().all(|(_, claims)| claimed(claims))
+    let claimed = |one: &Claims| matches!(one, Claims::Collision(_));
+    !peers.counted && !claims.iter().all(|(_, one)| claimed(one))
 }
 
 /// The last look said no. The next one comes after a pause that doubles with each look, and that is longer the

@@ -268,7 +268,7 @@ fn host() -> HostSeen {
     }
 }
 
-/// Step (a) at 10 s, with the Node ready since 0 s and a static pod that was ready before.
+/// The first step at 10 s, with the Node ready since 0 s and a static pod that was ready before.
 fn judged(
     host: &HostSeen,
     policy: &Policy,

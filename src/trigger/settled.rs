@@ -12,6 +12,7 @@ use crate::now::Now;
 /// A reason that is there again this soon after the proof was not cleared by the reboot (I10): jobs
 /// that write the sentinel at boot run within minutes.
 const AGAIN: Duration = Duration::from_secs(15 * 60);
+
 /// What the last proved reboot settled, by trigger.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

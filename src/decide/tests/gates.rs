@@ -1,6 +1,6 @@
 //! Gates that close while the slot is held (I2): what it costs to give up decides how long they are waited for.
 
-use super::table::{about_to_reboot, shut};
+use super::table::{about_to_reboot, about_to_take, shut};
 use super::*;
 
 fn at(stage: Stage, drain: Drained, gate: Gate) -> Step {
@@ -88,4 +88,27 @@ fn what_opens_at_no_time_ends_a_drain_at_once() {
     for gate in [Gate::NodePaused, Gate::Settle, Gate::MinUptime] {
         assert!(undoing(&at(Stage::Draining, going(), gate)), "{gate:?}");
     }
+}
+
+/// Found by reading: a slot was taken while somebody else's shutdown was under way, and held as long as the host was off.
+#[test]
+fn no_slot_is_taken_while_the_host_shuts_down() {
+    let mut facts = about_to_take();
+    assert!(matches!(
+        decide(&facts, &policy(), now()).effect,
+        Effect::Take(_)
+    ));
+    facts.shutting_down = true;
+    let step = decide(&facts, &policy(), now());
+    assert_eq!(step.phase, Phase::Pending);
+    assert!(
+        matches!(&step.effect, Effect::Mark(shown) if !shown.ready),
+        "{:?}",
+        step.effect
+    );
+    assert!(
+        step.status.contains("the host is shutting down"),
+        "{}",
+        step.status
+    );
 }

@@ -136,7 +136,7 @@ impl Local {
             },
             // Hints, pods and gates: the lock does not rest on them.
             Effect::Wait
-            | Effect::ReadWaiting
+            | Effect::ReadMark
             | Effect::ReadHost
             | Effect::ListWaiters
             | Effect::CountWaiters

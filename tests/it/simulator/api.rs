@@ -78,7 +78,7 @@ impl World {
             | Effect::Begin
             | Effect::ReadLease(_)
             | Effect::ReadNode
-            | Effect::ReadWaiting
+            | Effect::ReadMark
             | Effect::ReadHost
             | Effect::CancelShutdown
             | Effect::ListPeers
@@ -313,7 +313,7 @@ impl World {
                 });
             }
             (Effect::Unmark, Some(_)) => (facts.mark, facts.crowd) = (waiting.into(), None),
-            (Effect::Mark(_) | Effect::Unmark | Effect::ReadWaiting, said) => {
+            (Effect::Mark(_) | Effect::Unmark | Effect::ReadMark, said) => {
                 facts.mark = said.map_or(Mark::Unknown, |_| waiting.into());
             }
             (Effect::ReadHost, Some(_)) => facts.host_read = Some(now.boot),
