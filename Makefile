@@ -56,6 +56,7 @@ install: build
 	install -D -m 644 -t $(DESTDIR)$(ZSHDIR) packaging/completions/_kube-rebootd
 	install -D -m 644 -t $(DESTDIR)$(FISHDIR) packaging/completions/kube-rebootd.fish
 	install -D -m 644 -t $(DESTDIR)$(DOCDIR) README.md CHANGELOG.md
+	install -D -m 644 -t $(DESTDIR)$(DOCDIR)/docs $(filter-out docs/SUMMARY.md,$(wildcard docs/*.md))
 	install -D -m 644 -t $(DESTDIR)$(DOCDIR)/kubernetes kubernetes/*.yaml
 	install -D -m 644 -t $(DESTDIR)$(DOCDIR)/examples packaging/examples/*
 	install -D -m 644 -t $(DESTDIR)$(LICENSEDIR) LICENSE-APACHE LICENSE-MIT packaging/LICENSE.dependencies

@@ -1,4 +1,4 @@
-//! Documents name what exists: tests that prove a fact, and sections that code refers to.
+//! Documents name what exists: pages, tests that prove a fact, and sections that code refers to.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -88,4 +88,55 @@ fn each_section_that_code_refers_to_exists() {
         }
     }
     assert!(seen > 20, "{seen}");
+}
+
+/// Of each link its text and its target.
+fn links(text: &str) -> impl Iterator<Item = &str> {
+    let ends = text.split("](").skip(1);
+    ends.filter_map(|rest| rest.split_once(')').map(|(target, _)| target))
+}
+
+/// A heading leads there, as GitHub and mdBook make the name from its words.
+fn has(page: &str, section: &str) -> bool {
+    let name = |heading: &str| {
+        let words = heading.trim_start_matches('#').trim().to_lowercase();
+        let kept = words.replace(' ', "-");
+        kept.replace(|one: char| !(one.is_alphanumeric() || one == '-'), "")
+    };
+    page.lines()
+        .filter(|line| line.starts_with('#'))
+        .any(|line| name(line) == section)
+}
+
+#[test]
+fn each_page_that_a_document_links_to_exists() {
+    let pages = fs::read_dir(top().join("docs")).unwrap();
+    let pages = pages.map(|entry| entry.unwrap().path());
+    let pages: Vec<PathBuf> = pages
+        .filter(|path| path.extension().is_some_and(|end| end == "md"))
+        .collect();
+    let tops = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|name| top().join(name));
+    let mut seen = 0;
+    for page in pages.iter().chain(&tops) {
+        let text = fs::read_to_string(page).unwrap();
+        for link in links(&text).filter(|link| !link.contains("://")) {
+            let (file, section) = link.split_once('#').unwrap_or((link, ""));
+            let file = page.parent().unwrap().join(file);
+            let target = if link.starts_with('#') { page } else { &file };
+            assert!(target.exists(), "{}: no {link}", page.display());
+            let there = section.is_empty() || has(&fs::read_to_string(target).unwrap(), section);
+            assert!(there, "{}: no {link}", page.display());
+            seen += 1;
+        }
+    }
+    assert!(seen > 20, "{seen}");
+    // Each page is in the book.
+    let book = fs::read_to_string(top().join("docs/SUMMARY.md")).unwrap();
+    for page in pages {
+        let name = page.file_name().unwrap().to_str().unwrap();
+        assert!(
+            name == "SUMMARY.md" || links(&book).any(|link| link == name),
+            "{name}"
+        );
+    }
 }

@@ -241,7 +241,7 @@ fn slow(name: &'static str) -> Check {
     )
 }
 
-/// For people; colour marks the verdict only. Writing to a String does not fail.
+/// For people; colour marks the first word only. Writing to a String does not fail.
 fn table(checks: &[Check], colour: bool) -> String {
     let width = checks.iter().map(|check| check.name.len()).max();
     let width = width.unwrap_or(0);
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn each_verdict_has_its_word_and_colour_is_only_for_terminals() {
+    fn each_diagnosis_has_its_word_and_colour_is_only_for_terminals() {
         let checks = [
             Check::ok("logind", "answers"),
             Check::warn("clock", "90 s behind", "timedatectl"),

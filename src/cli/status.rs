@@ -401,7 +401,7 @@ fn waiting(status: &Status, line: &mut impl FnMut(&str, &str)) {
         let budget = budget.map_or_else(String::new, |budget| format!(" (budget {budget})"));
         line(
             "blocked",
-            &format!("pod {} {}{budget}", blocked.pod, blocked.why),
+            &format!("pod {}: {}{budget}", blocked.pod, blocked.why),
         );
     }
     for holder in &status.holders {

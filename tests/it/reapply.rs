@@ -7,7 +7,7 @@ use crate::plane::{Plane, own};
 
 const CLIENT_SIDE: &[&str] = &["apply", "-f", "-"];
 const SERVER_SIDE: &[&str] = &["apply", "--server-side", "--force-conflicts", "-f", "-"];
-/// As README says: of what is printed only the slots, and only those that are not there.
+/// As docs/get-started.md says: of what is printed only the slots, and only those that are not there.
 const CREATE: &[&str] = &["create", "-l", "kube-rebootd/group", "-f", "-"];
 
 async fn printed(words: &[&str]) -> String {
@@ -81,7 +81,7 @@ async fn new_slots_are_paused(plane: &Plane) {
     assert!(paused(plane, "web-2").await.is_some());
 }
 
-/// As README says to stop all reboots: a slot that was paused before keeps its reason, and every other is paused.
+/// As docs/operating.md says to stop all reboots: a slot that was paused before keeps its reason, and every other is paused.
 async fn one_line_pauses_all(plane: &Plane) {
     let before = paused(plane, "old").await;
     assert!(before.is_some() && paused(plane, "default").await.is_none());

@@ -129,8 +129,8 @@ fn bash_and_fish_complete_every_verb() {
 }
 
 #[test]
-fn the_readme_says_what_the_examples_say() {
-    let readme = include_str!("../../README.md");
+fn the_page_about_updaters_says_what_the_examples_say() {
+    let page = include_str!("../../docs/updaters.md");
     let mut settings = 0;
     for entry in std::fs::read_dir(format!("{PACKAGING}/examples")).unwrap() {
         let file = entry.unwrap().path();
@@ -139,10 +139,7 @@ fn the_readme_says_what_the_examples_say() {
         let comment = |line: &&str| line.starts_with('#') || line.starts_with("//");
         for line in text.lines().filter(|l| !l.is_empty() && !comment(l)) {
             settings += 1;
-            assert!(
-                readme.contains(&format!("\n    {line}\n")),
-                "{name}: {line}"
-            );
+            assert!(page.contains(&format!("\n    {line}\n")), "{name}: {line}");
         }
     }
     assert!(settings >= 10, "{settings}");

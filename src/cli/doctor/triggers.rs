@@ -82,7 +82,7 @@ fn triggers(root: &Root, config: &Config) -> Check {
             "nothing on this host is known to say that a reboot is required{annotation}. No program that writes a sentinel \
              was found, and no check can run"
         ),
-        "set triggers.builtin = [\"kernel\", \"libraries\"], or see \"Updaters\" in README.md for what yours can do",
+        "set triggers.builtin = [\"kernel\", \"libraries\"], or see docs/updaters.md of this package, below /usr/share/doc, for what yours can do",
     )
     .until("something says that a reboot is required")
 }
