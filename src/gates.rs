@@ -89,6 +89,8 @@ pub enum Blocking {
     Seen(Vec<Blocker>),
     /// After the cordon they are the drain's own matter.
     Cordoned,
+    /// Nothing is evicted: the cluster has no other Node, or `drain.mode` says so.
+    Undrained,
 }
 
 /// What the configuration says about gates.
@@ -193,7 +195,7 @@ fn settle(request: Option<&Request>, findings: &[Finding], now: Now) -> Option<C
 
 fn blocking(blocking: &Blocking) -> Option<Closed> {
     match blocking {
-        Blocking::Cordoned => None,
+        Blocking::Cordoned | Blocking::Undrained => None,
         Blocking::Unknown => {
             let why = "not known which pods would block the drain: pods not listed yet";
             Some(shut(Gate::BlockingPods, why.to_owned(), None))

@@ -157,6 +157,13 @@ async fn beat(coordinator: &Client, node: &str) -> Result<(String, Option<Shown>
     Ok((node.to_owned(), shown))
 }
 
+/// Whether the cluster has a Node but `me`, by a consistent read of two rows.
+pub async fn others(coordinator: &Client, me: &str) -> Result<bool, ApiError> {
+    let what = "look for other Nodes";
+    let rows = table::nodes(coordinator, what, "&limit=2").await?;
+    Ok(rows.is_empty() || rows.iter().any(|row| row.name != me))
+}
+
 /// Counts all Nodes and names those but `me` that are not Ready, by a consistent read.
 pub async fn census(coordinator: &Client, me: &str) -> Result<Census, ApiError> {
     let what = "count Nodes";

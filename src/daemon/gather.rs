@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use super::memory::{HostNow, Sight};
 use super::{Daemon, HOST_POLL, start, views};
+use crate::budget::Census;
+use crate::cluster::peers;
 use crate::drain;
 use crate::facts::{Drained, Facts, Fenced};
 use crate::gates::{self, Blocking, GateFacts, GatePolicy, Pause};
@@ -26,6 +28,8 @@ const PULSE_POLL: Duration = Duration::from_secs(2);
 const SIGN_OF_LIFE: Duration = Duration::from_secs(90);
 /// How often pods that close the gate before the cordon are listed again where their watch shows nothing.
 const BLOCKING_AGAIN: Duration = Duration::from_secs(60);
+/// How often it is looked for other Nodes meanwhile: a cluster rarely begins or ceases to have any.
+const ALONE_AGAIN: Duration = Duration::from_secs(15 * 60);
 
 /// Something is wanted or held: the host's own state matters.
 fn busy(facts: &Facts) -> bool {
@@ -65,6 +69,7 @@ impl Daemon {
         self.pulse(now).await;
         self.daemon_sets(now).await;
         self.blocking(now).await;
+        self.alone(now).await;
         self.packages(now).await;
         self.gates(&findings, now);
         self.judge(now);
@@ -249,6 +254,35 @@ impl Daemon {
         }
     }
 
+    /// While pods close the gate: where the cluster has no other Node nothing is evicted, and they stop nothing.
+    async fn alone(&mut self, now: Now) {
+        let due = (self.memory.alone).is_none_or(|(read, _)| now.since(read) >= ALONE_AGAIN);
+        if self.memory.mode != drain::Mode::Auto
+            || !due
+            || !self.blocked_before()
+            || self.patience.until(now.boot).is_some()
+        {
+            return;
+        }
+        let Some(connected) = self.api.connected() else {
+            return;
+        };
+        let clients = &connected.clients;
+        self.patience.asks(false);
+        let others = peers::others(&clients.coordinator, &clients.name).await;
+        match others {
+            Ok(others) => {
+                self.memory.alone = Some((now.boot, !others));
+                self.patience.worked(now.boot);
+            }
+            Err(err) => {
+                // Who may not look does not know that it is alone (I8).
+                self.memory.alone = err.refused().then_some((now.boot, false));
+                self.failed(&err);
+            }
+        }
+    }
+
     fn gates(&mut self, findings: &[trigger::Finding], now: Now) {
         let host = self.memory.host.as_ref();
         self.facts.host_read = host.map(|host| host.read);
@@ -300,24 +334,33 @@ impl Daemon {
     }
 
     fn blocking_gate(&self) -> Blocking {
-        let cordoned = |stage: &Stage| !matches!(stage, Stage::Taking | Stage::Claiming);
-        if self.memory.mode == drain::Mode::Never
-            || self
-                .facts
-                .record
-                .hold
-                .as_ref()
-                .is_some_and(|hold| cordoned(&hold.stage))
-        {
-            return Blocking::Cordoned;
+        if self.memory.mode == drain::Mode::Never {
+            return Blocking::Undrained;
         }
-        if let (Some(_), Some(pods)) = (&self.facts.record.hold, &self.memory.pods) {
-            return Blocking::Seen(drain::seen_before_cordon(pods, &self.memory.drain_policy));
-        }
-        match &self.memory.blocking {
-            Some((_, blockers)) => Blocking::Seen(blockers.clone()),
-            None if self.facts.record.hold.is_some() => Blocking::Cordoned,
+        let auto = self.memory.mode == drain::Mode::Auto;
+        let (blockers, alone) = match (&self.facts.record.hold, &self.memory.pods) {
+            (Some(hold), _) if !matches!(hold.stage, Stage::Taking | Stage::Claiming) => {
+                return Blocking::Cordoned;
+            }
+            (Some(_), Some(pods)) => {
+                let blockers = drain::seen_before_cordon(pods, &self.memory.drain_policy);
+                let census = self.facts.peers.as_ref().map(|peers| &peers.census);
+                let alone = census.is_some_and(|it| it.as_ref().is_ok_and(Census::alone));
+                (Some(blockers), alone)
+            }
+            (hold, _) => {
+                let alone = self.memory.alone.is_some_and(|(_, alone)| alone);
+                match &self.memory.blocking {
+                    Some((_, blockers)) => (Some(blockers.clone()), alone),
+                    None if hold.is_some() => return Blocking::Cordoned,
+                    None => (None, alone),
+                }
+            }
+        };
+        match blockers {
             None => Blocking::Unknown,
+            Some(_) if auto && alone => Blocking::Undrained,
+            Some(blockers) => Blocking::Seen(blockers),
         }
     }
 

@@ -69,6 +69,8 @@ pub(super) struct Memory {
     done: Option<Duration>,
     pub(super) packages: packages::Seen,
     pub(super) blocking: Option<(Duration, Vec<drain::Blocker>)>,
+    /// Whether the cluster has no other Node, and when that was looked at.
+    pub(super) alone: Option<(Duration, bool)>,
     /// Pods without a controller that stay, as last listed before the cordon.
     pub(super) unmanaged: Vec<PodRef>,
     pub(super) pulse: Pulse,
@@ -121,6 +123,7 @@ impl Memory {
             done: None,
             packages: packages::Seen::default(),
             blocking: None,
+            alone: None,
             unmanaged: Vec::new(),
             pulse: Pulse::default(),
             pulse_read: None,

@@ -4,11 +4,15 @@ use super::table::{about_to_reboot, about_to_take, shut};
 use super::*;
 
 fn at(stage: Stage, drain: Drained, gate: Gate) -> Step {
+    decide(&facts_at(stage, drain, gate), &policy(), now())
+}
+
+fn facts_at(stage: Stage, drain: Drained, gate: Gate) -> Facts {
     let mut facts = about_to_reboot();
     facts.record.hold.as_mut().unwrap().stage = stage;
     facts.drain = drain;
     facts.closed.push(Closed { gate, ..shut() });
-    decide(&facts, &policy(), now())
+    facts
 }
 
 fn stage(step: &Step) -> Stage {
@@ -87,6 +91,30 @@ fn the_patience_with_a_gate_begins_after_the_delay() {
 fn what_opens_at_no_time_ends_a_drain_at_once() {
     for gate in [Gate::NodePaused, Gate::Settle, Gate::MinUptime] {
         assert!(undoing(&at(Stage::Draining, going(), gate)), "{gate:?}");
+    }
+}
+
+/// Found by reading: apt that began while the heartbeats of other control-plane nodes were waited for undid the drain.
+#[test]
+fn what_opens_by_itself_is_waited_for_until_logind_is_asked() {
+    for gate in [Gate::Inhibitors, Gate::PackageManager] {
+        let mut facts = facts_at(Stage::Rebooting, ago(0), gate);
+        let hold = facts.record.hold.as_mut().unwrap();
+        (hold.asks, hold.asked) = (0, None);
+        let step = decide(&facts, &policy(), now());
+        assert_eq!(
+            (stage(&step), &step.effect),
+            (Stage::Rebooting, &Effect::Wait)
+        );
+        assert!(
+            step.waits.is_some() && step.status.contains("shut"),
+            "{step:?}"
+        );
+        // Its time is that of the stage.
+        assert!(!rests(&facts, &step));
+        facts.in_stage = Duration::from_secs(300);
+        let step = decide(&facts, &policy(), now());
+        assert!(undoing(&step), "{gate:?}");
     }
 }
 

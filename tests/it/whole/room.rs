@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::cluster::Pod;
 use super::host::Order;
-use super::world::{HOUR, MINUTE, World};
+use super::world::{HOUR, MINUTE, Plan, World};
 use crate::memory::{Answer, Broken, Fate, Fault, Verb};
 
 fn cordon(world: &World, node: &str, on: bool) {
@@ -136,4 +136,35 @@ async fn i6_a_restart_during_an_outage_in_mid_drain_goes_on_with_the_drain() {
     world.server.set(|state| state.faults.clear());
     world.until_rebooted(&[0], 1, HOUR).await;
     world.check(!world.said(0, "undoing"), "the drain goes on");
+}
+
+/// Found by reading: on a cluster with one node, where nothing is evicted, a pod that would stop a drain kept the node from
+/// ever rebooting.
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_would_stop_a_drain_stops_nothing_where_nothing_is_drained() {
+    for hosts in [1, 2] {
+        let world = World::with(Plan {
+            hosts,
+            slots: 1,
+            quorum: 0,
+            config: "[drain]\nunmanaged = \"block\"\n",
+        })
+        .await;
+        Pod {
+            owner: "",
+            ..Pod::new("by-hand", "n0")
+        }
+        .make(&world.server);
+        world.want(0);
+        if hosts == 1 {
+            world.until_rebooted(&[0], 1, HOUR).await;
+            continue;
+        }
+        world.pass(HOUR).await;
+        let began = world.cordoned(0) || world.boots(0) > 0;
+        world.check(
+            !began,
+            "with another node it is drained, and the pod stops that",
+        );
+    }
 }
