@@ -77,6 +77,7 @@ async fn reads_answer_as_a_real_server() {
             ("table", "kube-rebootd%2Fconf"),
             // A role that no Node has: a table without rows.
             ("table of a role", "kube-rebootd.test%2Fno-role"),
+            ("first row of a table", "kube-rebootd%2Fconf&limit=1"),
         ] {
             let table = format!("{NODE}?labelSelector={label}");
             for who in [Who::Node(0), Who::Slots(0)] {
