@@ -3,7 +3,7 @@
 
 use testbed::{Host, IMAGE};
 
-use super::{kubelet, pod, spec};
+use super::{kubelet, pod, probed, ready, spec};
 use crate::e2e::Site;
 use crate::e2e::workload::{Workload, app, string};
 
@@ -18,6 +18,9 @@ struct Without {
     shown: fn(&Workload, &Host) -> bool,
     /// What STATUS says then.
     status: &'static str,
+    /// How long the agent takes to be ready: longer than the kubelet to see what is wrong, where it sees that by itself. One
+    /// that was ready before has proved what it is to prove.
+    ready_after: &'static str,
     /// Uncordoned is a node that reports; the slot is for those whose pods are back too.
     cordoned: bool,
 }
@@ -38,10 +41,14 @@ impl Without {
         };
         sh("$ctr tag $image $own");
         let work = Workload::new(&site, self.group);
-        let mut agent = pod(&host, &[]);
+        let mut agent = probed(pod(
+            &host,
+            &["-listen", ":8080", "-ready", self.ready_after],
+        ));
         agent["containers"][0]["image"] = OWN_IMAGE.into();
         work.apply(&[app("DaemonSet", "agent", 0, &agent)]);
-        work.wait_running(&host, 1);
+        let is_ready = || work.pod(&host, "agent").is_some_and(|agent| ready(&agent));
+        site.wait("the agent to be ready", || Ok(is_ready()));
         sh(self.breaks);
         host.touch("/run/reboot-required").unwrap();
         site.wait("the new boot", || Ok(host.boots()? == 2));
@@ -92,6 +99,7 @@ fn i4_i8_a_kubelet_that_does_not_start_after_the_boot_keeps_the_slot() {
         breaks: "systemctl disable kubelet",
         mends: "systemctl start kubelet",
         shown: unknown,
+        ready_after: "0s",
         status: SILENT,
         cordoned: true,
     };
@@ -106,6 +114,7 @@ fn i4_i8_a_container_runtime_that_does_not_start_after_the_boot_keeps_the_slot()
         // What follows its start may fail once; systemd starts it again.
         mends: "cp /root/kept /etc/containerd/config.toml; systemctl restart containerd || :",
         shown: unknown,
+        ready_after: "0s",
         status: SILENT,
         cordoned: true,
     };
@@ -122,6 +131,7 @@ fn i4_i8_a_full_directory_of_images_after_the_boot_keeps_the_slot() {
                 while mount | grep -q 'on /var/lib/containerd type tmpfs'; do umount /var/lib/containerd; done; \
                 systemctl start containerd || :",
         shown: unknown,
+        ready_after: "0s",
         status: SILENT,
         cordoned: true,
     };
@@ -135,6 +145,7 @@ fn i4_i8_an_image_that_is_gone_after_the_boot_keeps_the_slot() {
         breaks: "$ctr rm $own",
         mends: "$ctr tag $image $own",
         shown: image_missing,
+        ready_after: "0s",
         status: NOT_READY,
         cordoned: false,
     };
@@ -150,6 +161,7 @@ fn i4_i8_a_full_disk_after_the_boot_keeps_the_slot() {
                  echo 'evictionHard: {nodefs.available: 99%}' >> 50-pressure.conf",
         mends: "cp /root/kept /etc/kubernetes/kubelet.d/50-pressure.conf && systemctl restart kubelet",
         shown: disk_pressure,
+        ready_after: "20s",
         status: NOT_READY,
         cordoned: false,
     };
