@@ -50,7 +50,7 @@ const POLL_MAX: Duration = Duration::from_secs(2);
 /// `LimitFSIZE=`: the output lives in memory. Generous, because it bounds every file that the
 /// command writes, and a package manager may fetch its lists.
 const MAX_FILE_BYTES: u64 = 256 * 1024 * 1024;
-/// How much of the output is kept for display.
+/// How much of the output is kept for display: bytes that are read, and characters that are shown.
 const SHOWN_BYTES: usize = 4096;
 /// How much is read of an output in which something is looked for: some ten thousand names of packages.
 const WHOLE_BYTES: usize = 256 * 1024;
@@ -93,7 +93,7 @@ pub enum Exit {
 pub struct Outcome {
     /// What counts.
     pub verdict: Verdict,
-    /// First 4 KiB of standard output, printable, for display only.
+    /// First 4,096 characters of standard output, printable, for display only.
     pub output: String,
 }
 
