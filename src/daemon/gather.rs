@@ -29,7 +29,7 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(90);
 /// How often pods that close the gate before the cordon are listed again where their watch shows nothing.
 const BLOCKING_AGAIN: Duration = Duration::from_secs(60);
 /// How often it is looked for other Nodes meanwhile: a cluster rarely begins or ceases to have any.
-const ALONE_AGAIN: Duration = Duration::from_secs(15 * 60);
+const ALONE_AGAIN: Duration = Duration::from_secs(5 * 60);
 
 /// Something is wanted or held: the host's own state matters.
 fn busy(facts: &Facts) -> bool {
@@ -276,8 +276,9 @@ impl Daemon {
                 self.patience.worked(now.boot);
             }
             Err(err) => {
-                // Who may not look does not know that it is alone (I8).
-                self.memory.alone = err.refused().then_some((now.boot, false));
+                // Who cannot look does not know that it is alone (I8), and looks again later: what else is to be asked comes
+                // first.
+                self.memory.alone = (!err.unauthorized()).then_some((now.boot, false));
                 self.failed(&err);
             }
         }
@@ -333,6 +334,17 @@ impl Daemon {
         }
     }
 
+    /// What was seen last: a list of the others from before a take counts as well.
+    fn alone_last(&self) -> bool {
+        let listed = self.facts.peers.as_ref().and_then(|peers| {
+            let census = peers.census.as_ref().ok()?;
+            Some((peers.asked, census.alone()))
+        });
+        let looks = self.memory.alone.into_iter().chain(listed);
+        let last = looks.max_by_key(|(read, _)| *read);
+        last.is_some_and(|(_, alone)| alone)
+    }
+
     fn blocking_gate(&self) -> Blocking {
         if self.memory.mode == drain::Mode::Never {
             return Blocking::Undrained;
@@ -349,7 +361,7 @@ impl Daemon {
                 (Some(blockers), alone)
             }
             (hold, _) => {
-                let alone = self.memory.alone.is_some_and(|(_, alone)| alone);
+                let alone = self.alone_last();
                 match &self.memory.blocking {
                     Some((_, blockers)) => (Some(blockers.clone()), alone),
                     None if hold.is_some() => return Blocking::Cordoned,

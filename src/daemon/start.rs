@@ -12,7 +12,7 @@ use super::patience::Patience;
 use super::report::Report;
 use super::triggers::Triggers;
 use crate::cluster::client::{Access, Origin};
-use crate::config::{self, Config, ConfigError, Mode};
+use crate::config::{self, Config, ConfigError, Health, Mode};
 use crate::facts::Facts;
 use crate::host::boot::{self, BootError};
 use crate::host::notify::Notify;
@@ -110,9 +110,13 @@ fn configured(
         "the defaults, as no valid configuration is kept, and only to undo the hold or to prove its reboot"
     };
     error!("a slot is held: going on with {serves}, as:\n{bad}");
-    // What the defaults would evict may be what the configuration protects: nothing is begun with them.
+    // What the defaults would evict, or take for healthy, may be what the configuration protects from.
     Ok(kept.unwrap_or_else(|| Config {
         mode: Mode::Observe,
+        health: Health {
+            allow_degraded: false,
+            ..Health::default()
+        },
         ..Config::default()
     }))
 }
@@ -207,6 +211,10 @@ mod tests {
         ));
         let config = start(&held()).expect("it goes on");
         assert_eq!(config.mode, Mode::Observe);
+        assert!(
+            !config.health.allow_degraded,
+            "nor proved by less than was asked for"
+        );
         // What is kept counts, with all that it protects.
         last_valid
             .keep("[drain]\nempty_dir = \"block\"\n")

@@ -180,6 +180,10 @@ fn cordon(at: &At, hold: &Hold, node: &Node, peers: &Peers) -> Step {
         let status = "looking for others that are down";
         return at.step(phase, Effect::ListPeers, status);
     }
+    // For a reboot the slot is right, and proved after it; a host that goes off is not to take its pods down first.
+    if at.facts.shutting_down {
+        return at.stay(phase, "the host is shutting down");
+    }
     // Nobody is to name a node that holds a slot. Its place stays on record until the request has ended.
     if let Mark::Shown(_) = at.facts.mark {
         return at.step(phase, Effect::Unmark, "leaving the queue");

@@ -262,6 +262,7 @@ pub(super) fn awaits_group(at: &At) -> bool {
         && !backing_off(at, &facts.record)
         && !flapping(at, &facts.record)
         && facts.limited.is_none()
+        && !facts.shutting_down
 }
 
 /// What asks for a reboot came and went, and is not believed yet.

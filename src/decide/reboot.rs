@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::{At, DEADLINE, Step, advance, apply, cordoned, in_time, objection, still_ours, undo};
+use super::{At, Step, advance, apply, cordoned, in_time, objection, still_ours, undo};
 use crate::facts::Effect;
 use crate::node::Node;
 use crate::phase::Phase;
@@ -66,11 +66,9 @@ fn reboot(at: &At, hold: &Hold) -> Result<Step, Box<Step>> {
     if !at.fresh(at.facts.host_read) || at.facts.host_read < fenced {
         return Ok(at.step(phase, Effect::ReadHost, "rebooting: checking the gates"));
     }
-    let waits = !hold.asked();
-    if let Some(why) = objection(at, hold, |gate| !(waits && gate.passing())) {
+    if let Some(why) = objection(at, hold, |_| true) {
         return Ok(undo(at, hold, why));
     }
-    passed(at, hold)?;
     let node = cordoned(at, hold, phase)?;
     confirmed(at, hold, node, armed)?;
     if fenced.is_none() {
@@ -80,25 +78,6 @@ fn reboot(at: &At, hold: &Hold) -> Result<Step, Box<Step>> {
         return Ok(fence(at, hold, armed));
     }
     Ok(at.step(phase, Effect::AskReboot, "rebooting: asking logind"))
-}
-
-/// What closes a gate that opens by itself is waited for, as the drain is done: until logind may have been asked, and as
-/// long as a stage may take.
-fn passed(at: &At, hold: &Hold) -> Result<(), Box<Step>> {
-    let Some(closed) = at.facts.closed.first() else {
-        return Ok(());
-    };
-    let left = DEADLINE.saturating_sub(at.facts.in_stage);
-    if left.is_zero() {
-        return Err(Box::new(undo(at, hold, Why::Gate(closed.why.clone()))));
-    }
-    let until = at.now.boot + left;
-    let again = closed.opens.unwrap_or(until).min(until);
-    let status = format!("rebooting: {}", closed.why);
-    Err(Box::new(Step {
-        waits: Some(closed.why.clone()),
-        ..at.wait(Phase::Rebooting, again, status)
-    }))
 }
 
 /// This process has written ahead that it asks logind, and has not asked yet.

@@ -1,18 +1,14 @@
 //! Gates that close while the slot is held (I2): what it costs to give up decides how long they are waited for.
 
-use super::table::{about_to_reboot, about_to_take, shut};
+use super::table::{about_to_reboot, about_to_take, own, shut};
 use super::*;
 
 fn at(stage: Stage, drain: Drained, gate: Gate) -> Step {
-    decide(&facts_at(stage, drain, gate), &policy(), now())
-}
-
-fn facts_at(stage: Stage, drain: Drained, gate: Gate) -> Facts {
     let mut facts = about_to_reboot();
     facts.record.hold.as_mut().unwrap().stage = stage;
     facts.drain = drain;
     facts.closed.push(Closed { gate, ..shut() });
-    facts
+    decide(&facts, &policy(), now())
 }
 
 fn stage(step: &Step) -> Stage {
@@ -94,30 +90,6 @@ fn what_opens_at_no_time_ends_a_drain_at_once() {
     }
 }
 
-/// Found by reading: apt that began while the heartbeats of other control-plane nodes were waited for undid the drain.
-#[test]
-fn what_opens_by_itself_is_waited_for_until_logind_is_asked() {
-    for gate in [Gate::Inhibitors, Gate::PackageManager] {
-        let mut facts = facts_at(Stage::Rebooting, ago(0), gate);
-        let hold = facts.record.hold.as_mut().unwrap();
-        (hold.asks, hold.asked) = (0, None);
-        let step = decide(&facts, &policy(), now());
-        assert_eq!(
-            (stage(&step), &step.effect),
-            (Stage::Rebooting, &Effect::Wait)
-        );
-        assert!(
-            step.waits.is_some() && step.status.contains("shut"),
-            "{step:?}"
-        );
-        // Its time is that of the stage.
-        assert!(!rests(&facts, &step));
-        facts.in_stage = Duration::from_secs(300);
-        let step = decide(&facts, &policy(), now());
-        assert!(undoing(&step), "{gate:?}");
-    }
-}
-
 /// Found by reading: a slot was taken while somebody else's shutdown was under way, and held as long as the host was off.
 #[test]
 fn no_slot_is_taken_while_the_host_shuts_down() {
@@ -139,4 +111,44 @@ fn no_slot_is_taken_while_the_host_shuts_down() {
         "{}",
         step.status
     );
+}
+
+/// Its slot is taken and labelled, and nothing speaks against it: the cordon comes next.
+fn about_to_cordon() -> Facts {
+    let mut facts = about_to_reboot();
+    let hold = facts.record.hold.as_mut().unwrap();
+    (hold.stage, hold.asks, hold.asked) = (Stage::Claiming, 0, None);
+    let text = facts.record.annotation().unwrap();
+    let ago = |seconds| NOW.checked_sub(Duration::from_secs(seconds));
+    let node = own(&mut facts);
+    node.unschedulable = false;
+    node.cordon_owners.clear();
+    node.annotations.insert(names::STATE.to_owned(), text);
+    node.read = ago(10);
+    facts.applied = None;
+    facts.peers = about_to_take().peers;
+    facts.peers.as_mut().unwrap().asked = ago(1).unwrap();
+    facts.marks = Some(Marks::default());
+    facts.host_read = Some(NOW);
+    facts.mark = Mark::None;
+    facts
+}
+
+/// Found by reading: a node whose host was being powered off went on to cordon itself, and was off with the slot.
+#[test]
+fn nothing_is_cordoned_while_the_host_shuts_down() {
+    let mut facts = about_to_cordon();
+    assert!(matches!(
+        decide(&facts, &policy(), now()).effect,
+        Effect::Apply { .. }
+    ));
+    facts.shutting_down = true;
+    let step = decide(&facts, &policy(), now());
+    assert_eq!(
+        (step.phase, &step.effect),
+        (Phase::Claiming, &Effect::Wait),
+        "{}",
+        step.status
+    );
+    assert_eq!(step.record, facts.record);
 }
