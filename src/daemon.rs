@@ -24,6 +24,7 @@ use crate::root::Root;
 
 mod act;
 mod api;
+mod blocking;
 mod credential;
 mod gather;
 mod memory;

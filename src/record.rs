@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::boot::Boot;
 use crate::health::Marks;
-use crate::phase::Phase;
 use crate::slot::{Lease, Take, Waiting};
 use crate::text::{self, MESSAGE, NAME, WORDS};
 use crate::trigger::{Flaps, Past, Request, Settled};
@@ -68,35 +67,6 @@ impl Default for Record {
             backoff: None,
             flaps: None,
             history: Vec::new(),
-        }
-    }
-}
-
-impl Record {
-    /// The phase that the record alone tells, in this boot; without one, as if nothing had happened since it was written.
-    /// Whether a request is Pending or Queued is a guess: gates are not on record.
-    pub fn phase(&self, boot: Option<&Boot>) -> Phase {
-        let Some(hold) = &self.hold else {
-            return match (&self.request, &self.waiting) {
-                (None, _) => Phase::Idle,
-                (Some(_), None) => Phase::Pending,
-                (Some(_), Some(_)) => Phase::Queued,
-            };
-        };
-        let rebooted = boot.is_some_and(|boot| *boot != hold.boot);
-        let settled = |boot: &Boot| self.settled.as_ref().is_some_and(|it| it.boot == *boot);
-        match hold.stage {
-            // Whether there is a hold at all is not known yet, whatever the boot.
-            Stage::Taking => Phase::Claiming,
-            // Power that went while the slot was given up makes one more boot to prove.
-            Stage::Releasing if boot.is_none_or(settled) => Phase::Releasing,
-            Stage::Uncordoned if boot.is_none() => Phase::Verifying,
-            _ if rebooted => Phase::Verifying,
-            Stage::Claiming => Phase::Claiming,
-            Stage::Draining => Phase::Draining,
-            Stage::Rebooting => Phase::Rebooting,
-            // Only a new boot leads to the first two: of the same boot, nothing was rebooted.
-            Stage::Uncordoned | Stage::Releasing | Stage::Undoing(_) => Phase::Undoing,
         }
     }
 }
@@ -504,5 +474,6 @@ impl Record {
     }
 }
 
+mod phase;
 #[cfg(test)]
 mod tests;

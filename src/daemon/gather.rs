@@ -4,18 +4,15 @@ use std::time::Duration;
 
 use super::memory::{HostNow, Sight};
 use super::{Daemon, HOST_POLL, start, views};
-use crate::budget::Census;
-use crate::cluster::peers;
 use crate::drain;
 use crate::facts::{Drained, Facts, Fenced};
-use crate::gates::{self, Blocking, GateFacts, GatePolicy, Pause};
+use crate::gates::{self, GateFacts, GatePolicy, Pause};
 use crate::health::Marks;
 use crate::host::{logind, systemd};
 use crate::names;
 use crate::node::Seen;
 use crate::now::Now;
 use crate::phase::Phase;
-use crate::record::Stage;
 use crate::slot::Lease;
 use crate::trigger;
 
@@ -26,10 +23,6 @@ const IDLE_POLL: Duration = Duration::from_secs(300);
 const PULSE_POLL: Duration = Duration::from_secs(2);
 /// The API server sends a bookmark on each watch about once a minute: who heard nothing for so long hears nothing.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(90);
-/// How often pods that close the gate before the cordon are listed again where their watch shows nothing.
-const BLOCKING_AGAIN: Duration = Duration::from_secs(60);
-/// How often it is looked for other Nodes meanwhile: a cluster rarely begins or ceases to have any.
-const ALONE_AGAIN: Duration = Duration::from_secs(5 * 60);
 
 /// Something is wanted or held: the host's own state matters.
 fn busy(facts: &Facts) -> bool {
@@ -207,83 +200,6 @@ impl Daemon {
         }
     }
 
-    /// Something asks for a reboot, no slot is held, and pods would stop the drain.
-    fn blocked_before(&self) -> bool {
-        let known = self.memory.blocking.as_ref();
-        self.facts.record.hold.is_none()
-            && self.facts.observed.request.is_some()
-            && known.is_some_and(|(_, blockers)| !blockers.is_empty())
-    }
-
-    /// Pods that would stop a drain, looked at before the queue: by one list, as waiting is long; while there are
-    /// some, by a watch, which tells at once when the last of them has gone.
-    async fn blocking(&mut self, now: Now) {
-        let wanted = self.facts.started
-            && self.facts.record.hold.is_none()
-            && self.facts.observed.request.is_some();
-        if self.blocked_before()
-            && let Some(pods) = &self.memory.pods
-        {
-            let blockers = drain::seen_before_cordon(pods, &self.memory.drain_policy);
-            self.memory.blocking = Some((now.boot, blockers));
-            return;
-        }
-        let known = self.memory.blocking.as_ref();
-        let due = known.is_none_or(|(read, blockers)| {
-            !blockers.is_empty() && now.since(*read) >= BLOCKING_AGAIN
-        });
-        if !wanted
-            || !due
-            || self.memory.mode == drain::Mode::Never
-            || self.patience.until(now.boot).is_some()
-        {
-            return;
-        }
-        let Some(connected) = self.api.connected() else {
-            return;
-        };
-        self.patience.asks(false);
-        match connected.pods.list().await {
-            Ok(pods) => {
-                let blockers = drain::seen_before_cordon(&pods, &self.memory.drain_policy);
-                self.memory.blocking = Some((now.boot, blockers));
-                self.memory.unmanaged = drain::not_made_again(&pods, &self.memory.drain_policy);
-                self.patience.worked(now.boot);
-            }
-            Err(err) => self.failed(&err),
-        }
-    }
-
-    /// While pods close the gate: where the cluster has no other Node nothing is evicted, and they stop nothing.
-    async fn alone(&mut self, now: Now) {
-        let due = (self.memory.alone).is_none_or(|(read, _)| now.since(read) >= ALONE_AGAIN);
-        if self.memory.mode != drain::Mode::Auto
-            || !due
-            || !self.blocked_before()
-            || self.patience.until(now.boot).is_some()
-        {
-            return;
-        }
-        let Some(connected) = self.api.connected() else {
-            return;
-        };
-        let clients = &connected.clients;
-        self.patience.asks(false);
-        let others = peers::others(&clients.coordinator, &clients.name).await;
-        match others {
-            Ok(others) => {
-                self.memory.alone = Some((now.boot, !others));
-                self.patience.worked(now.boot);
-            }
-            Err(err) => {
-                // Who cannot look does not know that it is alone (I8), and looks again later: what else is to be asked comes
-                // first.
-                self.memory.alone = (!err.unauthorized()).then_some((now.boot, false));
-                self.failed(&err);
-            }
-        }
-    }
-
     fn gates(&mut self, findings: &[trigger::Finding], now: Now) {
         let host = self.memory.host.as_ref();
         self.facts.host_read = host.map(|host| host.read);
@@ -331,48 +247,6 @@ impl Daemon {
                 })
             }
             _ => Pause::None,
-        }
-    }
-
-    /// What was seen last: a list of the others from before a take counts as well.
-    fn alone_last(&self) -> bool {
-        let listed = self.facts.peers.as_ref().and_then(|peers| {
-            let census = peers.census.as_ref().ok()?;
-            Some((peers.asked, census.alone()))
-        });
-        let looks = self.memory.alone.into_iter().chain(listed);
-        let last = looks.max_by_key(|(read, _)| *read);
-        last.is_some_and(|(_, alone)| alone)
-    }
-
-    fn blocking_gate(&self) -> Blocking {
-        if self.memory.mode == drain::Mode::Never {
-            return Blocking::Undrained;
-        }
-        let auto = self.memory.mode == drain::Mode::Auto;
-        let (blockers, alone) = match (&self.facts.record.hold, &self.memory.pods) {
-            (Some(hold), _) if !matches!(hold.stage, Stage::Taking | Stage::Claiming) => {
-                return Blocking::Cordoned;
-            }
-            (Some(_), Some(pods)) => {
-                let blockers = drain::seen_before_cordon(pods, &self.memory.drain_policy);
-                let census = self.facts.peers.as_ref().map(|peers| &peers.census);
-                let alone = census.is_some_and(|it| it.as_ref().is_ok_and(Census::alone));
-                (Some(blockers), alone)
-            }
-            (hold, _) => {
-                let alone = self.alone_last();
-                match &self.memory.blocking {
-                    Some((_, blockers)) => (Some(blockers.clone()), alone),
-                    None if hold.is_some() => return Blocking::Cordoned,
-                    None => (None, alone),
-                }
-            }
-        };
-        match blockers {
-            None => Blocking::Unknown,
-            Some(_) if auto && alone => Blocking::Undrained,
-            Some(blockers) => Blocking::Seen(blockers),
         }
     }
 
@@ -425,7 +299,7 @@ mod tests {
 
     use super::*;
     use crate::boot::Boot;
-    use crate::record::{Hold, Record};
+    use crate::record::{Hold, Record, Stage};
     use crate::slot::{Lease, Take};
 
     /// Found by review: beside the second ask an unknown answer passed for "it does not go down", and the slot was given

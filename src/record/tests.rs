@@ -6,14 +6,14 @@ use super::*;
 use crate::garble;
 use crate::trigger::{Latched, Reason};
 
-fn boot(id: &str) -> Boot {
+pub(super) fn boot(id: &str) -> Boot {
     Boot {
         id: id.to_owned(),
         userspace: 1,
     }
 }
 
-fn held(stage: Stage, asks: u32) -> Record {
+pub(super) fn held(stage: Stage, asks: u32) -> Record {
     let lease = Lease::free("default", "default");
     let take = Take::of(&lease, "kube-rebootd", Timestamp::UNIX_EPOCH, false);
     Record {
@@ -38,66 +38,6 @@ fn i4_an_order_undoes_every_hold_but_an_unanswered_take() {
     }
     assert_eq!(held(Stage::Taking, 0).give_back(&boot("b"), now), None);
     assert_eq!(Record::default().give_back(&boot("a"), now), None);
-}
-
-/// One table for the decision, `status` and `nodes`: once there were four, and they differed.
-#[test]
-fn a_phase_follows_from_the_record_and_the_boot() {
-    let (same, later) = (boot("a"), boot("b"));
-    let undoing = || Stage::Undoing(Why::Withdrawn);
-    for (stage, here, after, unknown) in [
-        (
-            Stage::Taking,
-            Phase::Claiming,
-            Phase::Claiming,
-            Phase::Claiming,
-        ),
-        (
-            Stage::Claiming,
-            Phase::Claiming,
-            Phase::Verifying,
-            Phase::Claiming,
-        ),
-        (
-            Stage::Draining,
-            Phase::Draining,
-            Phase::Verifying,
-            Phase::Draining,
-        ),
-        (
-            Stage::Rebooting,
-            Phase::Rebooting,
-            Phase::Verifying,
-            Phase::Rebooting,
-        ),
-        (
-            Stage::Uncordoned,
-            Phase::Undoing,
-            Phase::Verifying,
-            Phase::Verifying,
-        ),
-        (
-            Stage::Releasing,
-            Phase::Undoing,
-            Phase::Verifying,
-            Phase::Releasing,
-        ),
-        (undoing(), Phase::Undoing, Phase::Verifying, Phase::Undoing),
-    ] {
-        let mut record = held(stage, 0);
-        let phases =
-            |record: &Record| [Some(&same), Some(&later), None].map(|boot| record.phase(boot));
-        assert_eq!(phases(&record), [here, after, unknown], "{record:?}");
-        // Only what is released rests on a proof.
-        record.settled = Some(Settled::of(None, &later, Duration::ZERO));
-        let releasing = record
-            .hold
-            .as_ref()
-            .is_some_and(|hold| hold.stage == Stage::Releasing);
-        let proved = if releasing { Phase::Releasing } else { after };
-        assert_eq!(phases(&record), [here, proved, unknown], "{record:?}");
-    }
-    assert_eq!(Record::default().phase(Some(&same)), Phase::Idle);
 }
 
 #[test]
