@@ -133,11 +133,8 @@ fn phased(at: &At) -> Step {
         Phase::Releasing => release::decide(at, hold, None),
         Phase::Undoing => match &hold.stage {
             Stage::Undoing(why) => release::decide(at, hold, Some(why)),
-            // Of the same boot, nothing was rebooted.
-            Stage::Uncordoned | Stage::Releasing => undo(at, hold, Why::NoHold),
-            Stage::Taking | Stage::Claiming | Stage::Draining | Stage::Rebooting => {
-                at.stay(Phase::Undoing, "undoing")
-            }
+            // Only a new boot leads to the other stages that are undone: nothing was rebooted.
+            _ => undo(at, hold, Why::NoHold),
         },
     }
 }

@@ -75,8 +75,8 @@ impl Daemon {
     }
 }
 
-/// A reboot is wanted, or a hold has not rebooted the host yet, as far as is known. Also after logind was asked: it may have refused,
-/// and is then asked again.
+/// A reboot is wanted, or a hold has not rebooted the host yet, as far as is known. Also after logind was asked: it may
+/// have refused, and is then asked again.
 fn matter(facts: &Facts) -> bool {
     match facts.record.phase(Some(&facts.boot)) {
         Phase::Idle | Phase::Pending | Phase::Queued => facts.observed.request.is_some(),

@@ -11,6 +11,7 @@ use crate::host::notify::Notify;
 use crate::host::view::{Blocked, Holder, View};
 use crate::phase::Phase;
 use crate::record::{Hold, Stage};
+use crate::trigger::BY_ANNOTATION;
 
 #[cfg(test)]
 mod tests;
@@ -218,16 +219,14 @@ impl Report {
         self.ending.clone_from(&facts.ending);
     }
 
-    /// A trigger that a reboot did not clear is said once (I10), and not before the hold has ended: until then the
-    /// annotation that was served is still there.
+    /// A trigger that a reboot did not clear is said once (I10).
     fn uncleared(&mut self, facts: &Facts) {
-        if facts.record.hold.is_some() {
-            return;
-        }
         let now: Vec<String> = facts
             .observed
             .uncleared
             .iter()
+            // While the reboot is proved and released, the annotation that asked for it is still there.
+            .filter(|reason| reason.trigger != BY_ANNOTATION || facts.record.hold.is_none())
             .map(|reason| reason.trigger.clone())
             .collect();
         for trigger in now
