@@ -38,6 +38,23 @@ fn code(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
 
+/// The names of the functions that follow `#[test]`, or another attribute for tests.
+fn tests_of(text: &str) -> impl Iterator<Item = &str> {
+    let mut marked = false;
+    text.lines().filter_map(move |line| {
+        let line = line.trim_start();
+        marked |= line.starts_with("#[test]") || line.starts_with("#[tokio::test");
+        let name = line
+            .split_once("fn ")
+            .filter(|_| marked)?
+            .1
+            .split_once('(')?
+            .0;
+        marked = false;
+        Some(name)
+    })
+}
+
 #[test]
 fn each_test_that_the_design_names_exists() {
     let design = fs::read_to_string(top().join("docs/design.md")).unwrap();
@@ -46,8 +63,7 @@ fn each_test_that_the_design_names_exists() {
         for file in sources(&root) {
             let module = module(&file, &root);
             let text = fs::read_to_string(&file).unwrap();
-            let names = text.split("fn ").skip(1);
-            let names = names.filter_map(|rest| rest.split_once("()").map(|(name, _)| name));
+            let names = tests_of(&text);
             tests.extend(names.map(|name| format!("{module}::{name}")));
         }
     }
@@ -90,7 +106,7 @@ fn each_section_that_code_refers_to_exists() {
     assert!(seen > 20, "{seen}");
 }
 
-/// Of each link its text and its target.
+/// Where the links of a text lead.
 fn links(text: &str) -> impl Iterator<Item = &str> {
     let ends = text.split("](").skip(1);
     ends.filter_map(|rest| rest.split_once(')').map(|(target, _)| target))

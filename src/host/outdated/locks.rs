@@ -101,14 +101,13 @@ pub(super) fn held(root: &Root) -> Result<Option<Working>, Unread> {
     let Some(pid) = holder.filter(|pid| *pid > 0) else {
         return Ok(None);
     };
-    match of_root(root, pid) {
-        Ok(true) if of_a_check(root, pid) => return Ok(None),
-        Ok(true) => {}
-        Ok(false) => return Ok(None),
-        Err(why) => {
-            let cure = format!("; if neither zypper nor PackageKit works: rm {ZYPP}");
-            return Err(Unread { cure, ..why });
-        }
+    let cure = || format!("; if neither zypper nor PackageKit works: rm {ZYPP}");
+    let ours = of_root(root, pid).map_err(|why| Unread {
+        cure: cure(),
+        ..why
+    })?;
+    if !ours || of_a_check(root, pid) {
+        return Ok(None);
     }
     let process = process(root, pid);
     Ok(Some(Working {
