@@ -1,11 +1,17 @@
 //! What the audit log says about one test's nodes and slots, whatever runs beside it.
 
+use std::fmt::Write;
+
 use jiff::Timestamp;
 use testbed::{Host, Request, verdict};
 
 use super::Site;
 
+/// Characters of a request's body that are printed: what matters stands at its beginning.
+const BODY: usize = 1_000;
+
 /// A point in the audit log from which a test judges: a bed that stays up remembers earlier runs.
+#[derive(Clone, Copy)]
 pub(crate) struct Since(Timestamp);
 
 impl Since {
@@ -31,6 +37,30 @@ impl Since {
             |node| node.starts_with(&prefix),
             |lease| lease == group,
         )
+    }
+
+    /// For people: who evicted which pod of the group's namespace, who became ready, and what budgets counted then.
+    pub(crate) fn disruptions(self, site: &Site) -> String {
+        let mut text = String::new();
+        for request in site.bed.requests_by("").unwrap() {
+            let (verb, resource) = (request.verb.as_str(), request.resource.as_str());
+            let counts = match resource {
+                "pods" => matches!(verb, "create" | "delete"),
+                "poddisruptionbudgets/status" => true,
+                _ => resource.starts_with("pods/"),
+            };
+            if !counts || request.namespace != site.group || request.at < self.0 {
+                continue;
+            }
+            let body = request.request.map(|body| body.to_string());
+            let body: String = body.unwrap_or_default().chars().take(BODY).collect();
+            let line = format_args!(
+                "{} to {}, {}: {verb} {} by {}: {body}",
+                request.at, request.done, request.code, request.uri, request.user_agent
+            );
+            writeln!(text, "{line}").unwrap();
+        }
+        text
     }
 
     fn of_those(

@@ -1,11 +1,12 @@
 //! Three hosts that want a reboot in the same moment, with workloads that have budgets (I1, I3, I4, I9).
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::thread;
 use std::time::Duration;
 
 use anyhow::ensure;
-use testbed::budgets::Watch;
+use testbed::budgets::{Seen, Watch};
 use testbed::{Host, HostSpec, IMAGE, Runtime, verdict};
 
 use super::Site;
@@ -86,19 +87,23 @@ impl Run {
         for host in &self.hosts {
             self.site.nothing_left(host);
         }
-        self.kept(&budgets.finish().unwrap());
+        self.kept(&budgets.finish().unwrap(), since);
         let requests = since.of(&self.site, &self.hosts);
         in_order(&self.site, &requests, self.hosts.len());
         requests
     }
 
     /// I9: the watch saw both budgets, and no state of theirs with too few healthy pods.
-    fn kept(&self, seen: &std::collections::BTreeMap<String, testbed::budgets::Seen>) {
+    fn kept(&self, seen: &BTreeMap<String, Seen>, since: Since) {
         for name in ["web", "store"] {
             let budget = format!("{}/{name}", self.site.group);
             let seen = seen.get(&budget).unwrap();
             assert!(seen.states > 1, "{budget}: nothing was evicted: {seen:?}");
-            assert!(!seen.violated, "{budget}: {seen:?}");
+            assert!(
+                !seen.violated,
+                "{budget}: {seen:?}\n{}",
+                since.disruptions(&self.site)
+            );
         }
     }
 
