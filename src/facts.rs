@@ -34,6 +34,8 @@ pub struct Facts {
     pub shutting_down: bool,
     /// When (boot clock) the host's gates and `shutting_down` were last read.
     pub host_read: Option<Duration>,
+    /// logind's `ScheduledShutdown`, read with `shutting_down`.
+    pub scheduled: Option<Scheduled>,
     /// A scheduled shutdown that is to become a request, and to be cancelled once it is one.
     pub adopts: Option<Scheduled>,
     pub observed: Observed,
@@ -122,6 +124,7 @@ impl Facts {
             writable: true,
             shutting_down: false,
             host_read: None,
+            scheduled: None,
             adopts: None,
             observed: Observed::default(),
             limited: None,

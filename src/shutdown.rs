@@ -3,6 +3,8 @@
 //!
 //! Only what can be taken back is adopted: a reboot, not a poweroff; not one that has begun or is about to.
 
+use std::time::Duration;
+
 use jiff::{SignedDuration, Timestamp};
 
 use crate::text::{self, NAME};
@@ -48,6 +50,11 @@ impl Scheduled {
     /// It is a reboot that can still be taken back at `now`.
     fn may_be_adopted(&self, now: Timestamp) -> bool {
         self.kind == "reboot" && self.at.duration_since(now) > LEAST
+    }
+
+    /// It comes within `limit` of `now`, or should have begun as lately.
+    pub fn near(&self, now: Timestamp, limit: Duration) -> bool {
+        self.at.duration_since(now).unsigned_abs() <= limit
     }
 
     /// For people.

@@ -205,6 +205,7 @@ impl Daemon {
         self.facts.host_read = host.map(|host| host.read);
         let known = host.and_then(|host| host.shutting_down);
         self.facts.shutting_down = known.unwrap_or_else(|| may_go_down(&self.facts));
+        self.facts.scheduled = host.and_then(|host| host.scheduled.clone());
         let gate_facts = GateFacts {
             node_pause: node_pause(&self.facts.node),
             group_pause: self.group_pause(),

@@ -10,6 +10,7 @@ use crate::facts::Effect;
 use crate::node::Node;
 use crate::phase::Phase;
 use crate::record::{Hold, Stage, Why};
+use crate::shutdown::Scheduled;
 use crate::slot::Fence;
 
 /// logind is asked this often before the attempt counts as failed.
@@ -38,6 +39,10 @@ fn reboot(at: &At, hold: &Hold) -> Result<Step, Box<Step>> {
         return Ok(at.stay(phase, "rebooting: accepted by logind"));
     }
     let armed = armed(at, hold);
+    if !armed && let Some(scheduled) = on_its_way(at, hold) {
+        let status = format!("rebooting: waiting for {}", scheduled.words());
+        return Ok(at.stay(phase, status));
+    }
     if let Some(due) = next_ask(at, hold).filter(|_| !armed)
         && at.now.boot < due
     {
@@ -78,6 +83,15 @@ fn reboot(at: &At, hold: &Hold) -> Result<Step, Box<Step>> {
         return Ok(fence(at, hold, armed));
     }
     Ok(at.step(phase, Effect::AskReboot, "rebooting: asking logind"))
+}
+
+/// The shutdown that an earlier ask scheduled, as a `reboot.command` of `shutdown -r +1` does, or one that comes as soon:
+/// whoever undid the hold now would go down without a slot (I1). logind keeps it over a restart of this daemon.
+fn on_its_way<'a>(at: &At<'a>, hold: &Hold) -> Option<&'a Scheduled> {
+    let scheduled = at.facts.scheduled.as_ref().filter(|_| hold.asked())?;
+    scheduled
+        .near(at.now.wall, at.policy.timeout)
+        .then_some(scheduled)
 }
 
 /// This process has written ahead that it asks logind, and has not asked yet.

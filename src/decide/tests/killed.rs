@@ -136,3 +136,34 @@ fn i6_a_scheduled_reboot_of_its_own_is_not_cancelled() {
         assert_eq!(step.effect == Effect::CancelShutdown, cancels, "{stage:?}");
     }
 }
+
+/// Found by reading: `reboot.command` was `shutdown -r +1`. A daemon that was restarted within that minute, and found a gate
+/// closed, undid the hold and gave the slot up before the host went down.
+#[test]
+fn i1_a_reboot_that_its_own_command_scheduled_is_waited_for() {
+    let soon = policy().timeout;
+    for (ahead, asks, waits) in [
+        (soon, 1, true),
+        (Duration::ZERO, 1, true),
+        // A poweroff for next week is not what was asked for.
+        (soon + Duration::from_secs(1), 1, false),
+        (soon, 0, false),
+    ] {
+        let mut facts = about_to_reboot();
+        let hold = facts.record.hold.as_mut().unwrap();
+        hold.stage = Stage::Rebooting;
+        hold.asks = asks;
+        hold.asked = (asks > 0).then_some(Duration::ZERO);
+        facts.fenced = None;
+        facts.closed = vec![shut()];
+        let at = (wall() + ahead).as_microsecond();
+        facts.scheduled = Scheduled::of("reboot", u64::try_from(at).unwrap());
+        let step = decide(&facts, &policy(), now());
+        let stage = &step.record.hold.as_ref().unwrap().stage;
+        assert_eq!(*stage == Stage::Rebooting, waits, "{ahead:?} {asks}");
+        if waits {
+            assert_eq!(step.effect, Effect::Wait, "{ahead:?}: {}", step.status);
+            assert!(step.status.contains("reboot scheduled"), "{}", step.status);
+        }
+    }
+}

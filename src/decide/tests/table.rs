@@ -45,47 +45,25 @@ pub(super) fn about_to_reboot() -> Facts {
     };
     Facts {
         started: true,
-        boot: boot("now"),
-        record,
-        writable: true,
-        shutting_down: false,
         host_read: Some(NOW),
-        adopts: None,
         observed: Observed {
             request: Some(request()),
             ..Observed::default()
         },
-        limited: None,
-        closed: Vec::new(),
-        closed_since: None,
-        refused: None,
         rehearsed: Some(Rehearsed {
             at: NOW,
             said: Ok(()),
         }),
-        denied: None,
         node: Seen::Present(Box::new(node)),
-        mended: Vec::new(),
-        beats: crate::beats::Beats::default(),
         applied: Some(Applied {
             point: Point::of(&hold),
             at: NOW,
         }),
         leases: [("default".to_owned(), lease)].into(),
-        absent: BTreeMap::new(),
         listed: Ok(()),
-        create_refused: None,
-        peers: None,
-        take: TakeAnswer::default(),
-        waiters: None,
-        looks: BTreeMap::new(),
         mark: Mark::None,
-        hidden: None,
-        ready: None,
-        crowd: None,
         marks: Some(Marks::default()),
         drain: Drained::Done { at: NOW },
-        ending: Vec::new(),
         last_list: Some(LastList {
             asked: NOW,
             clean: true,
@@ -97,12 +75,9 @@ pub(super) fn about_to_reboot() -> Facts {
             asks: 1,
             at: Some(NOW),
         }),
-        in_stage: Duration::ZERO,
-        ask: None,
-        ask_accepted: None,
         host_health: Err(Vec::new()),
         pod_health: Err(Vec::new()),
-        verifying: Duration::ZERO,
+        ..Facts::of_a_start(boot("now"), record)
     }
 }
 
