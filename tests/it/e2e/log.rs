@@ -39,8 +39,8 @@ impl Since {
         )
     }
 
-    /// For people: who evicted which pod of the group's namespace, who became ready, and what budgets counted then.
-    pub(crate) fn disruptions(self, site: &Site) -> String {
+    /// For people: who evicted which pod of a namespace, who became ready, and what budgets counted then.
+    pub(crate) fn disruptions(self, site: &Site, namespace: &str) -> String {
         let mut text = String::new();
         for request in site.bed.requests_by("").unwrap() {
             let (verb, resource) = (request.verb.as_str(), request.resource.as_str());
@@ -49,7 +49,7 @@ impl Since {
                 "poddisruptionbudgets/status" => true,
                 _ => resource.starts_with("pods/"),
             };
-            if !counts || request.namespace != site.group || request.at < self.0 {
+            if !counts || request.namespace != namespace || request.at < self.0 {
                 continue;
             }
             let body = request.request.map(|body| body.to_string());

@@ -37,6 +37,8 @@ fn i1_with_two_leases_two_are_down_at_once_and_never_three() {
 struct Run {
     hosts: Vec<Host>,
     site: Site,
+    /// Of this run alone: one of the last run may be there still, on its way out.
+    namespace: String,
 }
 
 impl Run {
@@ -51,8 +53,10 @@ impl Run {
         let run = Self {
             hosts: hosts.into(),
             site,
+            namespace: format!("{group}-{}", std::process::id()),
         };
-        run.site.bed.apply(&workload(group)).unwrap();
+        let workload = workload(group, &run.namespace);
+        run.site.bed.apply(&workload).unwrap();
         run.site.wait("the workload to spread", || run.spread());
         run
     }
@@ -63,7 +67,7 @@ impl Run {
         let pods = self
             .site
             .bed
-            .kubectl(&["-n", &self.site.group, "get", "pods", "-o", path])?;
+            .kubectl(&["-n", &self.namespace, "get", "pods", "-o", path])?;
         ensure!(pods.lines().count() == 9, "not all are made: {pods}");
         for host in &self.hosts {
             let here = format!("Running {}", host.name());
@@ -96,13 +100,13 @@ impl Run {
     /// I9: the watch saw both budgets, and no state of theirs with too few healthy pods.
     fn kept(&self, seen: &BTreeMap<String, Seen>, since: Since) {
         for name in ["web", "store"] {
-            let budget = format!("{}/{name}", self.site.group);
+            let budget = format!("{}/{name}", self.namespace);
             let seen = seen.get(&budget).unwrap();
             assert!(seen.states > 1, "{budget}: nothing was evicted: {seen:?}");
             assert!(
                 !seen.violated,
                 "{budget}: {seen:?}\n{}",
-                since.disruptions(&self.site)
+                since.disruptions(&self.site, &self.namespace)
             );
         }
     }
@@ -131,17 +135,14 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        let group = &self.site.group;
-        let _ = self
-            .site
-            .bed
-            .kubectl(&["delete", "namespace", group, "--wait=false"]);
+        let args = ["delete", "namespace", &self.namespace, "--wait=false"];
+        let _ = self.site.bed.kubectl(&args);
     }
 }
 
 /// Two Deployments with budgets, on the hosts of this group only.
-fn workload(group: &str) -> String {
-    let mut text = format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: {group}}}\n");
+fn workload(group: &str, namespace: &str) -> String {
+    let mut text = format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: {namespace}}}\n");
     for (name, replicas) in [("web", 6), ("store", 3)] {
         // Writing to a String does not fail.
         let _ = write!(
@@ -149,7 +150,7 @@ fn workload(group: &str) -> String {
             r"---
 apiVersion: apps/v1
 kind: Deployment
-metadata: {{name: {name}, namespace: {group}}}
+metadata: {{name: {name}, namespace: {namespace}}}
 spec:
   replicas: {replicas}
   selector: {{matchLabels: {{app: {name}}}}}
@@ -167,7 +168,7 @@ spec:
 ---
 apiVersion: policy/v1
 kind: PodDisruptionBudget
-metadata: {{name: {name}, namespace: {group}}}
+metadata: {{name: {name}, namespace: {namespace}}}
 spec:
   maxUnavailable: 1
   selector: {{matchLabels: {{app: {name}}}}}

@@ -1,5 +1,6 @@
 // The kubelet of a host of the test bed: the real kubelet code with a fake container runtime, as kubemark
-// runs it (k8s.io/kubernetes/pkg/kubemark), but it tells the host's boot ID as every real kubelet does.
+// runs it (k8s.io/kubernetes/pkg/kubemark), but it tells the host's boot ID and when a pod is ready, as every real
+// kubelet does.
 package main
 
 import (
@@ -97,8 +98,13 @@ func run(ctx context.Context, name, kubeconfig, labels, bootID string) error {
 	if err != nil {
 		return err
 	}
-	kubemark.NewHollowKubelet(flags, config, client, heartbeat, host, runtime.ImageService, service,
-		cm.NewStubContainerManager()).Run(ctx)
+	hollow := kubemark.NewHollowKubelet(flags, config, client, heartbeat, host, runtime.ImageService, service,
+		cm.NewStubContainerManager())
+	// The fake one says that a container is ready before it runs. A pod that is Pending and Ready at once counts for a
+	// disruption budget, and is evicted without asking that budget: it falls below its number. Without one the kubelet
+	// makes its own.
+	hollow.KubeletDeps.ProbeManager = nil
+	hollow.Run(ctx)
 	return errors.New("it should run for ever")
 }
 
