@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use super::*;
 use crate::bounded::odd;
 use crate::garble;
-use crate::text::{WORDS, clean};
+use crate::text::{MESSAGE, block};
 
 const PATH: &str = "/run/reboot-required";
 
@@ -267,8 +267,9 @@ proptest! {
         fs::write(root.path(PATH), &content).unwrap();
         fs::write(root.path("/run/reboot-required.pkgs"), &list).unwrap();
         let found = read(&root, PATH).unwrap().expect("it is there");
-        // Control characters around the word are gone before it is compared (I14).
-        let text = clean(&String::from_utf8_lossy(&content), WORDS);
+        // Control characters are gone before it is compared (I14), also those inside of the word.
+        let text = block(String::from_utf8_lossy(&content).trim(), MESSAGE);
+        prop_assert_eq!(&found.content, &text);
         prop_assert_eq!(found.other_kind(), ["kexec", "soft-reboot"].into_iter().find(|kind| text == *kind));
         for name in &found.pkgs {
             prop_assert!(!name.is_empty() && name.trim() == name && !name.contains(char::is_control));
