@@ -122,7 +122,7 @@ NOTE = check: NOT RUN, as they want root ('make test' runs them): $(NOT_RUN)
 NOT_RUN = $(if $(filter 0,$(shell id -u)),,$(WANT_ROOT))
 
 # Built quickly, and so with more stack than a thread of the tests has by default.
-QUICK = --config profile.test.package.kube-rebootd.opt-level=0
+QUICK = --config profile.test.package.kube-rebootd.opt-level=0 --config profile.test.package.kube-rebootd-core.opt-level=0
 
 check: lint
 	RUST_MIN_STACK=16777216 $(CARGO) test --locked --workspace --lib --bins $(QUICK) -- $(addprefix --skip ,$(NOT_RUN))

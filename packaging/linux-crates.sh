@@ -9,13 +9,16 @@ set -e
 # Without the test bed, features that it alone wants are not counted.
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
-mkdir "$tree/src" "$tree/tests" "$tree/tests/it" "$tree/tests/packages" "$tree/examples" "$tree/examples/packaging"
-for file in src/main.rs src/lib.rs tests/it/main.rs tests/packages/main.rs examples/packaging/main.rs; do
+for file in src/main.rs src/lib.rs core/src/lib.rs garble/src/lib.rs tests/it/main.rs tests/packages/main.rs \
+  examples/packaging/main.rs; do
+  mkdir -p "$tree/${file%/*}"
   : >"$tree/$file"
 done
+cp core/Cargo.toml "$tree/core"
+cp garble/Cargo.toml "$tree/garble"
 sed -e '/^testbed = /d' -e '/^members = /d' Cargo.toml >"$tree/Cargo.toml"
 cp Cargo.lock "$tree"
-${CARGO:-cargo} tree --quiet --manifest-path "$tree/Cargo.toml" --edges normal,build,dev --prefix none --format '{p}' \
+${CARGO:-cargo} tree --quiet --workspace --manifest-path "$tree/Cargo.toml" --edges normal,build,dev --prefix none --format '{p}' \
   --target x86_64-unknown-linux-gnu --target aarch64-unknown-linux-gnu |
   sed -n 's/^\([^ ]*\) v\([^ ]*\).*/\1-\2/p' | sort -u >"$tree/wanted"
 

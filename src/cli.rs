@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use kube_rebootd_core::config::Builtin;
+use kube_rebootd_core::text::printable;
 
 use crate::cluster::manifests::Grant;
-use crate::config::Builtin;
-use crate::text::printable;
 
 pub mod access;
 pub mod check;
@@ -71,7 +71,7 @@ pub enum Verb {
     /// What the triggers say now; exits 75 while a package manager works, 1 when one does not answer.
     Check {
         /// Only this built-in check, configured or not.
-        #[arg(long, value_name = "NAME")]
+        #[arg(long, value_name = "NAME", value_parser = check::builtins())]
         builtin: Vec<Builtin>,
         /// For programs: one stable JSON object.
         #[arg(long)]

@@ -6,20 +6,21 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use kube_rebootd_core::config::Config;
+use kube_rebootd_core::decide::{Policy, Step, decide, ready, rests};
+use kube_rebootd_core::facts::{Effect, Facts};
+use kube_rebootd_core::now::Now;
+use kube_rebootd_core::phase::Phase;
+use kube_rebootd_core::record::Stage;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tracing::{error, info, warn};
 
-use crate::config::Config;
-use crate::decide::{Policy, Step, decide, ready, rests};
-use crate::facts::{Effect, Facts};
 use crate::host::journal::Naming;
 use crate::host::notify::{Notify, watchdog_interval};
 use crate::host::view;
 use crate::host::{Bus, Clock, Store};
-use crate::now::Now;
-use crate::phase::Phase;
-use crate::record::Stage;
+use crate::layers;
 use crate::root::Root;
 
 mod act;
@@ -268,7 +269,7 @@ impl Daemon {
     }
 
     fn policy(&self) -> Policy {
-        policy(
+        Policy::of(
             &self.config,
             self.api.name(),
             &self.namespace(),
@@ -291,7 +292,9 @@ impl Daemon {
         }
         let coordination = &self.config.coordination;
         let labelled = match (&coordination.group_label, &self.facts.node) {
-            (Some(label), crate::node::Seen::Present(node)) => node.labels.get(label).cloned(),
+            (Some(label), kube_rebootd_core::node::Seen::Present(node)) => {
+                node.labels.get(label).cloned()
+            }
             _ => None,
         };
         labelled
@@ -306,7 +309,7 @@ impl Daemon {
     /// A new configuration, whole or not at all (I12).
     async fn reload(&mut self) {
         self.notify.reloading();
-        match crate::config::load_for_root(&self.root, self.config_file.as_deref()) {
+        match layers::load_for_root(&self.root, self.config_file.as_deref()) {
             Ok(loaded) => {
                 if let Err(err) = self.last_valid.keep(&loaded.text) {
                     warn!("cannot keep the configuration beside the state: {err}");
@@ -343,26 +346,6 @@ impl Daemon {
             }
             None => info!("stopping"),
         }
-    }
-}
-
-/// What the configuration makes of a decision of `me`.
-pub fn policy(config: &Config, me: &str, namespace: &str, group: &str) -> Policy {
-    Policy {
-        me: me.to_owned(),
-        namespace: namespace.to_owned(),
-        group: group.to_owned(),
-        observe: config.mode == crate::config::Mode::Observe,
-        max_unavailable: config.coordination.max_unavailable,
-        count_cordoned: config.coordination.count_cordoned,
-        min_interval: config.coordination.min_interval,
-        // `manifests --strict`: a node may clear its own name only.
-        stale_after: (!config.coordination.prove_node).then_some(config.coordination.stale_after),
-        drain: config.drain.mode,
-        retry: config.reboot.retry,
-        delay: config.reboot.delay,
-        timeout: config.reboot.timeout,
-        health_timeout: config.health.timeout,
     }
 }
 

@@ -135,17 +135,15 @@ fn linked() -> Result<BTreeSet<(String, String)>> {
     args.extend(PLATFORMS.iter().flat_map(|platform| ["--target", platform]));
     let out = String::from_utf8(cargo(&args)?)?;
     let mut found = BTreeSet::new();
-    for line in out.lines().filter(|line| !line.is_empty()) {
+    // Ours are paths.
+    let theirs = |line: &&str| !line.is_empty() && !line.contains(" (/");
+    for line in out.lines().filter(theirs) {
         let (name, rest) = line
             .split_once(" v")
             .with_context(|| format!("cargo tree says {line:?}"))?;
         let version = rest.split(' ').next().unwrap_or_default();
         found.insert((name.to_owned(), version.to_owned()));
     }
-    found.remove(&(
-        env!("CARGO_PKG_NAME").to_owned(),
-        env!("CARGO_PKG_VERSION").to_owned(),
-    ));
     Ok(found)
 }
 

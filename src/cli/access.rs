@@ -9,14 +9,15 @@ use std::process::ExitCode;
 
 use jiff::Timestamp;
 use kube::Client;
+use kube_rebootd_core::config::Config;
 
 use super::unlock::{Order, UnlockError};
 use super::{Cluster, block_on, complain, exit, nodes, print, unlock};
 use crate::cluster::answer::ApiError;
 use crate::cluster::client::{Admin, ConnectError, Connector, admin};
-use crate::config::{self, Config};
 use crate::daemon::{access, connect};
 use crate::host::Bus;
+use crate::layers;
 use crate::root::Root;
 
 /// As a person, or as this host.
@@ -136,7 +137,7 @@ fn told(node: &str, done: &unlock::Unlocked) -> String {
 
 /// The host's configuration; a laptop has none, which is a valid one.
 fn configured(root: &Root, file: Option<&Path>) -> Result<Config, ExitCode> {
-    config::load(root, file)
+    layers::load(root, file)
         .map(|effective| effective.config)
         .map_err(|err| {
             complain(&err);

@@ -5,26 +5,28 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::ValueEnum;
-use clap::builder::PossibleValue;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use kube_rebootd_core::config::{self, Builtin, Config};
+use kube_rebootd_core::outdated::{Answer, Report, Said};
+use kube_rebootd_core::trigger::Verdict;
 
 use super::{block_on, complain, exit, print};
-use crate::config::{self, Builtin, Config};
 use crate::daemon;
 use crate::host::sentinel::Reader;
 use crate::host::{Bus, outdated};
-use crate::outdated::{Answer, Report, Said};
+use crate::layers;
 use crate::root::Root;
-use crate::trigger::Verdict;
 
-impl ValueEnum for Builtin {
-    fn value_variants<'a>() -> &'a [Self] {
-        &[Self::Kernel, Self::Libraries]
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(self.name()))
-    }
+/// The names of the built-in checks, as an argument.
+pub(super) fn builtins() -> impl TypedValueParser<Value = Builtin> {
+    let names = Builtin::WORDS.iter().map(|(name, _)| *name);
+    PossibleValuesParser::new(names).try_map(|name| {
+        let mut words = Builtin::WORDS.iter();
+        let known = words.find(|(word, _)| *word == name);
+        known
+            .map(|(_, builtin)| *builtin)
+            .ok_or("it is no built-in check")
+    })
 }
 
 /// Prints what each trigger of the configuration says, or the named built-in checks alone.
@@ -61,7 +63,7 @@ fn configured(
     builtins: &[Builtin],
 ) -> Result<Config, config::ConfigError> {
     if builtins.is_empty() {
-        return config::load_for_root(root, file).map(|effective| effective.config);
+        return layers::load_for_root(root, file).map(|effective| effective.config);
     }
     let mut config = Config::default();
     config.triggers.sentinels = Vec::new();

@@ -4,7 +4,9 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::config::{self, ConfigError};
+use kube_rebootd_core::config::ConfigError;
+
+use crate::layers;
 use crate::root::Root;
 
 use super::exit::{CONFIGURATION, FAILED};
@@ -12,7 +14,7 @@ use super::{complain, print};
 
 /// Prints the effective values, each with the file it came from; `explicit` is `--config FILE`.
 pub fn show(root: &Root, explicit: Option<&Path>) -> ExitCode {
-    match config::load(root, explicit) {
+    match layers::load(root, explicit) {
         // A reader that left early (`| head`) is no failure worth a panic.
         Ok(effective) => match std::io::stdout().write_all(effective.text.as_bytes()) {
             Ok(()) => ExitCode::SUCCESS,
@@ -26,16 +28,16 @@ pub fn show(root: &Root, explicit: Option<&Path>) -> ExitCode {
 /// Says what was read.
 pub fn check(root: &Root, explicit: Option<&Path>, files: &[PathBuf]) -> ExitCode {
     let errors: Vec<ConfigError> = if files.is_empty() {
-        config::load_for_root(root, explicit)
+        layers::load_for_root(root, explicit)
             .err()
             .into_iter()
             .collect()
     } else {
-        let checked = files.iter().map(|file| config::check_file(file));
+        let checked = files.iter().map(|file| layers::check_file(file));
         checked.filter_map(Result::err).collect()
     };
     let read = if files.is_empty() {
-        config::sources(root, explicit)
+        layers::sources(root, explicit)
     } else {
         files.to_vec()
     };

@@ -9,14 +9,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use kube_rebootd_core::config::Config;
+use kube_rebootd_core::text::printable;
 use serde::Serialize;
 use tokio::sync::oneshot;
 
 use super::{block_on, exit, print, print_coloured};
-use crate::config::{self, Config};
 use crate::host::Bus;
+use crate::layers;
 use crate::root::Root;
-use crate::text::printable;
 
 mod certificate;
 mod cluster;
@@ -213,7 +214,7 @@ fn summary(checks: &[Check]) -> String {
 
 async fn configured(root: Root, file: Option<PathBuf>) -> (Check, Option<Config>) {
     let name = "configuration";
-    match aside(move || config::load_for_root(&root, file.as_deref())).await {
+    match aside(move || layers::load_for_root(&root, file.as_deref())).await {
         Some(Ok(effective)) => (Check::ok(name, "valid"), Some(effective.config)),
         Some(Err(err)) => {
             let cure = "mend it, then: kube-rebootd config check";

@@ -7,16 +7,16 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
+use kube_rebootd_core::names;
+use kube_rebootd_core::phase::Phase;
+use kube_rebootd_core::record::Record;
+use kube_rebootd_core::slot::Lease;
+use kube_rebootd_core::text::{self, NAME};
 
 use crate::cluster::answer::{ApiError, CALL, call};
 use crate::cluster::lean::{Named, Node};
 use crate::cluster::lease::Leases;
 use crate::cluster::waiting;
-use crate::names;
-use crate::phase::Phase;
-use crate::record::Record;
-use crate::slot::Lease;
-use crate::text::{self, NAME};
 
 /// One line of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]

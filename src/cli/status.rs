@@ -9,22 +9,22 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kube_rebootd_core::boot::Boot;
+use kube_rebootd_core::now::Now;
+use kube_rebootd_core::phase::Phase;
+use kube_rebootd_core::record::{Hold, Record, Stage};
+use kube_rebootd_core::text::{self, MESSAGE, NAME};
+use kube_rebootd_core::trigger::Past;
 use serde::Serialize;
 use zbus::Proxy;
 use zbus::proxy::{Builder, CacheProperties};
 
 use super::{block_on, exit, print};
-use crate::boot::Boot;
 use crate::bounded::{self, ReadError};
 use crate::host::bus::BusError;
 use crate::host::view::{self, Blocked, Holder, View};
 use crate::host::{Bus, Clock, Store, boot, store, systemd};
-use crate::now::Now;
-use crate::phase::Phase;
-use crate::record::{Hold, Record, Stage};
 use crate::root::Root;
-use crate::text::{self, MESSAGE, NAME};
-use crate::trigger::Past;
 
 /// The daemon's unit.
 pub const UNIT: &str = "kube-rebootd.service";

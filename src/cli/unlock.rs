@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
+use kube_rebootd_core::names;
 use serde_json::json;
 
 use crate::cluster::answer::{ApiError, CALL, call, found};
@@ -18,7 +19,6 @@ use crate::cluster::client::whoami;
 use crate::cluster::lean::{Named, Node};
 use crate::cluster::lease::{GiveUpError, Leases};
 use crate::cluster::node::ready;
-use crate::names;
 
 /// So often a Node that changes meanwhile is read again: a kubelet writes its status every few seconds at most.
 const TRIES: u32 = 5;

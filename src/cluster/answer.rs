@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kube::core::Status;
 
-use crate::text::{self, MESSAGE};
+use kube_rebootd_core::text::{self, MESSAGE};
 
 /// Longest wait for one answer, above the server's own 60 s limit for none but the slowest list; a
 /// server that accepts and never answers must not stop the loop (I7).

@@ -15,6 +15,8 @@ use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::api::PostParams;
 use kube::config::AuthInfo;
 use kube::{Api, Client};
+use kube_rebootd_core::kubelet::MainProcess;
+use kube_rebootd_core::plugin::{Plugin, PluginError};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
@@ -22,8 +24,6 @@ use crate::cluster::answer::{ApiError, CALL, call};
 use crate::cluster::credentials::{Fingerprint, Searched};
 use crate::cluster::identity::Identity;
 use crate::cluster::plugin;
-use crate::kubelet::MainProcess;
-use crate::plugin::{Plugin, PluginError};
 use crate::root::Root;
 
 /// Longest time for reading the files of one client.

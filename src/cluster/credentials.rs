@@ -13,9 +13,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
 use kube::config::{ExecConfig, Kubeconfig};
+use kube_rebootd_core::kubelet::MainProcess;
 
 use crate::bounded::{self, ReadError};
-use crate::kubelet::MainProcess;
 use crate::root::Root;
 use crate::trusted;
 

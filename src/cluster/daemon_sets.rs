@@ -7,13 +7,13 @@ use futures_util::future::join_all;
 use k8s_openapi::api::apps::v1::DaemonSet as Full;
 use k8s_openapi::api::core::v1::{Affinity, NodeSelectorRequirement, NodeSelectorTerm, Toleration};
 use kube::{Api, Client, Resource, ResourceExt};
+use kube_rebootd_core::health::{DaemonSet, Found};
+use kube_rebootd_core::text::{self, WORDS};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::cluster::answer::{ApiError, CALL, call};
 use crate::cluster::lean::{Lean, Node, Taint};
-use crate::health::{DaemonSet, Found};
-use crate::text::{self, WORDS};
 
 /// So many are asked for at once at most: a node has some ten, and their answers come together.
 const AT_ONCE: usize = 20;

@@ -8,13 +8,13 @@ use http::header::USER_AGENT;
 use jiff::Timestamp;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use kube_rebootd_core::kubelet::MainProcess;
+use kube_rebootd_core::plugin::{Plugin, PluginError};
 use tokio::runtime::Handle;
 
 use crate::cluster::client::ConnectError;
 use crate::cluster::credentials::{self, Fingerprint, Found};
 use crate::cluster::plugin;
-use crate::kubelet::MainProcess;
-use crate::plugin::{Plugin, PluginError};
 use crate::root::Root;
 
 /// Longest wait for a TCP and TLS connection.

@@ -9,14 +9,14 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
+use kube_rebootd_core::names;
+use kube_rebootd_core::slot::{Fence, GiveUp, Lease, Take, TakeSaid, scatter};
+use kube_rebootd_core::stale::Held;
+use kube_rebootd_core::text::{self, NAME, WORDS};
 use serde_json::{Value, json};
 
 use crate::cluster::answer::{ApiError, CALL, call, found};
 use crate::cluster::lean::{self, Lease as Object};
-use crate::names;
-use crate::slot::{Fence, GiveUp, Lease, Take, TakeSaid, scatter};
-use crate::stale::Held;
-use crate::text::{self, NAME, WORDS};
 
 /// Longest field manager that the API server accepts (apimachinery `FieldManagerMaxLength`).
 const MANAGER_MAX: usize = 128;

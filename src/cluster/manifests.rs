@@ -8,7 +8,7 @@
 
 use std::fmt::Write;
 
-use crate::slot::NAME_MAX;
+use kube_rebootd_core::slot::NAME_MAX;
 
 const NAMESPACE: &str = include_str!("../../kubernetes/00-namespace.yaml");
 /// Lets nodes act as the coordinator: one of the two.

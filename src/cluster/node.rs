@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
+use kube_rebootd_core::names;
+use kube_rebootd_core::node::Node;
+use kube_rebootd_core::node_set::{Leftovers, NodeSet};
+use kube_rebootd_core::slot::Keys;
+use kube_rebootd_core::text::{self, NAME, WORDS};
 use serde_json::{Map, Value, json};
 
 use crate::cluster::answer::{ApiError, CALL, call, found};
 use crate::cluster::lean::{self, Node as Object, NodeCondition};
-use crate::names;
-use crate::node::Node;
-use crate::node_set::{Leftovers, NodeSet};
-use crate::slot::Keys;
-use crate::text::{self, NAME, WORDS};
 
 /// The own Node, through the node client.
 #[derive(Clone)]
@@ -152,7 +152,7 @@ pub fn read(object: &Object, asked: Option<Duration>) -> Node {
 }
 
 /// The records among them stay as they are: they are compared with what was written, or carried over. What
-/// they hold is cleaned where they are decoded ([`crate::node_set::recorded`]).
+/// they hold is cleaned where they are decoded ([`kube_rebootd_core::node_set::recorded`]).
 fn annotations(object: &Object) -> Keys {
     let mut annotations = object.annotations().clone();
     for key in WORDED {

@@ -7,18 +7,18 @@ use std::time::Duration;
 use futures_util::future::try_join_all;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
+use kube_rebootd_core::beats::{Read, Shown};
+use kube_rebootd_core::budget::Census;
+use kube_rebootd_core::config::is_subdomain;
+use kube_rebootd_core::names;
+use kube_rebootd_core::slot::{Peer, Peers};
+use kube_rebootd_core::stale::Found;
+use kube_rebootd_core::text::{self, NAME};
 
-use crate::beats::{Read, Shown};
-use crate::budget::Census;
 use crate::cluster::answer::{ApiError, CALL, call, found};
 use crate::cluster::lean::{Lease, Named, Node};
 use crate::cluster::node::ready;
 use crate::cluster::table::{self, Row};
-use crate::config::is_subdomain;
-use crate::names;
-use crate::slot::{Peer, Peers};
-use crate::stale::Found;
-use crate::text::{self, NAME};
 
 /// Every labelled Node but `me`, the names of the Leases of all groups, the Nodes that are down, and for a node
 /// of the `quorum` those of it that are not Ready and the heartbeats of the rest, by consistent reads (without a

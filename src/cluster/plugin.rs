@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
 
-use crate::plugin::{OUTPUT_MAX, Plugin, PluginError, RUN, failed};
+use kube_rebootd_core::plugin::{OUTPUT_MAX, Plugin, PluginError, RUN, failed};
 
 /// `ExecCredential` as a plugin prints it (client.authentication.k8s.io v1 and v1beta1).
 #[derive(Deserialize)]

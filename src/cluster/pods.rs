@@ -7,13 +7,13 @@
 use kube::api::ListParams;
 use kube::core::Status as Answer;
 use kube::{Api, Client, Resource, ResourceExt};
+use kube_rebootd_core::drain::PodRef;
+use kube_rebootd_core::pod::{Container, Controller, EvictAnswer, Pod, PodPhase, RestartPolicy};
+use kube_rebootd_core::text::{self, NAME};
 use serde_json::json;
 
 use crate::cluster::answer::{ApiError, CALL, Failure, bounded, call, cause, retry_after};
 use crate::cluster::lean;
-use crate::drain::PodRef;
-use crate::pod::{Container, Controller, EvictAnswer, Pod, PodPhase, RestartPolicy};
-use crate::text::{self, NAME};
 
 mod object;
 

@@ -2,11 +2,11 @@
 
 use http::header::ACCEPT;
 use kube::Client;
+use kube_rebootd_core::config::is_subdomain;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::cluster::answer::{ApiError, CALL, call};
-use crate::config::is_subdomain;
 
 /// A list of full Nodes is many times as large (docs/reliability.md).
 const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
@@ -111,7 +111,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::garble;
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(1_000))]

@@ -7,13 +7,13 @@
 use jiff::Timestamp;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
+use kube_rebootd_core::names;
+use kube_rebootd_core::slot::{Crowd, Keys, MANY, Shown, Waiter, Waiting};
+use kube_rebootd_core::text::{self, NAME};
 use serde_json::{Value, json};
 
 use crate::cluster::answer::{ApiError, CALL, call, found};
 use crate::cluster::lean::{self, Lease, Named};
-use crate::names;
-use crate::slot::{Crowd, Keys, MANY, Shown, Waiter, Waiting};
-use crate::text::{self, NAME};
 
 /// The own kube-node-lease Lease, through the node client.
 #[derive(Clone)]

@@ -10,14 +10,14 @@ use std::time::Duration;
 use futures_util::{StreamExt, pin_mut};
 use kube::api::{ListParams, WatchEvent, WatchParams};
 use kube::{Api, Resource, ResourceExt};
+use kube_rebootd_core::backoff::doubled;
+use kube_rebootd_core::slot::scatter;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::backoff::doubled;
 use crate::cluster::answer::{ApiError, CALL, Failure, call, classify};
-use crate::slot::scatter;
 
 /// After about so long the server ends a watch and it is opened again; every idle node pays for that. It
 /// is the least that the server itself would choose (`--min-request-timeout`, 30 min), and no detection

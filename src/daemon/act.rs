@@ -2,20 +2,20 @@
 
 use std::time::Duration;
 
+use kube_rebootd_core::config::Method;
+use kube_rebootd_core::drain::PodRef;
+use kube_rebootd_core::facts::{Effect, Fenced, Point, Refusal, RefusedApply};
+use kube_rebootd_core::now::Now;
+use kube_rebootd_core::pod::EvictAnswer;
+use kube_rebootd_core::slot::{Fence, GiveUp, Take};
+use kube_rebootd_core::trigger::Verdict;
 use tracing::{info, warn};
 
 use super::Daemon;
 use super::reads::denied;
 use crate::cluster::answer::ApiError;
 use crate::cluster::lease::{GiveUpError, Took};
-use crate::config::Method;
-use crate::drain::PodRef;
-use crate::facts::{Effect, Fenced, Point, Refusal, RefusedApply};
 use crate::host::{check, logind};
-use crate::now::Now;
-use crate::pod::EvictAnswer;
-use crate::slot::{Fence, GiveUp, Take};
-use crate::trigger::Verdict;
 
 /// How long `reboot.command` may take to ask for the reboot: the loop waits for it, and the watchdog of
 /// the unit waits for the loop (3 min).

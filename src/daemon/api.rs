@@ -5,6 +5,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kube_rebootd_core::node::Node;
+use kube_rebootd_core::pod::Pod;
+use kube_rebootd_core::slot::Lease;
+use kube_rebootd_core::text::{self, MESSAGE};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::{info, warn};
@@ -17,11 +21,7 @@ use crate::cluster::pods::{self, OwnPods};
 use crate::cluster::waiting::Heartbeat;
 use crate::cluster::watch::{Select, Signs, Watch};
 use crate::host::{Bus, sentinel};
-use crate::node::Node;
-use crate::pod::Pod;
 use crate::root::Root;
-use crate::slot::Lease;
-use crate::text::{self, MESSAGE};
 
 /// So long after the last wish the own Node is watched as if there were one: a trigger that flaps must not
 /// open a watch each time.

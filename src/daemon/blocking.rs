@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use kube_rebootd_core::budget::Census;
+use kube_rebootd_core::drain;
+use kube_rebootd_core::gates::Blocking;
+use kube_rebootd_core::now::Now;
+use kube_rebootd_core::record::Stage;
+
 use super::Daemon;
-use crate::budget::Census;
 use crate::cluster::peers;
-use crate::drain;
-use crate::gates::Blocking;
-use crate::now::Now;
-use crate::record::Stage;
 
 /// How often pods that close the gate before the cordon are listed again where their watch shows nothing.
 const BLOCKING_AGAIN: Duration = Duration::from_secs(60);

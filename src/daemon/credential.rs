@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use kube_rebootd_core::backoff::doubled;
+use kube_rebootd_core::kubelet::MainProcess;
 use tokio::time::Instant;
 use tracing::debug;
 
-use crate::backoff::doubled;
 use crate::cluster::client::{Clients, ConnectError, Connector};
 use crate::host::{Bus, check, systemd};
-use crate::kubelet::MainProcess;
 use crate::root::Root;
 
 /// After a failed renewal of a credential that is not refused yet.

@@ -2,19 +2,20 @@
 
 use std::time::Duration;
 
+use kube_rebootd_core::drain;
+use kube_rebootd_core::facts::{Drained, Facts, Fenced};
+use kube_rebootd_core::gates::{self, GateFacts, GatePolicy, Pause};
+use kube_rebootd_core::health::Marks;
+use kube_rebootd_core::names;
+use kube_rebootd_core::node::Seen;
+use kube_rebootd_core::now::Now;
+use kube_rebootd_core::phase::Phase;
+use kube_rebootd_core::slot::Lease;
+use kube_rebootd_core::trigger;
+
 use super::memory::{HostNow, Sight};
 use super::{Daemon, HOST_POLL, start, views};
-use crate::drain;
-use crate::facts::{Drained, Facts, Fenced};
-use crate::gates::{self, GateFacts, GatePolicy, Pause};
-use crate::health::Marks;
 use crate::host::{logind, systemd};
-use crate::names;
-use crate::node::Seen;
-use crate::now::Now;
-use crate::phase::Phase;
-use crate::slot::Lease;
-use crate::trigger;
 
 /// In Idle every change wakes the loop by itself; this is for what no signal tells.
 const IDLE_POLL: Duration = Duration::from_secs(300);
@@ -297,11 +298,11 @@ fn node_pause(node: &Seen) -> Pause {
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
+    use kube_rebootd_core::boot::Boot;
+    use kube_rebootd_core::record::{Hold, Record, Stage};
+    use kube_rebootd_core::slot::{Lease, Take};
 
     use super::*;
-    use crate::boot::Boot;
-    use crate::record::{Hold, Record, Stage};
-    use crate::slot::{Lease, Take};
 
     /// Found by review: beside the second ask an unknown answer passed for "it does not go down", and the slot was given
     /// up on a host that the first ask was taking down.

@@ -5,26 +5,26 @@ use std::mem::{Discriminant, discriminant};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kube_rebootd_core::beats::Beats;
+use kube_rebootd_core::config::{self, Config};
+use kube_rebootd_core::drain::{self, Drain, Next, PodRef, State};
+use kube_rebootd_core::facts::{Drained, Facts};
+use kube_rebootd_core::health::{self, Pulse};
+use kube_rebootd_core::inhibitor::Inhibitor;
+use kube_rebootd_core::node::Seen;
+use kube_rebootd_core::pod::Pod;
+use kube_rebootd_core::record::Stage;
+use kube_rebootd_core::shutdown::Scheduled;
+use kube_rebootd_core::slot::TakeAnswer;
 use tokio::time::Instant;
 use tracing::warn;
 
 use super::act::Evicted;
 use super::packages;
-use crate::beats::Beats;
-use crate::config::{self, Config};
-use crate::drain::{self, Drain, Next, PodRef, State};
-use crate::facts::{Drained, Facts};
-use crate::health::{self, Pulse};
 use crate::host::Bus;
 use crate::host::logind::Changes;
 use crate::host::sentinel::Watch;
-use crate::inhibitor::Inhibitor;
-use crate::node::Seen;
-use crate::pod::Pod;
-use crate::record::Stage;
 use crate::root::Root;
-use crate::shutdown::Scheduled;
-use crate::slot::TakeAnswer;
 
 /// What logind writes when a shutdown is scheduled (`logind-dbus.c`); its directory exists from boot.
 const SCHEDULE: &str = "/run/systemd/shutdown/scheduled";

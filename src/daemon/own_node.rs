@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
+use kube_rebootd_core::facts::{Applied, Hidden, Mended, Point, RefusedApply, Rehearsed};
+use kube_rebootd_core::node::{Node, Seen};
+use kube_rebootd_core::node_set::{self, Leftovers, NodeSet};
+use kube_rebootd_core::now::Now;
+use kube_rebootd_core::slot::{Mark, Shown};
 use tracing::warn;
 
 use super::Daemon;
 use crate::cluster::answer::ApiError;
-use crate::facts::{Applied, Hidden, Mended, Point, RefusedApply, Rehearsed};
-use crate::node::{Node, Seen};
-use crate::node_set::{self, Leftovers, NodeSet};
-use crate::now::Now;
-use crate::slot::{Mark, Shown};
 
 /// After an apply that was changed on its way: somebody must mend a webhook first.
 const DROPPED: Duration = Duration::from_secs(5);

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use kube_rebootd_core::facts::Facts;
+use kube_rebootd_core::gates::{Closed, Gate, Packages};
+use kube_rebootd_core::now::Now;
+use kube_rebootd_core::phase::Phase;
+
 use super::Daemon;
-use crate::facts::Facts;
-use crate::gates::{Closed, Gate, Packages};
 use crate::host::outdated::{Locks, Working};
-use crate::now::Now;
-use crate::phase::Phase;
 
 /// How often one that works is looked at, when nothing else is in the way: none tells when it has finished.
 const POLL: Duration = Duration::from_secs(2);

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use kube_rebootd_core::backoff::doubled;
 use tracing::{info, warn};
 
-use crate::backoff::doubled;
 use crate::cluster::answer::ApiError;
 
 /// First pause after a request that failed.

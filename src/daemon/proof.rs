@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use kube_rebootd_core::health::{self, DaemonSet, Found, HostSeen};
+use kube_rebootd_core::now::Now;
+use kube_rebootd_core::record::Stage;
 use tracing::warn;
 
 use super::Daemon;
 use super::gather::verifying;
 use crate::cluster::daemon_sets;
-use crate::health::{self, DaemonSet, Found, HostSeen};
-use crate::now::Now;
-use crate::record::Stage;
 
 /// Between two looks at a DaemonSet that has no pod here: nothing tells when it is deleted, and a pod that comes is
 /// seen by the watch.

@@ -1,16 +1,17 @@
 //! What is asked of the API server so that a step can rest on it; each answer becomes a fact (I2, I5, I7).
 
+use kube_rebootd_core::beats;
+use kube_rebootd_core::decide::census_matters;
+use kube_rebootd_core::facts::{LastList, Waiters};
+use kube_rebootd_core::health::Marks;
+use kube_rebootd_core::node::Seen;
+use kube_rebootd_core::now::Now;
+use kube_rebootd_core::pod::Pod;
+use kube_rebootd_core::slot::{Crowd, Lease, Peers};
+
 use super::Daemon;
-use crate::beats;
 use crate::cluster::answer::ApiError;
 use crate::cluster::{lease, peers, waiting};
-use crate::decide::census_matters;
-use crate::facts::{LastList, Waiters};
-use crate::health::Marks;
-use crate::node::Seen;
-use crate::now::Now;
-use crate::pod::Pod;
-use crate::slot::{Crowd, Lease, Peers};
 
 /// So often the others are counted without an answer, with growing pauses of a minute or two together, before they are
 /// taken for many.

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use kube_rebootd_core::decide::released;
+use kube_rebootd_core::facts::Effect;
+use kube_rebootd_core::slot::Mark;
 use tokio::time::{sleep, timeout};
 
 use super::Daemon;
-use crate::decide::released;
-use crate::facts::Effect;
-use crate::slot::Mark;
 
 /// Between two looks while something is waited for: a person looks on.
 const LOOK: Duration = Duration::from_millis(200);

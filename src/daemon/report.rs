@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
-use crate::decide::{Policy, Step};
-use crate::drain::{self, Blocker, PodRef};
-use crate::facts::{Drained, Effect, Facts};
-use crate::gates::Gate;
+use kube_rebootd_core::decide::{Policy, Step};
+use kube_rebootd_core::drain::{self, Blocker, PodRef};
+use kube_rebootd_core::facts::{Drained, Effect, Facts};
+use kube_rebootd_core::gates::Gate;
+use kube_rebootd_core::phase::Phase;
+use kube_rebootd_core::record::{Hold, Stage};
+use kube_rebootd_core::trigger::BY_ANNOTATION;
+
 use crate::host::journal::{Fields, LATE, Naming, id, record, transition};
 use crate::host::notify::Notify;
 use crate::host::view::{Blocked, Holder, View};
-use crate::phase::Phase;
-use crate::record::{Hold, Stage};
-use crate::trigger::BY_ANNOTATION;
 
 #[cfg(test)]
 mod tests;

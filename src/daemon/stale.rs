@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use kube_rebootd_core::now::Now;
+use kube_rebootd_core::slot::{GiveUp, Lease};
+use kube_rebootd_core::stale::{Held, Look};
 use tracing::warn;
 
 use super::Daemon;
 use crate::cluster::answer::ApiError;
 use crate::cluster::{lease, peers};
-use crate::now::Now;
-use crate::slot::{GiveUp, Lease};
-use crate::stale::{Held, Look};
 
 impl Daemon {
     /// The holder's Node by a consistent read; no answer counts as little as finding it.

@@ -2,6 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use kube_rebootd_core::config::{self, Config, ConfigError, Health, Mode};
+use kube_rebootd_core::facts::Facts;
+use kube_rebootd_core::record::{CodecError, Record};
 use tokio::sync::mpsc;
 use tracing::{error, warn};
 
@@ -12,12 +15,10 @@ use super::patience::Patience;
 use super::report::Report;
 use super::triggers::Triggers;
 use crate::cluster::client::{Access, Origin};
-use crate::config::{self, Config, ConfigError, Health, Mode};
-use crate::facts::Facts;
 use crate::host::boot::{self, BootError};
 use crate::host::notify::Notify;
 use crate::host::{Bus, Clock, Store, Stored, check};
-use crate::record::{CodecError, Record};
+use crate::layers;
 use crate::root::Root;
 
 /// Why the daemon cannot start.
@@ -88,7 +89,7 @@ fn configured(
     last_valid: &Store,
     clock: &Clock,
 ) -> Result<Config, StartError> {
-    let bad = match config::load_for_root(root, file) {
+    let bad = match layers::load_for_root(root, file) {
         Ok(effective) => {
             if let Err(err) = last_valid.keep(&effective.text) {
                 warn!("cannot keep the configuration beside the state: {err}");
@@ -180,10 +181,11 @@ pub(super) fn namespace<'a>(config: &'a Config, record: &'a Record) -> &'a str {
 
 #[cfg(test)]
 mod tests {
+    use kube_rebootd_core::boot::Boot;
+    use kube_rebootd_core::record::Hold;
+    use kube_rebootd_core::slot::{Lease, Take};
+
     use super::*;
-    use crate::boot::Boot;
-    use crate::record::Hold;
-    use crate::slot::{Lease, Take};
 
     fn held() -> Record {
         let lease = Lease::free("default", "default");

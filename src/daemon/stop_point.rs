@@ -9,11 +9,11 @@
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 
+use kube_rebootd_core::facts::Effect;
+use kube_rebootd_core::record::{Record, Stage};
 use nix::sys::signal::{Signal, raise};
 
 use crate::bounded;
-use crate::facts::Effect;
-use crate::record::{Record, Stage};
 use crate::root::Root;
 
 /// Points passed, one a line.

@@ -4,16 +4,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use kube_rebootd_core::config::Config;
+use kube_rebootd_core::text::{self, WORDS};
+use kube_rebootd_core::trigger::{Finding, Verdict};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use crate::config::Config;
 use crate::host::sentinel::{Found, Reader, Sentinel, SentinelError, Watch};
 use crate::host::{Bus, check};
 use crate::root::Root;
-use crate::text::{self, WORDS};
-use crate::trigger::{Finding, Verdict};
 
 mod run;
 

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use kube_rebootd_core::facts::Facts;
+use kube_rebootd_core::node::{Node, Seen};
+
 use super::api::Connected;
 use crate::cluster::lease;
-use crate::facts::Facts;
-use crate::node::{Node, Seen};
 
 /// So late a watch may be: it is asked again after 90 s of silence, and the new list takes a while. What was read
 /// longer ago is no reason any more to take a view for the older one, for example when etcd was restored.

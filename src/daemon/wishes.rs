@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
+use kube_rebootd_core::config::Mode;
+use kube_rebootd_core::names;
+use kube_rebootd_core::node::Seen;
+use kube_rebootd_core::now::Now;
+use kube_rebootd_core::shutdown::{self, Scheduled};
+use kube_rebootd_core::trigger::{self, Asked, Wishes};
 use tracing::warn;
 
 use super::Daemon;
-use crate::config::Mode;
-use crate::names;
-use crate::node::Seen;
-use crate::now::Now;
-use crate::shutdown::{self, Scheduled};
-use crate::trigger::{self, Asked, Wishes};
 
 /// After a cancellation that failed.
 const CANCEL_AGAIN: Duration = Duration::from_secs(5);

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use kube_rebootd_core::boot::Boot;
 use thiserror::Error;
 
 use super::{
@@ -9,7 +10,7 @@ use super::{
     systemd,
 };
 use crate::bounded::{self, ReadError};
-use crate::{boot::Boot, root::Root};
+use crate::root::Root;
 
 /// The kernel's boot id. On systemd 252 in a container, a sandboxed service sees the outer machine's
 /// here (proved); PID 1's timestamp changes all the same, and reading /proc/1/root would need

@@ -9,7 +9,7 @@ use thiserror::Error;
 use tokio::{sync::Mutex, time::timeout};
 use zbus::{Connection, connection::Builder};
 
-use crate::text::{self, MESSAGE};
+use kube_rebootd_core::text::{self, MESSAGE};
 
 /// For one method call. D-Bus' own default is 25 s; the calls here answer in milliseconds, and the
 /// main loop must reach its watchdog (3 min) with several of them stuck.

@@ -13,6 +13,8 @@ use std::{
     time::Duration,
 };
 
+use kube_rebootd_core::text;
+use kube_rebootd_core::trigger::Verdict;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use zbus::{Connection, Fd, Variant};
 
@@ -22,8 +24,6 @@ use super::{
 };
 
 use crate::root::Root;
-use crate::text;
-use crate::trigger::Verdict;
 use crate::trusted::{self, Untrusted};
 
 mod builtin;

@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use nix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
 
-use crate::now::Now;
+use kube_rebootd_core::now::Now;
 
 /// Where [`Now`] comes from.
 #[derive(Debug, Clone)]

@@ -36,8 +36,9 @@ mod sink;
 pub use message::{Fields, LATE, id, record, transition};
 pub use sink::Sink;
 
+use kube_rebootd_core::text;
+
 use crate::root::Root;
-use crate::text;
 
 /// The target of all our own records.
 pub const TARGET: &str = "kube_rebootd";

@@ -8,6 +8,10 @@
 use std::{collections::HashMap, time::Duration};
 
 use futures_util::StreamExt;
+use kube_rebootd_core::backoff::doubled;
+use kube_rebootd_core::inhibitor::{self, Inhibitor};
+use kube_rebootd_core::shutdown::Scheduled;
+use kube_rebootd_core::text::{self, MESSAGE, WORDS};
 use thiserror::Error;
 use tokio::time::Instant;
 use zbus::{
@@ -16,10 +20,6 @@ use zbus::{
 };
 
 use super::bus::{Bus, BusError, CALL_TIMEOUT, bounded};
-use crate::backoff::doubled;
-use crate::inhibitor::{self, Inhibitor};
-use crate::shutdown::Scheduled;
-use crate::text::{self, MESSAGE, WORDS};
 
 const NAME: &str = "org.freedesktop.login1";
 const PATH: &str = "/org/freedesktop/login1";

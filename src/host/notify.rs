@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use sd_notify::NotifyState;
 
-use crate::text;
+use kube_rebootd_core::text;
 
 /// Characters of STATUS; systemd shows one line.
 const SENTENCE: usize = 2_000;

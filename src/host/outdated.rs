@@ -8,12 +8,12 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
+use kube_rebootd_core::outdated::{Answer, Builtin, kernel, libraries};
 use nix::errno::Errno;
 
 use super::bus::Bus;
 use super::logind;
 use crate::bounded::{self, ReadError};
-use crate::outdated::{Answer, Builtin, kernel, libraries};
 use crate::root::Root;
 
 mod kernels;

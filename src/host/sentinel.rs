@@ -20,10 +20,11 @@ mod watch;
 
 pub use watch::Watch;
 
+use kube_rebootd_core::text::{self, MESSAGE, NAME};
+
 use super::beside::Beside;
 use crate::bounded::{self, ReadError};
 use crate::root::Root;
-use crate::text::{self, MESSAGE, NAME};
 
 /// A `.pkgs` file of a whole distribution upgrade is about 50 KiB; the rest is not needed.
 const MAX_BYTES: u64 = 64 * 1024;

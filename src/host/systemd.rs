@@ -3,11 +3,11 @@
 //! Interface: `org.freedesktop.systemd1(5)`. Properties are never cached: PID 1 announces changes
 //! only to clients that subscribed, and a stale state must not open a gate (I8).
 
+use kube_rebootd_core::kubelet::{MainProcess, SERVICES};
+use kube_rebootd_core::text::{self, NAME};
 use zbus::{Connection, OwnedObjectPath, Proxy, Variant, proxy, proxy::CacheProperties};
 
 use super::bus::{Bus, BusError};
-use crate::kubelet::{MainProcess, SERVICES};
-use crate::text::{self, NAME};
 
 /// One property of a transient unit: name and value.
 pub type Property<'a> = (&'a str, Variant<'a>);

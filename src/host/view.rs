@@ -7,10 +7,10 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 
+use kube_rebootd_core::phase::Phase;
 use serde::{Deserialize, Serialize};
 
 use crate::bounded;
-use crate::phase::Phase;
 use crate::root::Root;
 
 /// In memory: it ends with the boot.

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
-use kube_rebootd::boot::Boot;
 use kube_rebootd::root::Root;
+use kube_rebootd_core::boot::Boot;
 use tempfile::TempDir;
 
 use crate::fake_bus::FakeHostBus;

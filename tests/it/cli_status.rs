@@ -1,7 +1,7 @@
 //! The command line as a person or a script meets it: help, exit codes, `status`, `config`.
 
-use kube_rebootd::record::Record;
-use kube_rebootd::trigger::{BY_PERSON, Latched, Request};
+use kube_rebootd_core::record::Record;
+use kube_rebootd_core::trigger::{BY_PERSON, Latched, Request};
 
 use crate::cli_host::{CliHost, Said, binary, said};
 

@@ -14,7 +14,7 @@ use kube_rebootd::cluster::lease::{read, selector};
 use kube_rebootd::cluster::waiting::Heartbeat;
 use kube_rebootd::cluster::watch::{Select, Signs, Watch};
 use kube_rebootd::cluster::{peers, waiting};
-use kube_rebootd::slot::{Lease, Shown, Waiting};
+use kube_rebootd_core::slot::{Lease, Shown, Waiting};
 use serde_json::json;
 
 use crate::plane::{enter, make_slot, until};

@@ -9,7 +9,7 @@ use kube::{Api, ResourceExt};
 use kube_rebootd::cli::nodes::{What, read};
 use kube_rebootd::cli::unlock::{Order, UnlockError, unlock};
 use kube_rebootd::cluster::lease::{Leases, Took, stored};
-use kube_rebootd::slot::{Fence, Take};
+use kube_rebootd_core::slot::{Fence, Take};
 use serde_json::json;
 
 use crate::cli_host::{binary, said};

@@ -8,7 +8,7 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube_rebootd::cluster::answer::ApiError;
 use kube_rebootd::cluster::lease::{GiveUpError, Leases, Took, stored};
-use kube_rebootd::slot::{Fence, GiveUp, Lease, Take};
+use kube_rebootd_core::slot::{Fence, GiveUp, Lease, Take};
 use serde_json::{Value, json};
 
 use crate::plane::{Host, enter, make_slot};

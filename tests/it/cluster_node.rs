@@ -8,10 +8,10 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use kube_rebootd::cluster::answer::ApiError;
 use kube_rebootd::cluster::node::{OwnNode, read};
 use kube_rebootd::cluster::watch::{Select, Signs, Watch};
-use kube_rebootd::names;
-use kube_rebootd::node::Node;
-use kube_rebootd::node_set::{Leftovers, NodeSet, foreign_cordon, leftovers};
-use kube_rebootd::slot::Keys;
+use kube_rebootd_core::names;
+use kube_rebootd_core::node::Node;
+use kube_rebootd_core::node_set::{Leftovers, NodeSet, foreign_cordon, leftovers};
+use kube_rebootd_core::slot::Keys;
 use serde_json::{Value, json};
 
 use crate::plane::{Host, SOON, enter, make_node};

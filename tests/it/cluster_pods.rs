@@ -6,8 +6,8 @@ use kube::Api;
 use kube::api::{PartialObjectMeta, Patch, PatchParams, PostParams};
 use kube_rebootd::cluster::pods::{OwnPods, read};
 use kube_rebootd::cluster::watch::{Select, Signs, Watch};
-use kube_rebootd::drain::PodRef;
-use kube_rebootd::pod::EvictAnswer;
+use kube_rebootd_core::drain::PodRef;
+use kube_rebootd_core::pod::EvictAnswer;
 use serde_json::{Value, json};
 
 use crate::plane::{Host, enter, until};

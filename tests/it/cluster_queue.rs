@@ -7,12 +7,12 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
-use kube_rebootd::budget::{MaxUnavailable, used_up};
 use kube_rebootd::cluster::lease::{Leases, Took, follow, stored};
 use kube_rebootd::cluster::peers;
-use kube_rebootd::names;
-use kube_rebootd::slot::{GiveUp, Lease, Take};
-use kube_rebootd::stale::{Found, Held, Look};
+use kube_rebootd_core::budget::{MaxUnavailable, used_up};
+use kube_rebootd_core::names;
+use kube_rebootd_core::slot::{GiveUp, Lease, Take};
+use kube_rebootd_core::stale::{Found, Held, Look};
 use serde_json::{Value, json};
 
 use crate::plane::{Host, enter, make_node, make_slot};

@@ -7,10 +7,10 @@ use kube_rebootd::{
         Bus,
         check::{self, Check, Outcome},
     },
-    outdated::{Answer, Builtin},
     root::Root,
-    trigger::Verdict,
 };
+use kube_rebootd_core::outdated::{Answer, Builtin};
+use kube_rebootd_core::trigger::Verdict;
 
 use crate::{
     fake_bus::FakeHostBus,

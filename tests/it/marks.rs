@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::client::Body;
 use kube::{Api, Client};
-use kube_rebootd::names::QUORUM_ROLES;
+use kube_rebootd_core::names::QUORUM_ROLES;
 use serde_json::{Value, json};
 
 use crate::memory::merge;

@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
-use kube_rebootd::record::{Record, Stage};
+use kube_rebootd_core::record::{Record, Stage};
 use serde_json::{Value, json};
 use testbed::certs::End;
 use tokio::process::Child;

@@ -10,7 +10,7 @@ use k8s_openapi::api::coordination::v1::Lease as Object;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use kube_rebootd::cluster::lease::Leases;
-use kube_rebootd::slot::Lease;
+use kube_rebootd_core::slot::Lease;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;

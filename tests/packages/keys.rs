@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use kube_rebootd::config;
+use kube_rebootd_core::config;
 
 const PAGE: &str = include_str!("../../packaging/man/kube-rebootd.toml.5");
 /// A check with all that has no default.

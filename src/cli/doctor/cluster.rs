@@ -6,6 +6,9 @@ use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 use kube::Client;
 use kube::client::Body;
+use kube_rebootd_core::config::Config;
+use kube_rebootd_core::names;
+use kube_rebootd_core::node::Node;
 
 use super::certificate::{CREDENTIAL, credential};
 use super::{Check, aside, rights, slow};
@@ -13,11 +16,8 @@ use crate::cluster::answer::{ApiError, CALL};
 use crate::cluster::client::{Clients, ConnectError, Connector, whoami};
 use crate::cluster::credentials;
 use crate::cluster::node::OwnNode;
-use crate::config::Config;
 use crate::daemon::{access, connect, kubelets};
 use crate::host::{Bus, Clock};
-use crate::names;
-use crate::node::Node;
 use crate::root::Root;
 
 const KUBECONFIG: &str = "kubeconfig";

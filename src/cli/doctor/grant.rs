@@ -7,11 +7,11 @@ use k8s_openapi::api::authorization::v1::{
 };
 use kube::api::PostParams;
 use kube::{Api, Client};
+use kube_rebootd_core::config::Coordination;
 
 use super::Check;
 use crate::cluster::answer::{ApiError, CALL, call};
 use crate::cluster::client::Clients;
-use crate::config::Coordination;
 
 pub(super) const GRANT: &str = "grant";
 pub(super) const ESCAPE: &str = "impersonation";

@@ -1,8 +1,9 @@
 //! Checks of the host alone: systemd, logind, the unit, the state directory.
 
+use kube_rebootd_core::config::{Config, Method};
+
 use super::{Check, Diagnosis, aside, slow};
 use crate::cli::status::UNIT;
-use crate::config::{Config, Method};
 use crate::host::{Bus, BusError, Store, logind, outdated, systemd};
 use crate::root::Root;
 

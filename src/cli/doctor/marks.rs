@@ -4,6 +4,7 @@
 use k8s_openapi::api::apps::v1::DaemonSet;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
+use kube_rebootd_core::names;
 use serde_json::json;
 
 use super::Check;
@@ -12,7 +13,6 @@ use super::rights::{MANAGER, MANIFESTS, refused};
 use crate::cluster::answer::{ApiError, CALL, call, found};
 use crate::cluster::client::Clients;
 use crate::cluster::lean::{Named, Node};
-use crate::names;
 
 pub(super) const MARKS: &str = "node marks";
 pub(super) const DAEMON_SETS: &str = "DaemonSets";

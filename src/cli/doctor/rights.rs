@@ -2,6 +2,11 @@
 
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
+use kube_rebootd_core::config::{Config, DrainMode};
+use kube_rebootd_core::drain::{self, Blocker, seen_before_cordon};
+use kube_rebootd_core::names;
+use kube_rebootd_core::node::Node;
+use kube_rebootd_core::slot::Lease;
 use serde_json::json;
 
 use super::Check;
@@ -13,12 +18,7 @@ use crate::cluster::lean::{Lease as LeaseObject, Named, Node as NodeObject};
 use crate::cluster::lease::Leases;
 use crate::cluster::pods::{self as own_pods, Object as Pod, OwnPods};
 use crate::cluster::waiting;
-use crate::config::{Config, DrainMode};
-use crate::drain::{self, Blocker, seen_before_cordon};
 use crate::host::{Bus, Clock, logind};
-use crate::names;
-use crate::node::Node;
-use crate::slot::Lease;
 
 const OWN_NODE: &str = "own Node";
 const HEARTBEAT: &str = "own heartbeat";

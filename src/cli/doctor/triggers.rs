@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use kube_rebootd_core::config::{Adoption, Config, Mode};
+
 use super::Check;
-use crate::config::{Adoption, Config, Mode};
 use crate::root::Root;
 
 const TRIGGERS: &str = "triggers";
@@ -108,7 +109,8 @@ mod tests {
             std::fs::create_dir_all(path.parent().expect("a parent")).expect("made");
             std::fs::write(path, text).expect("written");
         }
-        let config = crate::config::parse(Path::new("config.toml"), config).expect("valid");
+        let config =
+            kube_rebootd_core::config::parse(Path::new("config.toml"), config).expect("valid");
         triggers(&root, &config.config).verdict
     }
 

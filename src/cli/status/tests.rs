@@ -1,9 +1,10 @@
 //! The shape of `status` and `status --json`.
 
+use kube_rebootd_core::record::{Backoff, Why};
+use kube_rebootd_core::slot::{Lease, Take};
+use kube_rebootd_core::trigger::Request;
+
 use super::*;
-use crate::record::{Backoff, Why};
-use crate::slot::{Lease, Take};
-use crate::trigger::Request;
 
 fn time(text: &str) -> Timestamp {
     text.parse().expect("a time")
@@ -29,7 +30,7 @@ fn record(stage: Stage) -> Record {
         }),
         request: Some(Request {
             since: time("2026-11-21T09:00:00Z"),
-            reasons: vec![crate::trigger::Reason {
+            reasons: vec![kube_rebootd_core::trigger::Reason {
                 trigger: "sentinel /run/reboot-required".to_owned(),
                 pkgs: std::collections::BTreeSet::from(["libc6".to_owned()]),
                 words: "libc6".to_owned(),

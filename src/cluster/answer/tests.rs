@@ -6,7 +6,6 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::garble;
 
 fn of(body: Value) -> ApiError {
     let status: Status = serde_json::from_value(body).expect("a Status");

@@ -3,7 +3,6 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::garble;
 
 /// openssl x509 -req -days 365: version 1.
 const OLD: &str = "-----BEGIN CERTIFICATE-----\n\

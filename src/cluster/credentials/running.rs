@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
+use kube_rebootd_core::kubelet::{self, MainProcess, Seen};
+
 use crate::bounded::{self, ReadError};
-use crate::kubelet::{self, MainProcess, Seen};
 use crate::root::Root;
 
 /// Bytes of a command line: a kubelet's is a few KiB. The last flag counts, so a part of one says nothing.

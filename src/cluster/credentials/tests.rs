@@ -9,7 +9,6 @@ use proptest::prelude::*;
 use super::running::{COMMAND_MAX, SMALL_MAX};
 use super::*;
 use crate::bounded::odd::{self, Odd};
-use crate::garble;
 
 const CONFIG: &str = "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters:\n- name: c\n  cluster: {server: 'https://127.0.0.1:1', certificate-authority: pki/ca.crt}\ncontexts:\n- name: c\n  context: {cluster: c, user: u}\nusers:\n- name: u\n  user: {client-certificate: /var/lib/kubelet/pki/current.pem, client-key: /var/lib/kubelet/pki/current.pem}\n";
 

@@ -1,11 +1,10 @@
 //! Leases as they are read and written (I1, I5, I8).
 
+use kube_rebootd_core::slot::HINTS;
+use kube_rebootd_core::text::{NAME, WORDS, clean, hostile, name};
 use proptest::prelude::*;
 
 use super::*;
-use crate::garble;
-use crate::slot::HINTS;
-use crate::text::{NAME, WORDS, clean, hostile, name};
 
 fn object(value: Value) -> Object {
     serde_json::from_value(value).expect("a Lease")

@@ -3,7 +3,6 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::garble;
 
 fn user(line: &str) -> AuthInfo {
     let exec = json!({"apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Never",

@@ -1,9 +1,7 @@
 //! Answers to an eviction, and pods as they are read (I8, I9).
 
-use serde_json::Value;
-
-use crate::garble;
 use proptest::prelude::*;
+use serde_json::Value;
 
 use super::*;
 

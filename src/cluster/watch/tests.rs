@@ -6,7 +6,6 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::garble;
 
 fn follow() -> Follow<Lease, String> {
     let service = tower::service_fn(|_: http::Request<kube::client::Body>| {

@@ -6,19 +6,19 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kube_rebootd_core::boot::Boot;
+use kube_rebootd_core::config::Config;
+use kube_rebootd_core::drain::PodRef;
+use kube_rebootd_core::facts::{Refusal, Rehearsed};
+use kube_rebootd_core::gates::{Closed, Gate};
+use kube_rebootd_core::record::{Hold, Record};
+use kube_rebootd_core::slot::{Lease, Take};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, SubscriberExt};
 
 use super::*;
-use crate::boot::Boot;
-use crate::config::Config;
-use crate::drain::PodRef;
-use crate::facts::{Refusal, Rehearsed};
-use crate::gates::{Closed, Gate};
-use crate::record::{Hold, Record};
-use crate::slot::{Lease, Take};
 
 type Said = BTreeMap<String, String>;
 
@@ -78,7 +78,7 @@ impl World {
         Self {
             report: Report::default(),
             facts,
-            policy: crate::daemon::policy(&Config::default(), "n1", "kube-rebootd", "default"),
+            policy: Policy::of(&Config::default(), "n1", "kube-rebootd", "default"),
             records: Records::default(),
             waits: None,
             would: None,

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
+use kube_rebootd_core::config::{Builtin, Check, Config};
+use kube_rebootd_core::outdated::Answer;
+use kube_rebootd_core::slot::scatter;
+use kube_rebootd_core::text::{self, WORDS};
+use kube_rebootd_core::trigger::Verdict;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::config::{Builtin, Check, Config};
 use crate::host::{Bus, check};
-use crate::outdated::Answer;
 use crate::root::Root;
-use crate::slot::scatter;
-use crate::text::{self, WORDS};
-use crate::trigger::Verdict;
 
 /// Spread of a first run, so that a boot's work comes first and hosts differ.
 const FIRST_RUN_MILLIS: u64 = 2_000;

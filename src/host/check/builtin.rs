@@ -5,9 +5,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use kube_rebootd_core::outdated::{Answer, Builtin, heard};
+
 use super::{Check, Exit, WHOLE_BYTES, attempt};
 use crate::host::bus::Bus;
-use crate::outdated::{Answer, Builtin, heard};
 use crate::root::Root;
 
 /// Some hundred processes take some ten milliseconds; this is for hosts that hang.

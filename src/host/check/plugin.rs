@@ -13,11 +13,11 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
+use kube_rebootd_core::plugin::{OUTPUT_MAX, Plugin, PluginError, RUN, failed};
 use zbus::{Fd, Variant};
 
 use super::{Exit, Job, PLUGIN_PREFIX, RunError, SYSTEMD_CODES, end_of, memory, unit_name};
 use crate::host::bus::Bus;
-use crate::plugin::{OUTPUT_MAX, Plugin, PluginError, RUN, failed};
 
 /// Bytes of what a failed plugin said that are looked at.
 const SAID_MAX: usize = 64 * 1024;

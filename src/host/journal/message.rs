@@ -2,8 +2,9 @@
 //!
 //! `packaging/kube-rebootd.catalog` explains each id to `journalctl -x`; a test keeps both equal.
 
+use kube_rebootd_core::phase::Phase;
+
 use super::TARGET;
-use crate::phase::Phase;
 
 /// `MESSAGE_ID` of the transition to `phase`: 128 random bits in hex, never changed once released
 /// (`sd-id128(3)`).

@@ -1,7 +1,8 @@
 use std::os::unix::net::UnixDatagram;
 
+use kube_rebootd_core::phase::Phase;
+
 use super::*;
-use crate::phase::Phase;
 
 /// Far above what a local datagram needs.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -5,8 +5,9 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use kube_rebootd_core::outdated::kernel::{self, Image, Kernel, Kernels, Modules};
+
 use super::{Unread, absent, head, names, text, whole};
-use crate::outdated::kernel::{self, Image, Kernel, Kernels, Modules};
 use crate::root::Root;
 
 /// Hosts keep two or three kernels; a build machine some dozen.

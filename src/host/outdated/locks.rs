@@ -8,15 +8,15 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
+use kube_rebootd_core::outdated::cgroup;
+use kube_rebootd_core::text::{self, NAME};
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
 
 use super::super::beside::Beside;
 use super::super::check::PREFIX;
 use super::{Unread, absent, gone, open, package_manager, roots, text, whole};
-use crate::outdated::cgroup;
 use crate::root::Root;
-use crate::text::{self, NAME};
 
 /// Exists as long as pacman works; libalpm makes it with `O_EXCL` and takes no lock.
 const PACMAN: &str = "/var/lib/pacman/db.lck";

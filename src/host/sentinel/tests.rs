@@ -3,12 +3,11 @@ use std::os::unix::fs::symlink;
 
 use proptest::prelude::*;
 
+use kube_rebootd_core::text::{MESSAGE, block};
 use tokio::time::timeout;
 
 use super::*;
 use crate::bounded::odd;
-use crate::garble;
-use crate::text::{MESSAGE, block};
 
 const PATH: &str = "/run/reboot-required";
 

@@ -21,7 +21,7 @@ use kube::{Api, Client};
 use kube_rebootd::cluster::client::{Access, Connector};
 use kube_rebootd::cluster::lease::{Leases, Took, stored};
 use kube_rebootd::cluster::manifests::{Grant, granting};
-use kube_rebootd::slot::{GiveUp, Take};
+use kube_rebootd_core::slot::{GiveUp, Take};
 use serde_json::{Value, json};
 
 use crate::plane::{Host, Plane, own, until};

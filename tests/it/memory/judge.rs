@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kube_rebootd::names;
+use kube_rebootd_core::names;
 use serde_json::Value;
 
 use super::rules::{SLOTS, User};

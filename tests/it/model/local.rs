@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use kube_rebootd::budget::MaxUnavailable;
-use kube_rebootd::decide::{Policy, decide};
-use kube_rebootd::facts::Effect;
-use kube_rebootd::names;
-use kube_rebootd::now::Now;
-use kube_rebootd::record::Record;
+use kube_rebootd_core::budget::MaxUnavailable;
+use kube_rebootd_core::decide::{Policy, decide};
+use kube_rebootd_core::facts::Effect;
+use kube_rebootd_core::names;
+use kube_rebootd_core::now::Now;
+use kube_rebootd_core::record::Record;
 
 use super::state::{Disk, Hold, Host, Id, Node, Write};
 use super::wide::{NOW, acquired, boot, id, name, slot, version};
@@ -72,7 +72,7 @@ impl Local {
             min_interval: Duration::ZERO,
             // A stale holder's slot is cleared as anybody may clear it: `Move::Clear`.
             stale_after: None,
-            drain: kube_rebootd::drain::Mode::Auto,
+            drain: kube_rebootd_core::drain::Mode::Auto,
             retry: Duration::ZERO,
             delay: Duration::ZERO,
             timeout: Duration::from_secs(10),

@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube_rebootd::boot::Boot;
-use kube_rebootd::budget::Census;
-use kube_rebootd::facts::{
+use kube_rebootd_core::boot::Boot;
+use kube_rebootd_core::budget::Census;
+use kube_rebootd_core::facts::{
     Applied, Drained, Facts, Fenced, LastList, Point, Refusal, Rehearsed, Waiters,
 };
-use kube_rebootd::gates::{Closed, Gate};
-use kube_rebootd::health::Marks;
-use kube_rebootd::names;
-use kube_rebootd::node::{self, Seen};
-use kube_rebootd::record::{self, Record, Why};
-use kube_rebootd::slot::{self, Crowd, Mark, Peer, Take, TakeAnswer, TakeSaid};
-use kube_rebootd::trigger::{Latched, Observed, Request, Settled};
+use kube_rebootd_core::gates::{Closed, Gate};
+use kube_rebootd_core::health::Marks;
+use kube_rebootd_core::names;
+use kube_rebootd_core::node::{self, Seen};
+use kube_rebootd_core::record::{self, Record, Why};
+use kube_rebootd_core::slot::{self, Crowd, Mark, Peer, Take, TakeAnswer, TakeSaid};
+use kube_rebootd_core::trigger::{Latched, Observed, Request, Settled};
 
 use super::local::{Local, Mood};
 use super::state::{

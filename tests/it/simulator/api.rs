@@ -3,22 +3,22 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use kube_rebootd::budget::Census;
 use kube_rebootd::cluster::lease::follow;
-use kube_rebootd::decide::census_matters;
-use kube_rebootd::drain::PodRef;
-use kube_rebootd::facts::{
+use kube_rebootd_core::budget::Census;
+use kube_rebootd_core::decide::census_matters;
+use kube_rebootd_core::drain::PodRef;
+use kube_rebootd_core::facts::{
     Applied, Drained, Effect, Facts, Fenced, LastList, Refusal, RefusedApply, Rehearsed, Waiters,
 };
-use kube_rebootd::health::Marks;
-use kube_rebootd::names;
-use kube_rebootd::node::{Node, Seen};
-use kube_rebootd::node_set::{Leftovers, NodeSet};
-use kube_rebootd::now::Now;
-use kube_rebootd::slot::{
+use kube_rebootd_core::health::Marks;
+use kube_rebootd_core::names;
+use kube_rebootd_core::node::{Node, Seen};
+use kube_rebootd_core::node_set::{Leftovers, NodeSet};
+use kube_rebootd_core::now::Now;
+use kube_rebootd_core::slot::{
     Crowd, Fence, GiveUp, Lease, MANY, Mark, Peer, Peers, Take, TakeSaid, Waiter,
 };
-use kube_rebootd::stale::{Found, Look};
+use kube_rebootd_core::stale::{Found, Look};
 
 use super::host::{Host, ModelNode};
 use super::turn::Said;

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use kube_rebootd::names;
-use kube_rebootd::now::Now;
+use kube_rebootd_core::names;
+use kube_rebootd_core::now::Now;
 
 use super::host::ModelNode;
 use super::world::World;

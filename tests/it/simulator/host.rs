@@ -3,15 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use kube_rebootd::boot::Boot;
-use kube_rebootd::config::Config;
-use kube_rebootd::daemon::policy;
-use kube_rebootd::decide::Policy;
-use kube_rebootd::facts::Facts;
-use kube_rebootd::gates::Closed;
-use kube_rebootd::phase::Phase;
-use kube_rebootd::record::Record;
-use kube_rebootd::slot::Shown;
+use kube_rebootd_core::boot::Boot;
+use kube_rebootd_core::config::Config;
+use kube_rebootd_core::decide::Policy;
+use kube_rebootd_core::facts::Facts;
+use kube_rebootd_core::gates::Closed;
+use kube_rebootd_core::phase::Phase;
+use kube_rebootd_core::record::Record;
+use kube_rebootd_core::slot::Shown;
 
 #[derive(Debug, Clone)]
 pub(super) struct ModelNode {
@@ -68,7 +67,7 @@ impl Host {
     pub(super) fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
-            policy: policy(&Config::default(), name, "kube-rebootd", "default"),
+            policy: Policy::of(&Config::default(), name, "kube-rebootd", "default"),
             boots: 0,
             booted: Duration::ZERO,
             disk: None,

@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use kube_rebootd::names;
-use kube_rebootd::phase::Phase;
+use kube_rebootd_core::names;
+use kube_rebootd_core::phase::Phase;
 
 mod api;
 mod chance;

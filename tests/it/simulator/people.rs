@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use kube_rebootd::names;
-use kube_rebootd::phase::Phase;
+use kube_rebootd_core::names;
+use kube_rebootd_core::phase::Phase;
 
 use super::turn::Fate;
 use super::world::World;
@@ -92,9 +92,9 @@ fn i1_a_kept_cordon_is_not_taken_for_a_hold_after_a_restart() {
     assert_eq!(world.boots(0), 0);
 }
 
-fn closed(why: &str) -> kube_rebootd::gates::Closed {
-    kube_rebootd::gates::Closed {
-        gate: kube_rebootd::gates::Gate::NodePaused,
+fn closed(why: &str) -> kube_rebootd_core::gates::Closed {
+    kube_rebootd_core::gates::Closed {
+        gate: kube_rebootd_core::gates::Gate::NodePaused,
         why: why.to_owned(),
         opens: None,
     }

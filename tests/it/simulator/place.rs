@@ -1,7 +1,7 @@
 //! A place in the queue is kept as long as the request lasts, whatever keeps its node from using it meanwhile.
 
-use kube_rebootd::gates::{Closed, Gate};
-use kube_rebootd::phase::Phase;
+use kube_rebootd_core::gates::{Closed, Gate};
+use kube_rebootd_core::phase::Phase;
 
 use super::turn::Fate;
 use super::world::World;

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use kube_rebootd::budget::MaxUnavailable;
-use kube_rebootd::names;
-use kube_rebootd::phase::Phase;
+use kube_rebootd_core::budget::MaxUnavailable;
+use kube_rebootd_core::names;
+use kube_rebootd_core::phase::Phase;
 
 use super::chance::Chance;
 use super::turn::Fate;

@@ -7,19 +7,20 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube_rebootd::boot::Boot;
-use kube_rebootd::budget::Census;
 use kube_rebootd::cluster::lease::follow;
-use kube_rebootd::config::Config;
-use kube_rebootd::daemon::policy;
-use kube_rebootd::decide::{Policy, census_matters, decide, ready};
-use kube_rebootd::facts::{Effect, Facts, Rehearsed};
-use kube_rebootd::gates::{Closed, Gate};
-use kube_rebootd::node::{Node, Seen};
-use kube_rebootd::now::Now;
-use kube_rebootd::record::Record;
-use kube_rebootd::slot::{Crowd, Lease, MANY, Mark, Peer, Peers, Shown, TakeSaid, Waiter, hints};
-use kube_rebootd::trigger::{Latched, Request};
+use kube_rebootd_core::boot::Boot;
+use kube_rebootd_core::budget::Census;
+use kube_rebootd_core::config::Config;
+use kube_rebootd_core::decide::{Policy, census_matters, decide, ready};
+use kube_rebootd_core::facts::{Effect, Facts, Rehearsed};
+use kube_rebootd_core::gates::{Closed, Gate};
+use kube_rebootd_core::node::{Node, Seen};
+use kube_rebootd_core::now::Now;
+use kube_rebootd_core::record::Record;
+use kube_rebootd_core::slot::{
+    Crowd, Lease, MANY, Mark, Peer, Peers, Shown, TakeSaid, Waiter, hints,
+};
+use kube_rebootd_core::trigger::{Latched, Request};
 
 use super::chance::Chance;
 
@@ -150,7 +151,7 @@ impl Storm {
             facts.node = Seen::Present(Box::new(own_node(&name)));
             facts.mark = Mark::None;
             storm.hosts.push(Host {
-                policy: policy(&Config::default(), &name, "kube-rebootd", "default"),
+                policy: Policy::of(&Config::default(), &name, "kube-rebootd", "default"),
                 facts,
                 shown: None,
                 begins: Duration::ZERO,

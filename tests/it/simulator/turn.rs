@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube_rebootd::decide::{Step, decide, ready};
-use kube_rebootd::facts::{Effect, Facts};
-use kube_rebootd::now::Now;
-use kube_rebootd::phase::Phase;
-use kube_rebootd::slot::TakeAnswer;
+use kube_rebootd_core::decide::{Step, decide, ready};
+use kube_rebootd_core::facts::{Effect, Facts};
+use kube_rebootd_core::now::Now;
+use kube_rebootd_core::phase::Phase;
+use kube_rebootd_core::slot::TakeAnswer;
 
 use super::world::World;
 

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use kube_rebootd::cluster::lease::follow;
-use kube_rebootd::facts::Facts;
-use kube_rebootd::health::Marks;
-use kube_rebootd::names;
-use kube_rebootd::node::Seen;
-use kube_rebootd::trigger::{Asked, Finding, Verdict, Wishes, observe};
+use kube_rebootd_core::facts::Facts;
+use kube_rebootd_core::health::Marks;
+use kube_rebootd_core::names;
+use kube_rebootd_core::node::Seen;
+use kube_rebootd_core::trigger::{Asked, Finding, Verdict, Wishes, observe};
 
 use super::host::fresh;
 use super::world::World;

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube_rebootd::decide::decide;
-use kube_rebootd::facts::Effect;
-use kube_rebootd::names;
-use kube_rebootd::phase::Phase;
-use kube_rebootd::record::Record;
-use kube_rebootd::slot::Lease;
+use kube_rebootd_core::decide::decide;
+use kube_rebootd_core::facts::Effect;
+use kube_rebootd_core::names;
+use kube_rebootd_core::phase::Phase;
+use kube_rebootd_core::record::Record;
+use kube_rebootd_core::slot::Lease;
 
 use super::host::{Host, ModelNode};
 use super::service::Service;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kube_rebootd::host::Clock;
-use kube_rebootd::names;
-use kube_rebootd::now::Now;
+use kube_rebootd_core::names;
+use kube_rebootd_core::now::Now;
 use serde_json::{Value, json};
 
 use super::cluster;

@@ -18,7 +18,7 @@ pub(super) fn is_label_key(text: &str) -> bool {
 }
 
 /// A DNS subdomain: the name of most objects.
-pub(crate) fn is_subdomain(text: &str) -> bool {
+pub fn is_subdomain(text: &str) -> bool {
     // Unlike a DNS label, each part of a subdomain has no length limit of its own in Kubernetes.
     text.len() <= 253 && text.split('.').all(is_dns_part)
 }

@@ -1,7 +1,6 @@
 //! Configurations that are none: damaged, deep, or as large as a file may be (I12).
 
 use super::*;
-use crate::garble;
 
 proptest! {
     #[test]
@@ -42,7 +41,7 @@ fn i12_nesting_and_size_are_answered_in_bounded_time() {
 
 /// The file that documents every key, with every key set to its default.
 fn every_key() -> String {
-    let text = include_str!("../../../../packaging/config.toml");
+    let text = include_str!("../../../../../packaging/config.toml");
     let line = |line: &'static str| match line.strip_prefix('#') {
         Some(key) if !key.starts_with(' ') => key,
         Some(_) => "",

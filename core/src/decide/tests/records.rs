@@ -2,7 +2,6 @@
 //! annotate it writes (I6, I8).
 
 use super::*;
-use crate::garble;
 
 /// The record in place of the one of `facts`; with `on_node` at a start, from the Node's annotation.
 fn with(mut facts: Facts, text: &str, on_node: bool) -> Facts {

@@ -45,7 +45,7 @@ fn now() -> Now {
 }
 
 fn policy() -> Policy {
-    crate::daemon::policy(&Config::default(), ME, "kube-rebootd", "default")
+    Policy::of(&Config::default(), ME, "kube-rebootd", "default")
 }
 
 fn boot(id: &str) -> Boot {

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::budget::{self, MaxUnavailable};
+use crate::budget;
 use crate::drain::Mode;
 use crate::facts::{Effect, Facts, Point};
 use crate::gates::{Closed, Gate};
@@ -22,6 +22,7 @@ mod claim;
 mod drain;
 mod idle;
 mod observe;
+mod policy;
 mod queue;
 mod reboot;
 mod rehearse;
@@ -33,6 +34,7 @@ mod tests;
 mod verify;
 
 pub use drain::rests;
+pub use policy::Policy;
 
 /// How old a look at the host may be when a take, a cordon or a reboot rests on it (I2).
 const FRESH: Duration = Duration::from_secs(5);
@@ -45,35 +47,6 @@ const DEADLINE: Duration = Duration::from_secs(5 * 60);
 /// A person's look at a phase that waits: when to decide again although nothing changed. Long, as
 /// every change wakes the daemon by itself.
 const LOOK_AGAIN: Duration = Duration::from_secs(300);
-
-/// The configuration, as far as decisions rest on it, and who this node is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Policy {
-    /// Name of the own Node.
-    pub me: String,
-    pub namespace: String,
-    pub group: String,
-    /// `mode = "observe"`: nothing is begun.
-    pub observe: bool,
-    /// `coordination.max_unavailable`
-    pub max_unavailable: MaxUnavailable,
-    /// `coordination.count_cordoned`
-    pub count_cordoned: bool,
-    /// `coordination.min_interval`
-    pub min_interval: Duration,
-    /// `coordination.stale_after`; none where the API server lets no node clear another's slot.
-    pub stale_after: Option<Duration>,
-    /// `drain.mode`
-    pub drain: Mode,
-    /// `reboot.retry`: the first back-off.
-    pub retry: Duration,
-    /// `reboot.delay`: between the end of the drain and the reboot.
-    pub delay: Duration,
-    /// `reboot.timeout`: how long logind may take to begin the shutdown.
-    pub timeout: Duration,
-    /// `health.timeout`: after it Verifying is reported as late.
-    pub health_timeout: Duration,
-}
 
 /// What to do now.
 #[derive(Debug, Clone, PartialEq, Eq)]

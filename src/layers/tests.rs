@@ -25,7 +25,7 @@ fn set(root: &Root, effective: &Effective) -> Vec<String> {
 fn i12_no_file_is_a_valid_configuration() {
     let (_dir, root) = tree(&[]);
     let effective = load(&root, None).unwrap();
-    assert_eq!(effective.config, crate::config::Config::default());
+    assert_eq!(effective.config, config::Config::default());
     assert!(set(&root, &effective).is_empty());
 }
 
@@ -94,7 +94,7 @@ fn empty_files_and_links_to_dev_null_mask() {
     null("/etc/kube-rebootd/config.d/2.toml");
     null("/etc/kube-rebootd/config.toml");
     let effective = load(&root, None).unwrap();
-    assert_eq!(effective.config, crate::config::Config::default());
+    assert_eq!(effective.config, config::Config::default());
 }
 
 #[test]

@@ -3,7 +3,6 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::garble;
 use crate::trigger::{Latched, Reason};
 
 pub(super) fn boot(id: &str) -> Boot {

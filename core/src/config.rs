@@ -1,23 +1,20 @@
 //! The configuration: typed, validated, every value with the file it came from (I12).
 //!
-//! `layers` reads files, `file` turns one text into values with lines, `check` turns the merged
-//! values into [`Config`] or into all their problems at once. Nothing here asks a clock, the
-//! environment or the network.
+//! `file` turns one text into values with lines, `check` turns the merged values into [`Config`] or into all their
+//! problems at once. Who reads the files hands their texts to [`merged`].
 
 mod check;
 mod duration;
 mod file;
 mod label;
-mod layers;
 mod preset;
 mod reader;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use check::{Effective, parse, parse_effective};
+pub use check::{Effective, merged, parse, parse_effective};
 pub use file::{ConfigError, Problem};
-pub use layers::{check_file, load, load_for_root, sources};
 pub use preset::Preset;
 
 pub use crate::budget::MaxUnavailable;
@@ -27,7 +24,7 @@ pub use crate::outdated::Builtin;
 pub use crate::selector::Selector;
 pub use crate::shutdown::Adoption;
 use label::is_label_value;
-pub(crate) use label::is_subdomain;
+pub use label::is_subdomain;
 
 /// All settings. `Config::default()` is what a host without any file runs on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -64,7 +64,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    pub(crate) fn unknown(words: impl Into<String>) -> Self {
+    pub fn unknown(words: impl Into<String>) -> Self {
         Self::Unknown {
             words: words.into(),
             busy: false,

@@ -431,7 +431,7 @@ fn i12_the_effective_text_is_read_back_equal() {
 
 #[test]
 fn the_shipped_file_holds_every_key_with_its_default() {
-    let shipped = include_str!("../../../packaging/config.toml");
+    let shipped = include_str!("../../../../packaging/config.toml");
     assert_eq!(
         parse(Path::new(FILE), shipped).unwrap().config,
         Config::default()

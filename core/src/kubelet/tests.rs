@@ -3,7 +3,6 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::garble;
 
 const SERVICE: &str = "/system.slice/kubelet.service";
 

@@ -75,9 +75,22 @@ pub fn parse_effective(text: &str) -> Result<Config, ConfigError> {
     parse(Path::new("the last valid configuration"), text).map(|effective| effective.config)
 }
 
+/// Reads texts that are laid over each other, the lowest first, each with the file it came from; `problems` are those of
+/// files that could not be read.
+pub fn merged(
+    texts: &[(PathBuf, String)],
+    mut problems: Vec<Problem>,
+) -> Result<Effective, ConfigError> {
+    let mut tables = Tables::default();
+    for (path, text) in texts {
+        tables.lay(file::read(path, text, &mut problems));
+    }
+    check(&tables, problems)
+}
+
 /// Types and ranges of all values, then the values against each other. `problems` are those of
 /// the texts.
-pub(super) fn check(tables: &Tables, problems: Vec<Problem>) -> Result<Effective, ConfigError> {
+fn check(tables: &Tables, problems: Vec<Problem>) -> Result<Effective, ConfigError> {
     let mut checking = Checking {
         tables,
         none: Keys::new(),

@@ -5,8 +5,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::check::{self, Effective};
-use super::file::{self, ConfigError, Problem, Tables};
+use kube_rebootd_core::config::{self, ConfigError, Effective, Problem};
+
 use crate::bounded::{self, ReadError};
 use crate::root::Root;
 use crate::trusted;
@@ -29,14 +29,14 @@ const LARGEST: u64 = 1024 * 1024;
 /// Every problem of every file.
 pub fn load(root: &Root, explicit: Option<&Path>) -> Result<Effective, ConfigError> {
     let mut problems = Vec::new();
-    let mut merged = Tables::default();
+    let mut texts = Vec::new();
     for path in files(root, explicit, &mut problems) {
         match contents(&path) {
-            Ok(text) => merged.lay(file::read(&path, &text, &mut problems)),
+            Ok(text) => texts.push((path, text)),
             Err(error) => problems.push(unreadable(&path, &error)),
         }
     }
-    check::check(&merged, problems)
+    config::merged(&texts, problems)
 }
 
 /// As [`load`], for the daemon, which runs what it finds there: only root may be able to change a file or the way to it
@@ -109,7 +109,7 @@ fn files(root: &Root, explicit: Option<&Path>, problems: &mut Vec<Problem>) -> V
 /// Every problem of the file.
 pub fn check_file(path: &Path) -> Result<Effective, ConfigError> {
     match contents(path) {
-        Ok(text) => check::parse(path, &text),
+        Ok(text) => config::parse(path, &text),
         Err(error) => Err(ConfigError {
             problems: vec![unreadable(path, &error)],
         }),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 /// Only what hangs takes so long, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -62,7 +62,7 @@ fn apply(bytes: &mut Vec<u8>, edit: Edit) {
 }
 
 /// `whole` with one to four of them.
-pub(crate) fn bytes(whole: Vec<u8>) -> impl Strategy<Value = Vec<u8>> {
+pub fn bytes(whole: Vec<u8>) -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(edit(), 1..5).prop_map(move |edits| {
         let mut bytes = whole.clone();
         for edit in edits {
@@ -73,7 +73,7 @@ pub(crate) fn bytes(whole: Vec<u8>) -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// The same, as far as it is text.
-pub(crate) fn text(whole: &str) -> impl Strategy<Value = String> + use<> {
+pub fn text(whole: &str) -> impl Strategy<Value = String> + use<> {
     bytes(whole.as_bytes().to_vec()).prop_map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -109,7 +109,7 @@ fn leaf() -> impl Strategy<Value = Value> {
 }
 
 /// Text with what a terminal obeys: control characters, whole sequences, changes of direction, and far too long.
-pub(crate) fn hostile() -> impl Strategy<Value = String> {
+pub fn hostile() -> impl Strategy<Value = String> {
     let nasty = vec![
         "\u{1b}[2J",
         "\u{1b}]0;x\u{7}",
@@ -144,7 +144,7 @@ pub(crate) fn hostile() -> impl Strategy<Value = String> {
 }
 
 /// Any JSON.
-pub(crate) fn tree() -> impl Strategy<Value = Value> {
+pub fn tree() -> impl Strategy<Value = Value> {
     leaf().prop_recursive(4, 24, 4, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
@@ -155,7 +155,7 @@ pub(crate) fn tree() -> impl Strategy<Value = Value> {
 }
 
 /// `whole` in which up to three values, wherever they are, are others.
-pub(crate) fn json(whole: Value) -> impl Strategy<Value = Value> {
+pub fn json(whole: Value) -> impl Strategy<Value = Value> {
     let new = prop_oneof![3 => leaf(), 1 => tree()];
     prop::collection::vec((any::<Index>(), new), 1..4).prop_map(move |new| {
         let mut value = whole.clone();
@@ -168,7 +168,7 @@ pub(crate) fn json(whole: Value) -> impl Strategy<Value = Value> {
 }
 
 /// `whole` in which one or two of its numbers are the largest of some size.
-pub(crate) fn numbers(whole: Value) -> impl Strategy<Value = Value> {
+pub fn numbers(whole: Value) -> impl Strategy<Value = Value> {
     let largest = vec![u64::MAX, i64::MAX.unsigned_abs(), u64::from(u32::MAX)];
     let places: Vec<usize> = (0..count(&whole))
         .filter(|at| {
@@ -220,7 +220,7 @@ fn nth(value: &mut Value, left: usize) -> (Option<&mut Value>, usize) {
 }
 
 /// Texts of about `length` bytes that are all nesting, in JSON, YAML and TOML.
-pub(crate) fn deep(length: usize) -> Vec<String> {
+pub fn deep(length: usize) -> Vec<String> {
     let mut texts = Vec::new();
     for unit in [
         "[", "{\"a\":", "{", "a = [", "[a.", "- ", "a: {", "? ", "((", "!t ", "&a [", "a.",
@@ -239,7 +239,7 @@ pub(crate) fn deep(length: usize) -> Vec<String> {
 }
 
 /// What `parse` answers, on a thread with as little stack as any of the daemon's, and in a bounded time.
-pub(crate) fn soon<T: Send + 'static>(parse: impl FnOnce() -> T + Send + 'static) -> T {
+pub fn soon<T: Send + 'static>(parse: impl FnOnce() -> T + Send + 'static) -> T {
     let (send, said) = mpsc::channel();
     let thread = std::thread::Builder::new()
         .stack_size(STACK)
@@ -261,13 +261,20 @@ fn work() -> Duration {
     Duration::from(nix::time::clock_gettime(clock).expect("a clock"))
 }
 
-#[test]
-fn every_value_can_be_another() {
-    let value = json!({"a": [1, {"b": 2}], "c": null});
-    assert_eq!(count(&value), 6);
-    for at in 0..6 {
-        let mut other = value.clone();
-        *nth(&mut other, at).0.expect("counted") = json!("other");
-        assert_ne!(other, value, "{at}");
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_value_can_be_another() {
+        let value = json!({"a": [1, {"b": 2}], "c": null});
+        assert_eq!(count(&value), 6);
+        for at in 0..6 {
+            let mut other = value.clone();
+            *nth(&mut other, at).0.expect("counted") = json!("other");
+            assert_ne!(other, value, "{at}");
+        }
     }
 }

@@ -1,0 +1,59 @@
+//! The configuration, as far as decisions rest on it.
+
+use std::time::Duration;
+
+use crate::budget::MaxUnavailable;
+use crate::config::{self, Config};
+use crate::drain::Mode;
+
+/// The configuration, as far as decisions rest on it, and who this node is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    /// Name of the own Node.
+    pub me: String,
+    pub namespace: String,
+    pub group: String,
+    /// `mode = "observe"`: nothing is begun.
+    pub observe: bool,
+    /// `coordination.max_unavailable`
+    pub max_unavailable: MaxUnavailable,
+    /// `coordination.count_cordoned`
+    pub count_cordoned: bool,
+    /// `coordination.min_interval`
+    pub min_interval: Duration,
+    /// `coordination.stale_after`; none where the API server lets no node clear another's slot.
+    pub stale_after: Option<Duration>,
+    /// `drain.mode`
+    pub drain: Mode,
+    /// `reboot.retry`: the first back-off.
+    pub retry: Duration,
+    /// `reboot.delay`: between the end of the drain and the reboot.
+    pub delay: Duration,
+    /// `reboot.timeout`: how long logind may take to begin the shutdown.
+    pub timeout: Duration,
+    /// `health.timeout`: after it Verifying is reported as late.
+    pub health_timeout: Duration,
+}
+
+impl Policy {
+    /// What the configuration makes of a decision of the Node `me`.
+    pub fn of(config: &Config, me: &str, namespace: &str, group: &str) -> Self {
+        Self {
+            me: me.to_owned(),
+            namespace: namespace.to_owned(),
+            group: group.to_owned(),
+            observe: config.mode == config::Mode::Observe,
+            max_unavailable: config.coordination.max_unavailable,
+            count_cordoned: config.coordination.count_cordoned,
+            min_interval: config.coordination.min_interval,
+            // `manifests --strict`: a node may clear its own name only.
+            stale_after: (!config.coordination.prove_node)
+                .then_some(config.coordination.stale_after),
+            drain: config.drain.mode,
+            retry: config.reboot.retry,
+            delay: config.reboot.delay,
+            timeout: config.reboot.timeout,
+            health_timeout: config.health.timeout,
+        }
+    }
+}

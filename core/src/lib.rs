@@ -1,0 +1,30 @@
+//! What kube-rebootd decides, and all that a decision rests on, as data. Nothing in this crate reads a file, a clock, the
+//! environment or the network, and nothing awaits: the time is an argument. ARCHITECTURE.md is the map.
+
+pub mod backoff;
+pub mod beats;
+pub mod boot;
+pub mod budget;
+pub mod config;
+pub mod decide;
+pub mod drain;
+pub mod facts;
+pub mod gates;
+pub mod health;
+pub mod inhibitor;
+pub mod kubelet;
+pub mod names;
+pub mod node;
+pub mod node_set;
+pub mod now;
+pub mod outdated;
+pub mod phase;
+pub mod plugin;
+pub mod pod;
+pub mod record;
+pub mod selector;
+pub mod shutdown;
+pub mod slot;
+pub mod stale;
+pub mod text;
+pub mod trigger;
