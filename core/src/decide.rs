@@ -180,9 +180,10 @@ pub fn census_matters(facts: &Facts, policy: &Policy, peers: &Peers) -> bool {
 /// for, until that is settled.
 fn follow(facts: &Facts, now: Now) -> Option<Facts> {
     let record = &facts.record;
-    let frozen = record.hold.as_ref().is_some_and(|hold| {
-        hold.asked() || hold.boot != facts.boot || hold.stage == Stage::Releasing
-    });
+    let frozen = record
+        .hold
+        .as_ref()
+        .is_some_and(|hold| hold.settles(&facts.boot));
     let same = record.request == facts.observed.request && record.settled == facts.observed.settled;
     if frozen || same {
         return None;

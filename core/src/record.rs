@@ -291,6 +291,11 @@ impl Hold {
             && lease.acquire_time.unwrap_or_default() == self.take.acquire_time
     }
 
+    /// The request on record is what the reboot was for, until that is settled: it follows its triggers no more.
+    pub fn settles(&self, boot: &Boot) -> bool {
+        self.asked() || self.boot != *boot || self.stage == Stage::Releasing
+    }
+
     /// logind may have been asked in `boot`.
     pub fn asked(&self) -> bool {
         self.asks > 0

@@ -112,7 +112,10 @@ impl Daemon {
                 boot_complete = systemd::boot_complete(&self.bus).await.ok();
             }
         }
-        let scheduled = logind::scheduled_shutdown(&self.bus).await.ok().flatten();
+        let scheduled = logind::scheduled_shutdown(&self.bus).await;
+        // One that cannot be read may be there, and may begin at any time (I8).
+        let shutting_down = shutting_down.filter(|_| scheduled.is_ok());
+        let scheduled = scheduled.ok().flatten();
         let dirty = false;
         self.memory.host = Some(HostNow {
             read,

@@ -96,7 +96,7 @@ pub(super) struct HostNow {
     pub(super) graceful: bool,
     pub(super) system_state: Option<String>,
     pub(super) boot_complete: Option<bool>,
-    /// None: nothing is scheduled, or it is not known.
+    /// None: nothing is scheduled, or it is not known, and then neither is `shutting_down`.
     pub(super) scheduled: Option<Scheduled>,
 }
 

@@ -6,6 +6,8 @@ use kube_rebootd_core::config::Mode;
 use kube_rebootd_core::names;
 use kube_rebootd_core::node::Seen;
 use kube_rebootd_core::now::Now;
+use kube_rebootd_core::phase::Phase;
+use kube_rebootd_core::record::Hold;
 use kube_rebootd_core::shutdown::{self, Scheduled};
 use kube_rebootd_core::trigger::{self, Asked, Wishes};
 use tracing::warn;
@@ -16,16 +18,32 @@ use super::Daemon;
 const CANCEL_AGAIN: Duration = Duration::from_secs(5);
 
 impl Daemon {
-    /// A shutdown that somebody else scheduled: taken over, or told of once per change.
-    fn scheduled(&mut self, now: Now) {
-        let adoption = self.config.triggers.scheduled_shutdown;
-        let hindrance = match self.config.mode {
+    /// Why no scheduled shutdown becomes a request now.
+    fn hindrance(&self) -> Option<&'static str> {
+        let settles = |hold: &Hold| hold.settles(&self.facts.boot);
+        match self.config.mode {
             Mode::Observe => Some("mode is \"observe\""),
             Mode::Active if !self.facts.started => {
                 Some("it is taken over when the API server has answered")
             }
+            Mode::Active if self.facts.record.hold.as_ref().is_some_and(settles) => {
+                Some("it is taken over when this node has given its slot up")
+            }
             Mode::Active => None,
-        };
+        }
+    }
+
+    /// The node is drained, holds its slot, and has asked for the reboot: one that is scheduled goes around neither.
+    fn going_down(&self) -> bool {
+        let record = &self.facts.record;
+        record.phase(Some(&self.facts.boot)) == Phase::Rebooting
+            && record.hold.as_ref().is_some_and(Hold::asked)
+    }
+
+    /// A shutdown that somebody else scheduled: taken over, or told of once per change.
+    fn scheduled(&mut self, now: Now) {
+        let adoption = self.config.triggers.scheduled_shutdown;
+        let hindrance = self.hindrance();
         let host = self.memory.host.as_ref();
         let scheduled = host.and_then(|host| host.scheduled.as_ref());
         let preparing = host.and_then(|host| host.shutting_down);
@@ -35,7 +53,7 @@ impl Daemon {
             .filter(|_| again)
             .cloned();
         let warning = scheduled
-            .filter(|_| preparing == Some(false))
+            .filter(|_| preparing == Some(false) && !self.going_down())
             .and_then(|it| shutdown::warning(it, adoption, hindrance, now.wall));
         if let Some(words) = warning.as_ref().filter(|_| self.memory.warned != warning) {
             warn!("{words}");

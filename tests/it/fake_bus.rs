@@ -70,6 +70,8 @@ pub(crate) struct Knobs {
     pub(crate) reboots: usize,
     /// `ScheduledShutdown`.
     pub(crate) scheduled: (String, u64),
+    /// Reading `ScheduledShutdown` fails, and nothing else.
+    pub(crate) schedule_unread: bool,
     /// Times `CancelScheduledShutdown` was asked for.
     pub(crate) cancelled: usize,
     /// Told when a shutdown begins.
@@ -109,6 +111,7 @@ impl Default for Knobs {
             prepare_on_reboot: true,
             reboots: 0,
             scheduled: (String::new(), 0),
+            schedule_unread: false,
             cancelled: 0,
             going_down: Arc::default(),
             mute: false,

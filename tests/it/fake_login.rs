@@ -96,9 +96,13 @@ impl FakeLogin {
     }
 
     #[zbus(property(emits_changed_signal = "false"))]
-    async fn scheduled_shutdown(&self) -> (String, u64) {
+    async fn scheduled_shutdown(&self) -> fdo::Result<(String, u64)> {
         self.heard().await;
-        self.state.lock().unwrap().scheduled.clone()
+        let state = self.state.lock().unwrap();
+        if state.schedule_unread {
+            return Err(fdo::Error::Failed("the property cannot be read".to_owned()));
+        }
+        Ok(state.scheduled.clone())
     }
 
     async fn cancel_scheduled_shutdown(&self) -> bool {

@@ -1,6 +1,8 @@
 //! A reboot that somebody else scheduled with logind (I2, I6, I8): stored, then cancelled, then one's turn.
 
+use super::cluster::{Pod, make_daemon_set};
 use super::host::Order;
+use super::proof::AGENT;
 use super::world::{HOUR, MINUTE, Plan, World};
 
 /// logind's own file; only that it changes matters.
@@ -127,4 +129,32 @@ async fn i7_before_the_api_server_has_answered_nothing_is_taken_over_and_that_is
     world.server.set(|state| state.down = false);
     world.until_rebooted(&[0], 1, HOUR).await;
     world.check(world.hosts[0].logind().cancelled == 1, "cancelled once");
+}
+
+/// Found by reading: while a node waited for its DaemonSets after the boot, one was neither taken over nor told of.
+#[tokio::test(start_paused = true)]
+async fn i2_one_that_comes_while_a_reboot_is_proved_is_told_of_and_taken_over_later() {
+    let world = world(ADOPT).await;
+    make_daemon_set(&world.server, "agent");
+    AGENT.make(&world.server);
+    world.want(0);
+    let booted = |world: &World| world.boots(0) == 1;
+    world.until("it has booted", HOUR, booted).await;
+    world
+        .server
+        .set(|state| state.remove(("pods", "shop", "agent")));
+    world.until_phase(0, "Verifying", 5 * MINUTE).await;
+    schedule(&world, "reboot", 7200);
+    world.pass(10 * MINUTE).await;
+    world.check(world.hosts[0].logind().cancelled == 0, "cancelled");
+    let told = world.said(0, "when this node has given its slot up");
+    world.check(told, "not told");
+    let back = Pod {
+        name: "agent-2",
+        ..AGENT
+    };
+    back.make(&world.server);
+    let cancelled = |world: &World| world.hosts[0].logind().cancelled == 1;
+    world.until("it is cancelled", HOUR, cancelled).await;
+    world.until_rebooted(&[0], 2, 2 * HOUR).await;
 }

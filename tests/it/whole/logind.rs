@@ -90,3 +90,18 @@ async fn i8_a_logind_that_says_nothing_closes_the_gate() {
     world.hosts[0].logind().mute = false;
     world.until_rebooted(&[0], 1, HOUR).await;
 }
+
+/// Found by reading: a schedule that could not be read counted as none, so that a hold could be undone on a host that was
+/// about to go down by it.
+#[tokio::test(start_paused = true)]
+async fn i8_a_schedule_that_cannot_be_read_is_not_taken_for_none() {
+    let world = World::new(1, 1).await;
+    world.hosts[0].logind().schedule_unread = true;
+    world.pass(MINUTE).await;
+    world.want(0);
+    world.pass(2 * HOUR).await;
+    world.check(world.holder("default").is_none(), "a slot is taken");
+    world.check(world.hosts[0].logind().reboots == 0, "logind is asked");
+    world.hosts[0].logind().schedule_unread = false;
+    world.until_rebooted(&[0], 1, HOUR).await;
+}

@@ -5,7 +5,7 @@ use super::cluster::{Pod, make_daemon_set};
 use super::world::{HOUR, MINUTE, World};
 use crate::memory::{Answer, Fate, Fault, Verb};
 
-const AGENT: Pod<'static> = Pod {
+pub(super) const AGENT: Pod<'static> = Pod {
     name: "agent",
     app: "agent",
     node: "n0",
