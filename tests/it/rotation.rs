@@ -140,8 +140,9 @@ impl Scene {
             if self.said(CONNECTED) > connected {
                 break;
             }
-            // It had ended before it was tried: what was good before goes on being used.
-            life *= 2;
+            // It had ended before it was tried: what was good before goes on being used, and the next is tried up to 10 s
+            // later. The same refusal would not be told twice: that one must live longer.
+            life *= 16;
             assert!(life < LONG, "no renewed certificate was ever good");
         }
         let left = self.ends.saturating_duration_since(Instant::now());
