@@ -1,5 +1,5 @@
-//! Whatever a cluster or a host says, nothing that a terminal obeys is shown (I14). `text` in the core tries the cleaning
-//! itself.
+//! Whatever a cluster or a host says, nothing that a terminal obeys is shown (I14). The tests of
+//! `text` in the core cover the cleaning itself.
 
 use kube_rebootd_core::boot::Boot;
 use kube_rebootd_core::pod::Pod;

@@ -1,7 +1,7 @@
 //! How many other Nodes may be down before nobody takes a slot (docs/design.md 5). Keeps I8: what
 //! could not be counted is too many.
 
-use crate::slot::Peers;
+use crate::peers::Peers;
 
 /// So many names stand in a sentence; the rest is a number.
 const NAMED: usize = 5;
@@ -23,24 +23,6 @@ impl MaxUnavailable {
             Self::Percent(percent) => (nodes.saturating_mul(number(percent)) / 100).max(1),
             Self::Number(most) => number(most).max(1),
         }
-    }
-}
-
-/// All Nodes of the cluster, from one consistent list.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Census {
-    /// How many there are, with the own one.
-    pub nodes: usize,
-    /// Names of those that are not Ready, without the own one.
-    pub down: Vec<String>,
-    /// Names of those that are Ready and cordoned, by whomever, without the own one.
-    pub cordoned: Vec<String>,
-}
-
-impl Census {
-    /// The cluster has no Node but the own one: evicted pods could only wait for it.
-    pub fn alone(&self) -> bool {
-        self.nodes <= 1 && self.down.is_empty() && self.cordoned.is_empty()
     }
 }
 
@@ -129,7 +111,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::slot::Peer;
+    use crate::peers::{Census, Peer};
 
     fn peers(nodes: usize, down: &[&str], labelled: &[&str]) -> Peers {
         let labelled = labelled.iter().map(|node| Peer {

@@ -1,11 +1,12 @@
 //! The configuration: typed, validated, every value with the file it came from (I12).
 //!
 //! `file` turns one text into values with lines, `check` turns the merged values into [`Config`] or into all their
-//! problems at once. Who reads the files hands their texts to [`merged`].
+//! problems at once. Whoever reads the files passes their texts to [`merged`].
 
 mod check;
 mod duration;
 mod file;
+mod keys;
 mod label;
 mod preset;
 mod reader;
@@ -15,16 +16,16 @@ use std::time::Duration;
 
 pub use check::{Effective, merged, parse, parse_effective};
 pub use file::{ConfigError, Problem};
+pub use label::is_subdomain;
 pub use preset::Preset;
 
-pub use crate::budget::MaxUnavailable;
-use crate::drain;
-pub use crate::drain::{EmptyDir, Jobs, Mode as DrainMode, OnTimeout, Unmanaged};
+pub use crate::drain::Mode as DrainMode;
 pub use crate::outdated::Builtin;
-pub use crate::selector::Selector;
 pub use crate::shutdown::Adoption;
+
+use crate::budget::MaxUnavailable;
+use crate::drain;
 use label::is_label_value;
-pub use label::is_subdomain;
 
 /// All settings. `Config::default()` is what a host without any file runs on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

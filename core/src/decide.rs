@@ -13,14 +13,16 @@ use crate::gates::{Closed, Gate};
 use crate::node::{Node, Seen};
 use crate::node_set::{self, NodeSet};
 use crate::now::Now;
+use crate::peers::{Claims, Peers};
 use crate::phase::Phase;
 use crate::record::{Hold, Record, Stage, Why};
-use crate::slot::{Claims, Lease, Peers};
+use crate::slot::Lease;
 use crate::trigger::{BY_SCHEDULE, Flaps};
 
 mod claim;
 mod drain;
 mod idle;
+mod mark;
 mod observe;
 mod policy;
 mod queue;

@@ -14,9 +14,10 @@ use crate::gates::Closed;
 use crate::health::Marks;
 use crate::node::Seen;
 use crate::node_set::{Leftovers, NodeSet};
+use crate::peers::Peers;
 use crate::record::{Hold, Record};
 use crate::shutdown::Scheduled;
-use crate::slot::{Crowd, Fence, GiveUp, Lease, Mark, Peers, Shown, Take, TakeAnswer, Waiter};
+use crate::slot::{Crowd, Fence, GiveUp, Lease, Mark, Shown, Take, TakeAnswer, Waiter};
 use crate::stale::{Held, Look};
 use crate::trigger::Observed;
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::boot::Boot;
 use crate::node::Seen;
 use crate::pod::{Container, Pod};
-use crate::slot::scatter;
+use crate::scatter::scatter;
 
 #[cfg(test)]
 mod tests;
@@ -291,7 +291,7 @@ fn changed(known: &mut Option<Timestamp>, read: Option<Timestamp>) -> bool {
 /// A kubelet that names its boot must name this one: its heartbeat Lease may be renewed before it has looked at a
 /// single pod, while the Node still says Ready from before. One that names none (kubemark), and a boot that kept
 /// its ID (a soft-reboot), are told by a change alone.
-pub fn kubelet_alive(pulse: &Pulse, boot: &Boot, before: &Boot) -> Result<(), String> {
+fn kubelet_alive(pulse: &Pulse, boot: &Boot, before: &Boot) -> Result<(), String> {
     if !pulse.boot_id.is_empty() && pulse.boot_id != boot.id {
         return Err(format!(
             "the Node still reports boot {}, this one is {}: the kubelet has not reported in this boot",

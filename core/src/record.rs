@@ -22,7 +22,7 @@ pub const VERSION: u32 = 1;
 pub const HISTORY_MAX: usize = 100;
 
 /// Of them, those shown in the Node annotation: enough to see a loop at a glance.
-pub const HISTORY_SHOWN: usize = 8;
+const HISTORY_SHOWN: usize = 8;
 
 /// Longest time that a clock of one boot, or of one drain, can say: 100 years.
 const CLOCK_MAX: Duration = Duration::from_secs(100 * 366 * 24 * 3600);

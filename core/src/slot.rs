@@ -3,14 +3,14 @@
 //! The protocol is docs/design.md 5; what the API server answers to it is proved in tests against a real
 //! one. Nothing here reads a clock or the network.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::budget::Census;
-use crate::names::{self, PROTOCOL_VERSION};
+use crate::names::PROTOCOL_VERSION;
+use crate::scatter::share;
 
 /// Longest Lease name that is also a valid label value.
 pub const NAME_MAX: usize = 63;
@@ -81,43 +81,6 @@ pub enum TakeSaid {
     Conflict(Duration),
     /// Another 4xx: the reason in words.
     Refused(String),
-}
-
-/// Another Node that carries the slot label (or, before a take, a role that counts).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Peer {
-    pub node: String,
-    /// The value of `kube-rebootd/slot`.
-    pub slot: String,
-    /// It has a role label of a quorum.
-    pub quorum: bool,
-    /// A person tainted it `node.kubernetes.io/out-of-service`: its host is off.
-    pub out_of_service: bool,
-}
-
-impl Peer {
-    /// Its host is off for good, by a person's word: its label claims nothing any more. Never a control-plane
-    /// node's, whose quorum a person must judge (I13).
-    pub fn gone(&self) -> bool {
-        self.out_of_service && !self.quorum
-    }
-}
-
-/// One consistent list of the labelled Nodes and of the names of all Leases of all groups.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Peers {
-    /// Boot time at which the list was asked for: it shows at least what was true then.
-    pub asked: Duration,
-    /// When it was there: a pause before the next list counts from then, as a list itself may take longer.
-    pub came: Duration,
-    pub labelled: Vec<Peer>,
-    pub leases: BTreeSet<String>,
-    /// All Nodes, ready or not, or why they could not be counted.
-    pub census: Result<Census, String>,
-    /// Other Nodes of the quorum that are not Ready, or why that is not known (I13). Only a node of the quorum asks.
-    pub quorum_down: Result<Vec<String>, String>,
-    /// The two above were asked for; else the labels had decided before.
-    pub counted: bool,
 }
 
 /// A node that waits for a slot, from its kube-node-lease Lease.
@@ -313,90 +276,6 @@ impl Crowd {
             CROWDED
         } else {
             SHARE * u32::try_from(self.others.len()).unwrap_or(MANY)
-        }
-    }
-}
-
-/// A part of `time` that differs between nodes.
-pub fn share(time: Duration, words: &[&str]) -> Duration {
-    let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1);
-    Duration::from_millis(scatter(words) % millis)
-}
-
-/// A number that differs between nodes and stays the same on each: jitter without a random source.
-pub fn scatter(words: &[&str]) -> u64 {
-    // FNV-1a, 64 bit: stable over builds, unlike std's hasher.
-    words
-        .iter()
-        .flat_map(|word| word.bytes().chain([0]))
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-        })
-}
-
-/// What the other labelled Nodes mean for a take of `lease`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Claims {
-    Clear,
-    /// A Node claims this slot, or one that no group knows: not ours to take.
-    Collision(String),
-    /// Other nodes of the quorum are down, by a hold or because they are not Ready; `first`: all of them by
-    /// a hold that may go back, and of those that collide this node has the smallest name, so it may
-    /// wait until it is alone (I13).
-    Quorum {
-        who: String,
-        first: bool,
-    },
-}
-
-impl Peers {
-    /// docs/design.md 3: the second record against a compromised node, and the quorum (I13).
-    pub fn claims(&self, lease: &str, me: &str, quorum: bool) -> Claims {
-        let claim = |peer: &&Peer| {
-            !peer.gone() && (peer.slot == lease || !self.leases.contains(&peer.slot))
-        };
-        if let Some(peer) = self.labelled.iter().find(claim) {
-            return Claims::Collision(format!(
-                "Node {} carries {}={}",
-                peer.node,
-                names::SLOT,
-                peer.slot
-            ));
-        }
-        if !quorum {
-            return Claims::Clear;
-        }
-        let mut others: Vec<&str> = (self.labelled.iter())
-            .filter(|peer| peer.quorum)
-            .map(|peer| peer.node.as_str())
-            .collect();
-        others.sort_unstable();
-        let not_ready = self.not_ready();
-        let down = self.quorum_down.as_deref().unwrap_or_default();
-        let holding: Vec<&str> = (others.iter())
-            .filter(|node| !down.iter().any(|down| down == *node))
-            .copied()
-            .collect();
-        let holding =
-            (!holding.is_empty()).then(|| format!("{} (holds a slot)", holding.join(", ")));
-        let Some(who) = holding
-            .into_iter()
-            .chain(not_ready.clone())
-            .reduce(|holding, not_ready| format!("{holding}, {not_ready}"))
-        else {
-            return Claims::Clear;
-        };
-        // Nobody gives back what is not Ready: waiting for it is for the queue.
-        let first = not_ready.is_none() && others.first().is_some_and(|smallest| me < *smallest);
-        Claims::Quorum { who, first }
-    }
-
-    /// Other Nodes of the quorum that are not Ready, in words; what is not known counts as one (I8).
-    pub fn not_ready(&self) -> Option<String> {
-        match &self.quorum_down {
-            Ok(down) if down.is_empty() => None,
-            Ok(down) => Some(format!("{} (not Ready)", down.join(", "))),
-            Err(why) => Some(format!("it is not known which are Ready ({why})")),
         }
     }
 }

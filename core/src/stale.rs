@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::slot::{Lease, scatter};
+use crate::slot::Lease;
+
+use crate::scatter::scatter;
 
 /// A hold that lasts is looked into only after this long on the waiter's own clock: a drain with its
 /// default timeout and a boot are over by then.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::boot::Boot;
 use crate::now::Now;
-use crate::slot::scatter;
+use crate::scatter::scatter;
 use crate::text::{self, MESSAGE, NAME, WORDS};
 
 mod flaps;

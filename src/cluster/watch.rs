@@ -11,7 +11,7 @@ use futures_util::{StreamExt, pin_mut};
 use kube::api::{ListParams, WatchEvent, WatchParams};
 use kube::{Api, Resource, ResourceExt};
 use kube_rebootd_core::backoff::doubled;
-use kube_rebootd_core::slot::scatter;
+use kube_rebootd_core::scatter::scatter;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use kube_rebootd_core::budget::Census;
 use kube_rebootd_core::drain;
 use kube_rebootd_core::gates::Blocking;
 use kube_rebootd_core::now::Now;
+use kube_rebootd_core::peers::Census;
 use kube_rebootd_core::record::Stage;
 
 use super::Daemon;

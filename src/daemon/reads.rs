@@ -6,8 +6,9 @@ use kube_rebootd_core::facts::{LastList, Waiters};
 use kube_rebootd_core::health::Marks;
 use kube_rebootd_core::node::Seen;
 use kube_rebootd_core::now::Now;
+use kube_rebootd_core::peers::Peers;
 use kube_rebootd_core::pod::Pod;
-use kube_rebootd_core::slot::{Crowd, Lease, Peers};
+use kube_rebootd_core::slot::{Crowd, Lease};
 
 use super::Daemon;
 use crate::cluster::answer::ApiError;

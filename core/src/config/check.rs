@@ -10,49 +10,18 @@ use super::file::{self, ConfigError, Keys, Problem, Raw, Tables};
 use super::label::{is_dns_part, is_label_key, is_subdomain};
 use super::reader::{Reader, expected, is_absolute, quote, text};
 use super::{
-    Adoption, Builtin, Config, Coordination, Drain, DrainMode, EmptyDir, Gates, Group, Health,
-    Jobs, MaxUnavailable, Method, Mode, Node, OnTimeout, Reboot, Selector, Triggers, Unmanaged,
+    Adoption, Builtin, Config, Coordination, Drain, DrainMode, Gates, Group, Health, Method, Mode,
+    Node, Reboot, Triggers,
 };
-use crate::drain::Policy;
+use crate::budget::MaxUnavailable;
+use crate::drain::{EmptyDir, Jobs, OnTimeout, Policy, Unmanaged};
+use crate::selector::Selector;
 
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 /// The back-off doubles up to this (docs/design.md 6).
 const LONGEST_RETRY: Duration = Duration::from_secs(6 * 3600);
 const ANY: (Duration, Duration) = (Duration::ZERO, LONGEST);
-
-/// Every table and its keys: all that this release takes.
-#[rustfmt::skip]
-const SECTIONS: &[(&str, &[&str])] = &[
-    ("node", &["kubeconfig", "context", "name"]),
-    ("coordination", &[
-        "namespace", "group", "group_label", "impersonate", "kubeconfig", "prove_node", "max_unavailable", "count_cordoned",
-        "min_interval", "stale_after",
-    ]),
-    ("triggers", &["sentinels", "node_annotation", "scheduled_shutdown", "period", "settle", "builtin", "builtin_settle", "check"]),
-    ("drain", &["mode", "timeout", "stall", "on_timeout", "parallelism", "unmanaged", "jobs", "empty_dir", "volumes_timeout", "skip"]),
-    ("reboot", &["kind", "method", "command", "delay", "timeout", "max_per_day", "retry", "message"]),
-    ("health", &["timeout", "allow_degraded", "boot_complete", "ready_for", "pods"]),
-    ("gates", &["min_uptime"]),
-];
-
-/// The keys outside any table.
-pub(super) const ROOT_KEYS: &[&str] = &["mode"];
-
-/// The keys of `[[triggers.check]]`.
-#[rustfmt::skip]
-pub(super) const CHECK_KEYS: &[&str] = &[
-    "name", "preset", "command", "reboot_exit_codes", "ok_exit_codes", "period", "timeout", "settle",
-];
-
-pub(super) fn section_names() -> impl Iterator<Item = &'static str> {
-    SECTIONS.iter().map(|(name, _)| *name)
-}
-
-pub(super) fn section_keys(section: &str) -> Option<&'static [&'static str]> {
-    let found = SECTIONS.iter().find(|(name, _)| *name == section);
-    found.map(|(_, keys)| *keys)
-}
 
 /// A valid configuration and its text.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use toml::de::{DeTable, DeValue};
 
+use super::keys;
+
 /// Where a value stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Origin {
@@ -183,7 +185,7 @@ impl Reading<'_> {
         for (name, value) in root {
             let at = name.span().start;
             let name: &str = name.get_ref();
-            if super::check::ROOT_KEYS.contains(&name) {
+            if keys::ROOT_KEYS.contains(&name) {
                 let value = Value {
                     raw: raw(value.get_ref()),
                     origin: self.origin(at),
@@ -192,9 +194,9 @@ impl Reading<'_> {
                 keys.insert(name.to_owned(), value);
                 continue;
             }
-            let Some(known) = super::check::section_keys(name) else {
-                let root = super::check::ROOT_KEYS.iter().copied();
-                let reason = unknown("", name, root.chain(super::check::section_names()));
+            let Some(known) = keys::section_keys(name) else {
+                let root = keys::ROOT_KEYS.iter().copied();
+                let reason = unknown("", name, root.chain(keys::section_names()));
                 self.problem(at, name, reason);
                 continue;
             };
@@ -243,12 +245,12 @@ impl Reading<'_> {
         for (key, value) in table {
             let at = key.span().start;
             let key: &str = key.get_ref();
-            if super::check::CHECK_KEYS.contains(&key) {
+            if keys::CHECK_KEYS.contains(&key) {
                 let origin = self.origin(at);
                 let raw = raw(value.get_ref());
                 keys.insert(key.to_owned(), Value { raw, origin });
             } else {
-                let known = super::check::CHECK_KEYS.iter().copied();
+                let known = keys::CHECK_KEYS.iter().copied();
                 let reason = unknown("triggers.check", key, known);
                 self.problem(at, &format!("triggers.check.{key}"), reason);
             }

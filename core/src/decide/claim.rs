@@ -7,13 +7,14 @@ use super::release::backoff;
 use super::{
     At, Holding, Step, advance, apply, in_time, objection, same_node, still_ours, too_few, undo,
 };
-use crate::budget::Census;
 use crate::facts::Effect;
 use crate::node::Node;
 use crate::node_set;
+use crate::peers::Census;
+use crate::peers::{Claims, Peers};
 use crate::phase::Phase;
 use crate::record::{Hold, Record, Stage, Why};
-use crate::slot::{Claims, Mark, Peers, TakeSaid};
+use crate::slot::{Mark, TakeSaid};
 
 /// A request on its way that had no answer can land this long after it was sent: the API server's
 /// own request timeout (60 s) and some network.

@@ -1,5 +1,6 @@
 //! No hold: Idle, Pending, and what must be put right first (I3, I6, I10).
 
+use super::mark::without_record;
 use super::{At, Step, apply, observe, queue, rehearse, start, undo};
 use crate::facts::{Effect, Point};
 use crate::gates::Gate;
@@ -8,7 +9,6 @@ use crate::node::{Node, Seen};
 use crate::node_set::{self, NodeSet};
 use crate::phase::Phase;
 use crate::record::{Backoff, Hold, Record, Why};
-use crate::slot::Mark;
 use crate::trigger::{Reason, Request};
 
 /// Cleans up what a hold left, then follows the request.
@@ -276,33 +276,6 @@ fn backing_off(at: &At, record: &Record) -> bool {
     let of_this_boot = |backoff: &&Backoff| backoff.boot == at.facts.boot;
     let backoff = record.backoff.as_ref().filter(of_this_boot);
     backoff.is_some_and(|backoff| at.now.boot < backoff.until)
-}
-
-/// Takes the waiting record away if the own heartbeat Lease shows one, else waits.
-pub(super) fn without_record(
-    at: &At,
-    record: Record,
-    phase: Phase,
-    status: String,
-    wake: Option<std::time::Duration>,
-) -> Step {
-    let again = queue::again_shown(at).filter(|again| at.now.boot < *again);
-    let effect = match at.facts.mark {
-        Mark::None => Effect::Wait,
-        // Refused a short time ago.
-        Mark::Shown(_) | Mark::Unknown if again.is_some() => Effect::Wait,
-        Mark::Shown(_) => Effect::Unmark,
-        Mark::Unknown => Effect::ReadMark,
-    };
-    let wait = at.stay(phase, status);
-    let wake = wake.into_iter().chain(again).min();
-    let wake = wake.map_or(wait.wake, |wake| wait.wake.map(|stay| stay.min(wake)));
-    Step {
-        record,
-        effect,
-        wake,
-        ..wait
-    }
 }
 
 /// Triggers by name, for one sentence.

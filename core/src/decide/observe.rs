@@ -3,7 +3,7 @@
 //! No slot, and so never a cordon or a reboot; no waiting record either, which would name a node that
 //! never takes its turn; no Lease is made, no stale one cleared. Only reads, and few: this state is a long one.
 
-use super::{At, LOOK_AGAIN, Step, idle, queue, too_few};
+use super::{At, LOOK_AGAIN, Step, mark, queue, too_few};
 use crate::facts::Effect;
 use crate::node::Seen;
 use crate::phase::Phase;
@@ -21,7 +21,7 @@ pub(super) fn decide(at: &At, record: Record) -> Step {
         }
     };
     let status = format!("observing: would {would}");
-    let step = idle::without_record(
+    let step = mark::without_record(
         at,
         Record {
             waiting: None,

@@ -1,4 +1,4 @@
-//! The configuration, as far as decisions rest on it.
+//! What `decide` itself reads of the configuration; drain, gates and health have policies of their own.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::budget::MaxUnavailable;
 use crate::config::{self, Config};
 use crate::drain::Mode;
 
-/// The configuration, as far as decisions rest on it, and who this node is.
+/// What `decide` itself reads of the configuration, and who this node is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
     /// Name of the own Node.
@@ -30,13 +30,13 @@ pub struct Policy {
     /// `reboot.delay`: between the end of the drain and the reboot.
     pub delay: Duration,
     /// `reboot.timeout`: how long logind may take to begin the shutdown.
-    pub timeout: Duration,
+    pub reboot_timeout: Duration,
     /// `health.timeout`: after it Verifying is reported as late.
     pub health_timeout: Duration,
 }
 
 impl Policy {
-    /// What the configuration makes of a decision of the Node `me`.
+    /// The part of the configuration that decisions about the Node `me` use.
     pub fn of(config: &Config, me: &str, namespace: &str, group: &str) -> Self {
         Self {
             me: me.to_owned(),
@@ -52,7 +52,7 @@ impl Policy {
             drain: config.drain.mode,
             retry: config.reboot.retry,
             delay: config.reboot.delay,
-            timeout: config.reboot.timeout,
+            reboot_timeout: config.reboot.timeout,
             health_timeout: config.health.timeout,
         }
     }

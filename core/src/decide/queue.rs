@@ -8,9 +8,11 @@ use jiff::{Timestamp, Unit};
 use super::{At, Policy, Step, rehearse, stale, too_few};
 use crate::facts::Effect;
 use crate::node::Seen;
+use crate::peers::{Claims, Peers};
 use crate::phase::Phase;
 use crate::record::{Hold, Record};
-use crate::slot::{Claims, Crowd, Lease, Mark, Peers, Shown, Take, Waiting, scatter, share};
+use crate::scatter::{scatter, share};
+use crate::slot::{Crowd, Lease, Mark, Shown, Take, Waiting};
 
 /// A queue that another Node's label blocks looks again after so long, then after twice as long each time:
 /// such a Node does not wake us.

@@ -90,7 +90,7 @@ fn reboot(at: &At, hold: &Hold) -> Result<Step, Box<Step>> {
 fn on_its_way<'a>(at: &At<'a>, hold: &Hold) -> Option<&'a Scheduled> {
     let scheduled = at.facts.scheduled.as_ref().filter(|_| hold.asked())?;
     scheduled
-        .near(at.now.wall, at.policy.timeout)
+        .near(at.now.wall, at.policy.reboot_timeout)
         .then_some(scheduled)
 }
 
@@ -215,7 +215,9 @@ fn next_ask(at: &At, hold: &Hold) -> Option<Duration> {
     let asked = hold.asked?;
     Some(match &at.facts.ask {
         Some(no) => no.at + REFUSED_AGAIN,
-        None if at.facts.ask_accepted >= Some(asked) => asked.saturating_add(at.policy.timeout),
+        None if at.facts.ask_accepted >= Some(asked) => {
+            asked.saturating_add(at.policy.reboot_timeout)
+        }
         None => asked.saturating_add(UNSURE),
     })
 }

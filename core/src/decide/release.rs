@@ -10,7 +10,8 @@ use crate::node::{Node, Seen};
 use crate::node_set::{self, Leftovers, NodeSet};
 use crate::phase::Phase;
 use crate::record::{Backoff, Hold, Record, Why};
-use crate::slot::{GiveUp, hints, scatter};
+use crate::scatter::scatter;
+use crate::slot::{GiveUp, hints};
 use crate::trigger::wish;
 
 /// How old the list of waiters may be: whom it names is a hint. Longer than any call may take, so that a

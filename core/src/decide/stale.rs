@@ -7,8 +7,9 @@ use super::At;
 use crate::facts::{Effect, Waiters};
 use crate::names;
 use crate::node::Seen;
+use crate::peers::Peer;
 use crate::record::Record;
-use crate::slot::{GiveUp, Lease, Peer, Waiter, hints};
+use crate::slot::{GiveUp, Lease, Waiter, hints};
 use crate::stale::{Held, Look, first_look};
 
 /// What the group's holds ask for now, or when to look again; none: there is nothing to look into.

@@ -73,7 +73,7 @@ fn i14_what_a_terminal_obeys_is_gone() {
     assert_eq!(name("n1\u{202e}", NAME), "n1\\u{202e}");
 }
 
-/// Characters of our own words around what came in; the longest says who else may have answered 404.
+/// Characters of our own words around what came in.
 const AROUND: usize = 200;
 
 /// Everything that people are shown of what came in.

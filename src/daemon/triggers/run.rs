@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kube_rebootd_core::config::{Builtin, Check, Config};
 use kube_rebootd_core::outdated::Answer;
-use kube_rebootd_core::slot::scatter;
+use kube_rebootd_core::scatter::scatter;
 use kube_rebootd_core::text::{self, WORDS};
 use kube_rebootd_core::trigger::Verdict;
 use tokio::sync::mpsc;

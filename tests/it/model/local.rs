@@ -75,7 +75,7 @@ impl Local {
             drain: kube_rebootd_core::drain::Mode::Auto,
             retry: Duration::ZERO,
             delay: Duration::ZERO,
-            timeout: Duration::from_secs(10),
+            reboot_timeout: Duration::from_secs(10),
             health_timeout: Duration::from_secs(900),
         };
         let now = Now {

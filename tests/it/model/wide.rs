@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kube_rebootd_core::boot::Boot;
-use kube_rebootd_core::budget::Census;
 use kube_rebootd_core::facts::{
     Applied, Drained, Facts, Fenced, LastList, Point, Refusal, Rehearsed, Waiters,
 };
@@ -13,8 +12,9 @@ use kube_rebootd_core::gates::{Closed, Gate};
 use kube_rebootd_core::health::Marks;
 use kube_rebootd_core::names;
 use kube_rebootd_core::node::{self, Seen};
+use kube_rebootd_core::peers::{self, Census, Peer};
 use kube_rebootd_core::record::{self, Record, Why};
-use kube_rebootd_core::slot::{self, Crowd, Mark, Peer, Take, TakeAnswer, TakeSaid};
+use kube_rebootd_core::slot::{self, Crowd, Mark, Take, TakeAnswer, TakeSaid};
 use kube_rebootd_core::trigger::{Latched, Observed, Request, Settled};
 
 use super::local::{Local, Mood};
@@ -226,12 +226,12 @@ impl Local {
         confirmed.filter(|_| reboots).unwrap_or(NOW)
     }
 
-    pub(super) fn peers(&self) -> Option<slot::Peers> {
+    pub(super) fn peers(&self) -> Option<peers::Peers> {
         let hold = self.host.disk.hold;
         if hold.is_some_and(|hold| hold.stage == Stage::Rebooting) {
             // Part of what was confirmed: nobody is down but by a hold.
             let asked = some(&self.host, self.host.process.confirmed)?;
-            return Some(slot::Peers {
+            return Some(peers::Peers {
                 asked,
                 came: asked,
                 labelled: Vec::new(),
@@ -259,7 +259,7 @@ impl Local {
             quorum: false,
             out_of_service: false,
         }));
-        Some(slot::Peers {
+        Some(peers::Peers {
             // The weakened daemon believes a list from before its label.
             asked: if self.blind {
                 NOW

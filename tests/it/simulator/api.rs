@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kube_rebootd::cluster::lease::follow;
-use kube_rebootd_core::budget::Census;
 use kube_rebootd_core::decide::census_matters;
 use kube_rebootd_core::drain::PodRef;
 use kube_rebootd_core::facts::{
@@ -15,9 +14,9 @@ use kube_rebootd_core::names;
 use kube_rebootd_core::node::{Node, Seen};
 use kube_rebootd_core::node_set::{Leftovers, NodeSet};
 use kube_rebootd_core::now::Now;
-use kube_rebootd_core::slot::{
-    Crowd, Fence, GiveUp, Lease, MANY, Mark, Peer, Peers, Take, TakeSaid, Waiter,
-};
+use kube_rebootd_core::peers::Census;
+use kube_rebootd_core::peers::{Peer, Peers};
+use kube_rebootd_core::slot::{Crowd, Fence, GiveUp, Lease, MANY, Mark, Take, TakeSaid, Waiter};
 use kube_rebootd_core::stale::{Found, Look};
 
 use super::host::{Host, ModelNode};

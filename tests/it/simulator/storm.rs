@@ -9,17 +9,16 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube_rebootd::cluster::lease::follow;
 use kube_rebootd_core::boot::Boot;
-use kube_rebootd_core::budget::Census;
 use kube_rebootd_core::config::Config;
 use kube_rebootd_core::decide::{Policy, census_matters, decide, ready};
 use kube_rebootd_core::facts::{Effect, Facts, Rehearsed};
 use kube_rebootd_core::gates::{Closed, Gate};
 use kube_rebootd_core::node::{Node, Seen};
 use kube_rebootd_core::now::Now;
+use kube_rebootd_core::peers::Census;
+use kube_rebootd_core::peers::{Peer, Peers};
 use kube_rebootd_core::record::Record;
-use kube_rebootd_core::slot::{
-    Crowd, Lease, MANY, Mark, Peer, Peers, Shown, TakeSaid, Waiter, hints,
-};
+use kube_rebootd_core::slot::{Crowd, Lease, MANY, Mark, Shown, TakeSaid, Waiter, hints};
 use kube_rebootd_core::trigger::{Latched, Request};
 
 use super::chance::Chance;

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::config::keys::{CHECK_KEYS, ROOT_KEYS, SECTIONS};
 
 mod damage;
 

@@ -137,7 +137,7 @@ fn i6_a_scheduled_reboot_of_its_own_is_not_cancelled() {
 /// closed, undid the hold and gave the slot up before the host went down.
 #[test]
 fn i1_a_reboot_that_its_own_command_scheduled_is_waited_for() {
-    let soon = policy().timeout;
+    let soon = policy().reboot_timeout;
     for (ahead, asks, waits) in [
         (soon, 1, true),
         (Duration::ZERO, 1, true),

@@ -9,14 +9,16 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::boot::Boot;
-use crate::budget::{self, Census};
+use crate::budget;
 use crate::config::Config;
 use crate::facts::{Applied, Drained, Fenced, LastList, Mended, RefusedApply, Rehearsed, Waiters};
 use crate::gates::{Closed, Gate};
 use crate::health::Marks;
 use crate::names;
+use crate::peers::Census;
+use crate::peers::{Peer, Peers};
 use crate::record::Backoff;
-use crate::slot::{Crowd, Mark, Peer, Peers, Shown, Take, TakeAnswer, TakeSaid, Waiter, Waiting};
+use crate::slot::{Crowd, Mark, Shown, Take, TakeAnswer, TakeSaid, Waiter, Waiting};
 use crate::trigger::{Observed, Reason, Request, Settled};
 
 mod gates;

@@ -4,7 +4,7 @@
 use super::table::*;
 use super::*;
 use crate::beats::{Beats, Shown};
-use crate::slot::Claims;
+use crate::peers::Claims;
 
 /// Both of the control plane, the other not Ready or not known: it counts like one that is held, before the
 /// take, after the label and right before logind.

@@ -1,0 +1,128 @@
+//! The other Nodes, from one consistent list: who claims a slot, who of the quorum is down, how many there are (I1, I13).
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::names;
+
+/// Another Node that carries the slot label (or, before a take, a role that counts).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Peer {
+    pub node: String,
+    /// The value of `kube-rebootd/slot`.
+    pub slot: String,
+    /// It has a role label of a quorum.
+    pub quorum: bool,
+    /// A person tainted it `node.kubernetes.io/out-of-service`: its host is off.
+    pub out_of_service: bool,
+}
+
+impl Peer {
+    /// Its host is off for good, by a person's word: its label claims nothing any more. Never a control-plane
+    /// node's, whose quorum a person must judge (I13).
+    pub fn gone(&self) -> bool {
+        self.out_of_service && !self.quorum
+    }
+}
+
+/// One consistent list of the labelled Nodes and of the names of all Leases of all groups.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Peers {
+    /// Boot time at which the list was asked for: it shows at least what was true then.
+    pub asked: Duration,
+    /// When it was there: a pause before the next list counts from then, as a list itself may take longer.
+    pub came: Duration,
+    pub labelled: Vec<Peer>,
+    pub leases: BTreeSet<String>,
+    /// All Nodes, ready or not, or why they could not be counted.
+    pub census: Result<Census, String>,
+    /// Other Nodes of the quorum that are not Ready, or why that is not known (I13). Only a node of the quorum asks.
+    pub quorum_down: Result<Vec<String>, String>,
+    /// The two above were asked for; else the labels had decided before.
+    pub counted: bool,
+}
+
+/// All Nodes of the cluster, from one consistent list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Census {
+    /// How many there are, with the own one.
+    pub nodes: usize,
+    /// Names of those that are not Ready, without the own one.
+    pub down: Vec<String>,
+    /// Names of those that are Ready and cordoned, by whomever, without the own one.
+    pub cordoned: Vec<String>,
+}
+
+impl Census {
+    /// The cluster has no Node but the own one: evicted pods could only wait for it.
+    pub fn alone(&self) -> bool {
+        self.nodes <= 1 && self.down.is_empty() && self.cordoned.is_empty()
+    }
+}
+
+/// What the other labelled Nodes mean for a take of `lease`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Claims {
+    Clear,
+    /// A Node claims this slot, or one that no group knows: not ours to take.
+    Collision(String),
+    /// Other nodes of the quorum are down, by a hold or because they are not Ready; `first`: all of them by
+    /// a hold that may go back, and of those that collide this node has the smallest name, so it may
+    /// wait until it is alone (I13).
+    Quorum {
+        who: String,
+        first: bool,
+    },
+}
+
+impl Peers {
+    /// docs/design.md 3: the second record against a compromised node, and the quorum (I13).
+    pub fn claims(&self, lease: &str, me: &str, quorum: bool) -> Claims {
+        let claim = |peer: &&Peer| {
+            !peer.gone() && (peer.slot == lease || !self.leases.contains(&peer.slot))
+        };
+        if let Some(peer) = self.labelled.iter().find(claim) {
+            return Claims::Collision(format!(
+                "Node {} carries {}={}",
+                peer.node,
+                names::SLOT,
+                peer.slot
+            ));
+        }
+        if !quorum {
+            return Claims::Clear;
+        }
+        let mut others: Vec<&str> = (self.labelled.iter())
+            .filter(|peer| peer.quorum)
+            .map(|peer| peer.node.as_str())
+            .collect();
+        others.sort_unstable();
+        let not_ready = self.not_ready();
+        let down = self.quorum_down.as_deref().unwrap_or_default();
+        let holding: Vec<&str> = (others.iter())
+            .filter(|node| !down.iter().any(|down| down == *node))
+            .copied()
+            .collect();
+        let holding =
+            (!holding.is_empty()).then(|| format!("{} (holds a slot)", holding.join(", ")));
+        let Some(who) = holding
+            .into_iter()
+            .chain(not_ready.clone())
+            .reduce(|holding, not_ready| format!("{holding}, {not_ready}"))
+        else {
+            return Claims::Clear;
+        };
+        // Nobody gives back what is not Ready: waiting for it is for the queue.
+        let first = not_ready.is_none() && others.first().is_some_and(|smallest| me < *smallest);
+        Claims::Quorum { who, first }
+    }
+
+    /// Other Nodes of the quorum that are not Ready, in words; what is not known counts as one (I8).
+    pub fn not_ready(&self) -> Option<String> {
+        match &self.quorum_down {
+            Ok(down) if down.is_empty() => None,
+            Ok(down) => Some(format!("{} (not Ready)", down.join(", "))),
+            Err(why) => Some(format!("it is not known which are Ready ({why})")),
+        }
+    }
+}
