@@ -49,15 +49,16 @@ rpm: build dist-source
 	cp rpm.spec $(WORK)/rpm/kube-rebootd.spec
 	$(RPMBUILD) --target $(MACHINE) $(DEBIAN) --with prebuilt --define "prebuilt $(abspath $(BINARY))" --define "_rpmdir $(CURDIR)/dist" -bb $(WORK)/rpm/kube-rebootd.spec
 
+# Its name ends with %{?dist}, which differs between distributions: the one that is made is the only one.
 srpm: dist
-	rm -rf $(WORK)/rpm
+	rm -rf $(WORK)/rpm dist/$(NAME)-1*.src.rpm
 	mkdir -p $(WORK)/rpm
 	cp rpm.spec $(WORK)/rpm/kube-rebootd.spec
 	$(RPMBUILD) --define "_srcrpmdir $(CURDIR)/dist" -bs $(WORK)/rpm/kube-rebootd.spec
 
 # From the source package alone, without a network: compiles everything.
 rpm-from-source: srpm
-	$(RPMBUILD) $(DEBIAN) --define "_rpmdir $(CURDIR)/dist" --rebuild dist/$(NAME)-1.src.rpm
+	$(RPMBUILD) $(DEBIAN) --define "_rpmdir $(CURDIR)/dist" --rebuild dist/$(NAME)-1*.src.rpm
 
 # The program is the same from any directory only where rustc was told to leave these out of it, as the build from
 # the source package does. By hand, as it compiles everything twice: two directories, one program, one package.
@@ -65,7 +66,7 @@ reproducible: srpm
 	rm -rf $(WORK)/one $(WORK)/another-one
 	for place in one another-one; do \
 	  $(RPMBUILD) $(DEBIAN) --without tests --define "_topdir $(WORK)/$$place" --define "_rpmdir $(WORK)/$$place" \
-	    --rebuild dist/$(NAME)-1.src.rpm || exit; \
+	    --rebuild dist/$(NAME)-1*.src.rpm || exit; \
 	done
 	cmp $(WORK)/one/$(NAME)-1*.$(MACHINE).rpm $(WORK)/another-one/$(NAME)-1*.$(MACHINE).rpm
 	rm -rf $(WORK)/one $(WORK)/another-one
