@@ -9,6 +9,7 @@ use std::time::Duration;
 use kube_rebootd_core::config::Config;
 use kube_rebootd_core::decide::{Policy, Step, decide, ready, rests};
 use kube_rebootd_core::facts::{Effect, Facts};
+use kube_rebootd_core::node::Seen;
 use kube_rebootd_core::now::Now;
 use kube_rebootd_core::phase::Phase;
 use kube_rebootd_core::record::Stage;
@@ -292,9 +293,7 @@ impl Daemon {
         }
         let coordination = &self.config.coordination;
         let labelled = match (&coordination.group_label, &self.facts.node) {
-            (Some(label), kube_rebootd_core::node::Seen::Present(node)) => {
-                node.labels.get(label).cloned()
-            }
+            (Some(label), Seen::Present(node)) => node.labels.get(label).cloned(),
             _ => None,
         };
         labelled

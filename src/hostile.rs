@@ -14,20 +14,8 @@ use crate::cluster::answer::{Failure, classify};
 use crate::cluster::{lease, node, pods};
 use crate::root::Root;
 
-/// Characters of our own words around what came in; the longest says who else may have answered 404.
-const AROUND: usize = 200;
-
-/// Everything that people are shown of what came in.
 fn shown(words: impl IntoIterator<Item = impl AsRef<str>>) {
-    for text in words {
-        let text = text.as_ref();
-        assert!(!text.contains(hostile), "{text:?}");
-        assert!(
-            text.chars().count() <= MESSAGE + AROUND,
-            "{} characters",
-            text.chars().count()
-        );
-    }
+    garble::shown(words, hostile, MESSAGE);
 }
 
 /// Every kind of error, with more words than anybody reads. Once the property below came to such a message with

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use crate::slot::Lease;
 
-use crate::scatter::scatter;
+use crate::scatter::share;
 
 /// A hold that lasts is looked into only after this long on the waiter's own clock: a drain with its
 /// default timeout and a boot are over by then.
@@ -90,7 +90,7 @@ impl Look {
 
     /// When `me` looks again: every now and then, and once exactly when it may be ripe.
     pub fn again(&self, me: &str, stale_after: Duration) -> Duration {
-        let next = self.asked + EVERY + spread(me, &self.held.lease, EVERY);
+        let next = self.asked + EVERY + share(EVERY, &[me, &self.held.lease, "look"]);
         match self.absent.map(|since| since + stale_after) {
             Some(ripe) if ripe > self.asked => next.min(ripe),
             Some(_) | None => next,
@@ -102,13 +102,7 @@ impl Look {
 /// by default also wants them looked into sooner.
 pub fn first_look(me: &str, lease: &str, held: Duration, stale_after: Duration) -> Duration {
     let long = LONG.min(stale_after);
-    held + long + spread(me, lease, long / 6)
-}
-
-/// Up to `most`, always the same for a node and a Lease.
-fn spread(me: &str, lease: &str, most: Duration) -> Duration {
-    let millis = u64::try_from(most.as_millis()).unwrap_or(u64::MAX).max(1);
-    Duration::from_millis(scatter(&[me, lease, "look"]) % millis)
+    held + long + share(long / 6, &[me, lease, "look"])
 }
 
 #[cfg(test)]

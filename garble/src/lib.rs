@@ -108,6 +108,26 @@ fn leaf() -> impl Strategy<Value = Value> {
     ]
 }
 
+/// Characters of our own words around what came in; the longest says who else may have answered 404.
+const AROUND: usize = 200;
+
+/// Everything that people are shown of what came in: nothing that is `hostile`, and `most` characters of it.
+///
+/// # Panics
+/// When a text is not as it must be.
+pub fn shown(
+    words: impl IntoIterator<Item = impl AsRef<str>>,
+    hostile: fn(char) -> bool,
+    most: usize,
+) {
+    for text in words {
+        let text = text.as_ref();
+        assert!(!text.contains(hostile), "{text:?}");
+        let long = text.chars().count();
+        assert!(long <= most + AROUND, "{long} characters");
+    }
+}
+
 /// Text with what a terminal obeys: control characters, whole sequences, changes of direction, and far too long.
 pub fn hostile() -> impl Strategy<Value = String> {
     let nasty = vec![

@@ -10,7 +10,7 @@ use crate::node::{Node, Seen};
 use crate::node_set::{self, Leftovers, NodeSet};
 use crate::phase::Phase;
 use crate::record::{Backoff, Hold, Record, Why};
-use crate::scatter::scatter;
+use crate::scatter::share;
 use crate::slot::{GiveUp, hints};
 use crate::trigger::wish;
 
@@ -178,10 +178,7 @@ pub(super) fn backoff(at: &At, record: &Record, why: &Why) -> Backoff {
     let left = |backoff: &Backoff| backoff.left(&at.facts.boot, at.now.boot);
     let failures = before.map_or(0, left) + 1;
     let delay = doubled(at.policy.retry, failures - 1, BACKOFF_MAX);
-    let tenth = u64::try_from(delay.as_millis() / 10)
-        .unwrap_or(u64::MAX)
-        .max(1);
-    let jitter = Duration::from_millis(scatter(&[&at.policy.me, &failures.to_string()]) % tenth);
+    let jitter = share(delay / 10, &[&at.policy.me, &failures.to_string()]);
     Backoff {
         failures,
         boot: at.facts.boot.clone(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kube_rebootd_core::config::{Builtin, Check, Config};
 use kube_rebootd_core::outdated::Answer;
-use kube_rebootd_core::scatter::scatter;
+use kube_rebootd_core::scatter::share;
 use kube_rebootd_core::text::{self, WORDS};
 use kube_rebootd_core::trigger::Verdict;
 use tokio::sync::mpsc;
@@ -14,7 +14,7 @@ use crate::host::{Bus, check};
 use crate::root::Root;
 
 /// Spread of a first run, so that a boot's work comes first and hosts differ.
-const FIRST_RUN_MILLIS: u64 = 2_000;
+const FIRST_RUN: Duration = Duration::from_secs(2);
 /// A built-in check reads all of /proc: `triggers.period` may be shorter, for the sentinels' sake.
 const BUILTIN_PERIOD: Duration = Duration::from_secs(10);
 /// While a package manager works: its end should not wait for a whole period.
@@ -58,9 +58,9 @@ impl Run {
     /// Runs it now and then every period, one run at a time, until nobody listens. Never aborted: a run
     /// that is not waited for keeps its unit as long as the bus connection lives.
     pub(super) async fn repeat(self, bus: Bus, send: mpsc::UnboundedSender<(String, Verdict)>) {
-        let first = scatter(&[&self.trigger]) % FIRST_RUN_MILLIS;
+        let first = share(FIRST_RUN, &[&self.trigger]);
         tokio::select! {
-            () = tokio::time::sleep(Duration::from_millis(first)) => {}
+            () = tokio::time::sleep(first) => {}
             () = send.closed() => return,
         }
         loop {
