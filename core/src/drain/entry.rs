@@ -9,7 +9,7 @@ use super::judge::{Block, Judgement};
 
 /// Priority from which a pod is system-critical (system-cluster-critical, scheduling/types.go).
 const CRITICAL: i32 = 2_000_000_000;
-/// First retry after a budget or a busy server; doubles.
+/// First retry after most refusals; doubles.
 const RETRY_FIRST: Duration = Duration::from_secs(1);
 /// Longest retry after a budget: a freed budget should be noticed soon.
 const RETRY_LAST: Duration = Duration::from_secs(15);
@@ -19,7 +19,7 @@ const FINALIZER: Duration = Duration::from_secs(30);
 /// So long after its grace a terminating pod is named as what holds the drain up: killing a container and
 /// unmounting a volume take a few seconds.
 const OVERDUE: Duration = Duration::from_secs(30);
-/// What only the next view or the namespace's own deletion settles.
+/// Longest retry of what only the next view or the namespace's own deletion settles.
 const RETRY_LOOK: Duration = Duration::from_secs(5);
 
 /// A pod by what an eviction needs.
@@ -211,17 +211,19 @@ impl Entry {
                 self.refusal = None;
                 return;
             }
-            EvictAnswer::Budget(message) => (Some(Refusal::Budget(message)), self.backoff()),
+            EvictAnswer::Budget(message) => {
+                (Some(Refusal::Budget(message)), self.backoff(RETRY_LAST))
+            }
             EvictAnswer::Busy { retry_after, .. } | EvictAnswer::Unanswered { retry_after, .. } => {
-                let backoff = self.backoff();
+                let backoff = self.backoff(RETRY_LAST);
                 let wait =
                     retry_after.map_or(backoff, |least| self.spread(Duration::from_secs(least)));
                 (self.refusal.take(), wait)
             }
-            EvictAnswer::Unauthorized(_) => (self.refusal.take(), self.backoff()),
-            EvictAnswer::LookAgain | EvictAnswer::NamespaceTerminating => {
-                (None, self.spread(RETRY_LOOK))
-            }
+            EvictAnswer::Unauthorized(_) => (self.refusal.take(), self.backoff(RETRY_LAST)),
+            // NodeRestriction's cache knows a pod that has just come within milliseconds.
+            EvictAnswer::LookAgain => (None, self.backoff(RETRY_LOOK)),
+            EvictAnswer::NamespaceTerminating => (None, self.spread(RETRY_LOOK)),
             // An admin can mend both while we wait.
             EvictAnswer::TwoBudgets(message) => {
                 (Some(Refusal::TwoBudgets(message)), self.spread(RETRY_LAST))
@@ -236,8 +238,8 @@ impl Entry {
         }
     }
 
-    fn backoff(&mut self) -> Duration {
-        let wait = doubled(RETRY_FIRST, self.tries, RETRY_LAST);
+    fn backoff(&mut self, most: Duration) -> Duration {
+        let wait = doubled(RETRY_FIRST, self.tries, most);
         self.tries = self.tries.saturating_add(1);
         self.spread(wait)
     }

@@ -309,6 +309,27 @@ fn a_replacement_seen_before_the_answer_counts_as_one() {
     assert_eq!(evictions, 6);
 }
 
+/// Found in CI: each pod that comes back is refused at first, as `NodeRestriction`'s cache lags by some milliseconds, and
+/// five of them took half a minute.
+#[test]
+fn pods_that_are_too_new_to_be_evicted_are_asked_again_within_two_seconds() {
+    let mut drain = Drain::new(policy(), Duration::ZERO);
+    let mut now = secs(0);
+    for round in 0..=5 {
+        let mut pod = pod(&format!("r{round}"));
+        owned(&mut pod, "ReplicaSet", "web");
+        drain.pods(&[pod.clone()], now);
+        assert_eq!(uids(&drain.next(now)), [pod.uid.as_str()]);
+        drain.answer(&pod.uid, EvictAnswer::LookAgain, now);
+        let next = drain.next(now);
+        assert!(next.evict.is_empty());
+        now = next.wake.expect("a retry");
+        assert_eq!(uids(&drain.next(now)), [pod.uid.as_str()]);
+        drain.answer(&pod.uid, EvictAnswer::Accepted, now);
+    }
+    assert!(now >= secs(6) && now <= secs(12), "{now:?}");
+}
+
 #[test]
 fn blockers_are_known_before_the_cordon() {
     let mut bare = pod("a");

@@ -69,10 +69,10 @@ fn i9_pods_of_every_sort_leave_as_they_should() {
     );
     // The first, and five more that its controller put back after the cordon.
     let stubborn = work.answers("stubborn");
-    let (accepted, late): (Vec<_>, _) = stubborn.into_iter().partition(|code| *code == 201);
-    assert_eq!(accepted.len(), 6);
+    let (accepted, late): (Vec<_>, _) = stubborn.iter().partition(|code| **code == 201);
+    assert_eq!(accepted.len(), 6, "{stubborn:?}");
     // NodeRestriction has not seen a pod that has just come: looked at again, then evicted.
-    let look_again = |code: &u16| [403, 404, 409].contains(code);
+    let look_again = |code: &&u16| [403, 404, 409].contains(*code);
     assert!(late.iter().all(look_again), "{late:?}");
     site.nothing_left(&host);
 }
