@@ -9,13 +9,14 @@ set -e
 # Without the test bed, features that it alone wants are not counted.
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
-for file in src/main.rs src/lib.rs core/src/lib.rs garble/src/lib.rs tests/it/main.rs tests/packages/main.rs \
+for file in src/main.rs src/lib.rs core/src/lib.rs garble/src/lib.rs outdated/src/lib.rs tests/it/main.rs tests/packages/main.rs \
   examples/packaging/main.rs; do
   mkdir -p "$tree/${file%/*}"
   : >"$tree/$file"
 done
-cp core/Cargo.toml "$tree/core"
-cp garble/Cargo.toml "$tree/garble"
+for crate in core garble outdated; do
+  cp "$crate/Cargo.toml" "$tree/$crate"
+done
 sed -e '/^testbed = /d' -e '/^members = /d' Cargo.toml >"$tree/Cargo.toml"
 cp Cargo.lock "$tree"
 ${CARGO:-cargo} tree --quiet --workspace --manifest-path "$tree/Cargo.toml" --edges normal,build,dev --prefix none --format '{p}' \

@@ -5,8 +5,9 @@ use kube_rebootd_core::boot::Boot;
 use kube_rebootd_core::pod::Pod;
 use kube_rebootd_core::record::{Hold, Kept, Record, Stage, Why};
 use kube_rebootd_core::text::{MESSAGE, hostile};
-use kube_rebootd_core::trigger::Verdict;
+use kube_rebootd_core::trigger::{Builtin, Verdict};
 use kube_rebootd_core::{names, node_set, slot};
+use kube_rebootd_outdated::heard;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -102,6 +103,15 @@ proptest! {
         shown([classify("take", said()).to_string()]);
         shown([classify("take", Failure::of(kube::Error::Discovery(
             kube::error::DiscoveryError::MissingKind(a.clone())))).to_string()]);
+    }
+
+    #[test]
+    fn i14_nothing_of_a_built_in_check_is_hostile(a in garble::hostile(), b in garble::hostile()) {
+        let report = json!({"triggers": [{"trigger": "builtin libraries", "verdict": "reboot", "pkgs": [a], "words": b}]});
+        let said = heard(&report.to_string(), Builtin::Libraries).verdict();
+        let Verdict::Reboot { pkgs, words } = said else { panic!("another verdict") };
+        shown(pkgs);
+        shown([words]);
     }
 
     #[test]

@@ -20,8 +20,8 @@ pub use label::is_subdomain;
 pub use preset::Preset;
 
 pub use crate::drain::Mode as DrainMode;
-pub use crate::outdated::Builtin;
 pub use crate::shutdown::Adoption;
+pub use crate::trigger::Builtin;
 
 use crate::budget::MaxUnavailable;
 use crate::drain;

@@ -17,7 +17,6 @@ pub mod names;
 pub mod node;
 pub mod node_set;
 pub mod now;
-pub mod outdated;
 pub mod peers;
 pub mod phase;
 pub mod plugin;

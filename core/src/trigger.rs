@@ -14,11 +14,13 @@ use crate::now::Now;
 use crate::scatter::scatter;
 use crate::text::{self, MESSAGE, NAME, WORDS};
 
+mod builtin;
 mod flaps;
 mod settled;
 #[cfg(test)]
 mod tests;
 
+pub use builtin::Builtin;
 pub use flaps::Flaps;
 pub use settled::{Settled, SettledReason};
 

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use kube_rebootd_core::config::{self, Builtin, Config};
-use kube_rebootd_core::outdated::{Answer, Report, Said};
 use kube_rebootd_core::trigger::Verdict;
+use kube_rebootd_outdated::{Answer, Report, Said};
 
 use super::{block_on, complain, exit, print};
 use crate::daemon;

@@ -8,7 +8,8 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
-use kube_rebootd_core::outdated::{Answer, Builtin, kernel, libraries};
+use kube_rebootd_core::trigger::Builtin;
+use kube_rebootd_outdated::{Answer, kernel, libraries};
 use nix::errno::Errno;
 
 use super::bus::Bus;

@@ -9,8 +9,8 @@ use kube_rebootd::{
     },
     root::Root,
 };
-use kube_rebootd_core::outdated::{Answer, Builtin};
-use kube_rebootd_core::trigger::Verdict;
+use kube_rebootd_core::trigger::{Builtin, Verdict};
+use kube_rebootd_outdated::Answer;
 
 use crate::{
     fake_bus::FakeHostBus,

@@ -3,13 +3,11 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use serde_json::json;
 
 use super::*;
 use crate::gates;
 use crate::inhibitor::Inhibitor;
 use crate::now::Now;
-use crate::outdated::{Builtin, heard};
 use crate::shutdown::Scheduled;
 
 proptest! {
@@ -97,10 +95,5 @@ proptest! {
         let now = Now { wall: jiff::Timestamp::UNIX_EPOCH, boot: Duration::ZERO };
         shown(gates::closed(&facts, &gates::GatePolicy::default(), now).into_iter().map(|closed| closed.why));
         shown(Scheduled::of(&a, 7).map(|it| it.words()));
-        let report = json!({"triggers": [{"trigger": "builtin libraries", "verdict": "reboot", "pkgs": [a], "words": b}]});
-        let crate::trigger::Verdict::Reboot { pkgs, words } = heard(&report.to_string(), Builtin::Libraries).verdict()
-        else { panic!("another verdict") };
-        shown(pkgs);
-        shown([words]);
     }
 }

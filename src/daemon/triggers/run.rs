@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use kube_rebootd_core::config::{Builtin, Check, Config};
-use kube_rebootd_core::outdated::Answer;
 use kube_rebootd_core::scatter::share;
 use kube_rebootd_core::text::{self, WORDS};
 use kube_rebootd_core::trigger::Verdict;
+use kube_rebootd_outdated::Answer;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 

@@ -5,7 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use kube_rebootd_core::outdated::{Answer, Builtin, heard};
+use kube_rebootd_core::trigger::Builtin;
+use kube_rebootd_outdated::{Answer, heard};
 
 use super::{Check, Exit, WHOLE_BYTES, attempt};
 use crate::host::bus::Bus;

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use kube_rebootd_core::outdated::kernel::{self, Image, Kernel, Kernels, Modules};
+use kube_rebootd_outdated::kernel::{self, Image, Kernel, Kernels, Modules};
 
 use super::{Unread, absent, head, names, text, whole};
 use crate::root::Root;

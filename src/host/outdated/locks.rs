@@ -8,8 +8,8 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
-use kube_rebootd_core::outdated::cgroup;
 use kube_rebootd_core::text::{self, NAME};
+use kube_rebootd_outdated::cgroup;
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
 

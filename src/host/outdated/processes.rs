@@ -18,8 +18,8 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use kube_rebootd_core::outdated::libraries::{Process, Processes};
-use kube_rebootd_core::outdated::{cgroup, maps};
+use kube_rebootd_outdated::libraries::{Process, Processes};
+use kube_rebootd_outdated::{cgroup, maps};
 use nix::fcntl::OFlag;
 
 use super::{Unread, gone, head, names, open, roots, whole};

@@ -6,43 +6,15 @@
 
 use std::collections::BTreeSet;
 
+use kube_rebootd_core::text::{self, MESSAGE, NAME};
+use kube_rebootd_core::trigger::{Builtin, Verdict};
 use serde::{Deserialize, Serialize};
-
-use crate::text::{self, MESSAGE, NAME};
-use crate::trigger::Verdict;
 
 pub mod cgroup;
 pub mod kernel;
 pub mod libraries;
 pub mod maps;
 pub mod release;
-
-/// A built-in check, by its name in `triggers.builtin`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Builtin {
-    /// The running kernel was removed, replaced or has a successor.
-    Kernel,
-    /// Processes of the host map files that were replaced.
-    Libraries,
-}
-
-impl Builtin {
-    /// All there are, with their names.
-    pub const WORDS: &[(&str, Self)] = &[("kernel", Self::Kernel), ("libraries", Self::Libraries)];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Kernel => "kernel",
-            Self::Libraries => "libraries",
-        }
-    }
-
-    /// As it stands in reasons, which outlive a release: never changed.
-    pub fn trigger(self) -> String {
-        format!("builtin {}", self.name())
-    }
-}
 
 /// What a built-in check says; also what `kube-rebootd check --json` prints and the daemon reads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
