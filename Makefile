@@ -68,7 +68,7 @@ install-pacman:
 
 # What is checked in and follows from the code: kube-rebootd(8), completions, LICENSE.dependencies.
 packaging:
-	$(CARGO) run --locked --example packaging
+	$(CARGO) run --locked --package xtask
 
 # The test bed: a real control plane and real hosts on this machine. Needs root.
 BED = target/debug/bed
@@ -167,7 +167,7 @@ test:
 	  $(BED) up || exit 1; \
 	  $(CARGO) test --locked --no-fail-fast --workspace --test it --test bed -- \
 	    --test-threads=$(THREADS) $(ALONE:%=--skip %) || failed=1; \
-	  $(CARGO) test --locked --test packages || failed=1; \
+	  $(CARGO) test --locked --workspace --test packages || failed=1; \
 	  $(CARGO) test --locked --test requests || failed=1; \
 	  exit $$failed
 

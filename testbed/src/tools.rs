@@ -27,7 +27,7 @@ pub(crate) enum Use {
 }
 
 /// Program, and its package in Debian, Fedora and Arch, each with what it is wanted for.
-/// tests/packages/programs.rs fails when something is called that neither this list has nor every machine with
+/// xtask/tests/packages/programs.rs fails when something is called that neither this list has nor every machine with
 /// Rust.
 #[rustfmt::skip]
 const PROGRAMS: [(Use, &str, &str, &str, &str); 31] = [

@@ -5,6 +5,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+use xtask::TOP;
+
 use crate::built::{ARCH, DEB, RPM, STAGE, content};
 
 /// Path below /, and mode. Directories that others own are left out, and compression.
@@ -188,7 +190,7 @@ fn packages_are_the_same_whichever_directory_they_were_built_in() {
 
 #[test]
 fn every_packager_is_told_version_and_licences() {
-    let list = include_str!("../../packaging/LICENSE.dependencies");
+    let list = include_str!("../../../packaging/LICENSE.dependencies");
     let licence = list.lines().nth(1).unwrap().trim_end_matches('.');
     let version = env!("CARGO_PKG_VERSION");
     let rpm = content(
@@ -215,7 +217,7 @@ fn every_packager_is_told_version_and_licences() {
 
 /// Name and version of each crate that LICENSE.dependencies lists.
 fn bundled() -> Vec<(&'static str, &'static str)> {
-    let list = include_str!("../../packaging/LICENSE.dependencies");
+    let list = include_str!("../../../packaging/LICENSE.dependencies");
     let (_, list) = list.split_once("the texts follow.\n\n").unwrap();
     let lines = list.lines().take_while(|line| !line.is_empty());
     let crates = lines.map(|line| line.split_once(": ").unwrap().0.split_once(' ').unwrap());
@@ -278,7 +280,7 @@ fn the_arch_package_is_of_a_tarball_that_its_pkgbuild_names_by_checksum() {
         made.contains(&format!("\nsha256sums=('{sum}')\n")),
         "{made}"
     );
-    let ours = include_str!("../../PKGBUILD");
+    let ours = include_str!("../../../PKGBUILD");
     assert!(!ours.contains("SKIP"), "makepkg would take any tarball");
 }
 
@@ -296,11 +298,8 @@ fn the_deb_wants_a_system_bus() {
 fn directories_are_made_where_a_package_or_an_image_cannot_hold_them() {
     let place = tempfile::tempdir().unwrap();
     let root = place.path().to_str().unwrap();
-    let conf = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/packaging/tmpfiles.d/kube-rebootd.conf"
-    );
-    content("systemd-tmpfiles", &["--root", root, "--create", conf]);
+    let conf = format!("{TOP}/packaging/tmpfiles.d/kube-rebootd.conf");
+    content("systemd-tmpfiles", &["--root", root, "--create", &conf]);
     for (path, mode) in [
         ("var/lib/kube-rebootd", 0o700),
         ("etc/kube-rebootd/config.d", 0o755),

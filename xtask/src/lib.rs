@@ -1,14 +1,19 @@
-//! Every file below packaging/ that is made from the code.
+//! Every file below packaging/ that is made from the code: the manual page kube-rebootd(8), the completions, the licences
+//! of the crates. tests/packages compares them.
 
 use anyhow::Result;
 use clap::CommandFactory as _;
 use clap_complete::Shell;
 use kube_rebootd::cli::Cli;
 
-use super::{licenses, page};
+mod licenses;
+mod page;
+
+/// The directory of the whole project.
+pub const TOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// Name below packaging/, and content.
-pub(crate) fn all() -> Result<Vec<(&'static str, String)>> {
+pub fn written() -> Result<Vec<(&'static str, String)>> {
     let crates = licenses::crates()?;
     Ok(vec![
         ("man/kube-rebootd.8", page::page(Cli::command())?),

@@ -6,10 +6,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use xtask::TOP;
+
 use crate::built::said;
 use crate::shell::commands;
-
-const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// What needs no row in testbed/src/tools.rs: where it comes from, and its programs that are called.
 #[rustfmt::skip]
@@ -66,7 +66,7 @@ fn recipes() -> String {
     let mut text = String::new();
     let mut targets = Vec::new();
     for file in ["Makefile", "packaging/packages.mk"] {
-        let makefile = fs::read_to_string(Path::new(ROOT).join(file)).unwrap();
+        let makefile = fs::read_to_string(Path::new(TOP).join(file)).unwrap();
         let phony = makefile
             .lines()
             .filter_map(|line| line.strip_prefix(".PHONY:"));
@@ -86,7 +86,7 @@ fn recipes() -> String {
     make.args([
         "--no-print-directory",
         "-C",
-        ROOT,
+        TOP,
         "-n",
         "TOOLS=/nonexistent",
     ])
@@ -98,7 +98,7 @@ fn recipes() -> String {
 fn scriptlets(more: &[&str]) -> String {
     let place = tempfile::tempdir().unwrap();
     let spec = place.path().join("kube-rebootd.spec");
-    fs::copy(Path::new(ROOT).join("rpm.spec"), &spec).unwrap();
+    fs::copy(Path::new(TOP).join("rpm.spec"), &spec).unwrap();
     let text = said(Command::new("rpmspec").arg("-P").args(more).arg(spec));
     let mut shell = false;
     let mut lines = Vec::new();
@@ -127,8 +127,8 @@ fn called() -> Called {
         }
     };
     let mut files = Vec::new();
-    for dir in ["testbed", "tests", "examples"] {
-        below(&Path::new(ROOT).join(dir), "rs", &mut files);
+    for dir in ["testbed", "tests", "xtask"] {
+        below(&Path::new(TOP).join(dir), "rs", &mut files);
     }
     assert!(files.len() > 50, "{files:?}");
     for file in files.iter().filter(|file| !file.ends_with(file!())) {
@@ -150,7 +150,7 @@ fn called() -> Called {
         "packaging/deb/prerm",
         "packaging/deb/postrm",
     ] {
-        let text = fs::read_to_string(Path::new(ROOT).join(file)).unwrap();
+        let text = fs::read_to_string(Path::new(TOP).join(file)).unwrap();
         note(commands(&text), file);
     }
     called

@@ -105,7 +105,7 @@ pub(crate) fn list(crates: &[Crate]) -> Result<String> {
 fn cargo(args: &[&str]) -> Result<Vec<u8>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let out = Command::new(cargo)
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .current_dir(super::TOP)
         .args(args)
         .output()?;
     if !out.status.success() {
@@ -123,7 +123,7 @@ fn metadata(platform: &str) -> Result<Value> {
 /// Names and versions of what the daemon's package is built from. `cargo metadata` does not tell: in its graph the
 /// features of all members of the workspace are on, and so is what these bring for the test bed.
 fn linked() -> Result<BTreeSet<(String, String)>> {
-    let mut args = vec!["tree", "--locked", "--package", env!("CARGO_PKG_NAME")];
+    let mut args = vec!["tree", "--locked", "--package", "kube-rebootd"];
     args.extend([
         "--edges",
         "normal,no-proc-macro",

@@ -209,9 +209,9 @@ fn a_purge_leaves_nothing_but_the_administrators_drop_ins() {
 
 #[test]
 fn pacmans_hook_writes_the_sentinel_and_the_names() {
-    let hook = include_str!("../../packaging/pacman/kube-rebootd.hook");
+    let hook = include_str!("../../../packaging/pacman/kube-rebootd.hook");
     assert!(hook.contains("\nExec = /usr/share/libalpm/scripts/kube-rebootd\n"));
-    let script = include_str!("../../packaging/pacman/kube-rebootd");
+    let script = include_str!("../../../packaging/pacman/kube-rebootd");
     let host = Host::new("mkdir -p /run/systemd/system; echo dbus >/run/reboot-required.pkgs");
     let out = host.path("out");
     let targets =

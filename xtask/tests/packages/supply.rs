@@ -5,13 +5,13 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use crate::built::said;
+use xtask::TOP;
 
-const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+use crate::built::said;
 
 /// `NAME-VERSION` of the first crate of this name in Cargo.lock.
 fn locked(name: &str) -> String {
-    let lock = include_str!("../../Cargo.lock");
+    let lock = include_str!("../../../Cargo.lock");
     let (_, rest) = lock
         .split_once(&format!("name = \"{name}\"\nversion = \""))
         .unwrap_or_else(|| panic!("{name} is not in Cargo.lock"));
@@ -33,16 +33,22 @@ fn the_tarball_of_crates_has_the_code_of_what_linux_wants_alone() {
     let place = tempfile::tempdir().unwrap();
     let (wanted, others) = (
         ["rustls", "ring", "serde_derive", "proptest"],
-        // Another system's, and the test bed's.
-        ["windows-sys", "uds_windows", "kube-runtime", "rcgen"],
+        // Another system's, the test bed's, and those that write the manual.
+        [
+            "windows-sys",
+            "uds_windows",
+            "kube-runtime",
+            "rcgen",
+            "clap_mangen",
+        ],
     );
     for name in wanted.iter().chain(&others) {
         vendored(place.path(), name);
     }
-    let script = Path::new("packaging/linux-crates.sh");
+    let script = Path::new(TOP).join("packaging/linux-crates.sh");
     said(
         Command::new("sh")
-            .current_dir(ROOT)
+            .current_dir(TOP)
             .arg(script)
             .arg(place.path()),
     );
@@ -82,7 +88,7 @@ fn deny(cargo_deny: &str) -> (bool, String) {
     let mut make = Command::new("make");
     make.env("CARGO_HOME", place.path()).env_remove("MAKEFLAGS");
     let tools = format!("TOOLS={}", place.path().display());
-    let out = make.args(["-C", ROOT, "deny", &tools]).output().unwrap();
+    let out = make.args(["-C", TOP, "deny", &tools]).output().unwrap();
     let said = [out.stdout, out.stderr].concat();
     (out.status.success(), String::from_utf8(said).unwrap())
 }

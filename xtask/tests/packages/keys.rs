@@ -7,7 +7,7 @@ use std::path::Path;
 
 use kube_rebootd_core::config;
 
-const PAGE: &str = include_str!("../../packaging/man/kube-rebootd.toml.5");
+const PAGE: &str = include_str!("../../../packaging/man/kube-rebootd.toml.5");
 /// A check with all that has no default.
 const CHECK: [(&str, &str); 3] = [
     ("name", "\"x\""),

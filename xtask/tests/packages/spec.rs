@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
+use xtask::TOP;
+
 use crate::built::said;
 
 /// Macro, and what it leaves behind.
@@ -18,7 +20,7 @@ const MACROS: [&str; 6] = [
 fn expanded(distribution: &str) -> String {
     let place = tempfile::tempdir().unwrap();
     let spec = place.path().join("kube-rebootd.spec");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("rpm.spec");
+    let source = Path::new(TOP).join("rpm.spec");
     std::fs::copy(source, &spec).unwrap();
     let mut rpmspec = Command::new("rpmspec");
     rpmspec.arg("-P").arg(spec);

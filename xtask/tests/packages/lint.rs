@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
 
+use xtask::TOP;
+
 use crate::built::{DEB, RPM, STAGE, said};
 
 const LISTED: &str = include_str!("warnings.txt");
@@ -82,7 +84,7 @@ fn systemd_analyze_verifies_the_unit() {
 
 #[test]
 fn systemd_analyze_finds_the_unit_hardened_but_for_what_is_listed() {
-    let unit = concat!(env!("CARGO_MANIFEST_DIR"), "/systemd/kube-rebootd.service");
+    let unit = format!("{TOP}/systemd/kube-rebootd.service");
     let security = |more: &str| {
         let mut analyze = Command::new("systemd-analyze");
         analyze.args([
@@ -91,7 +93,7 @@ fn systemd_analyze_finds_the_unit_hardened_but_for_what_is_listed() {
             "--no-pager",
             EXPOSURE,
             more,
-            unit,
+            &unit,
         ]);
         said(&mut analyze)
     };

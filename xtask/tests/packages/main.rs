@@ -2,13 +2,6 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests as well
 
-#[path = "../../examples/packaging/licenses.rs"]
-mod licenses;
-#[path = "../../examples/packaging/page.rs"]
-mod page;
-#[path = "../../examples/packaging/written.rs"]
-mod written;
-
 mod built;
 mod held;
 mod keys;

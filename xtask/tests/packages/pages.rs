@@ -7,16 +7,15 @@ use clap::CommandFactory as _;
 use kube_rebootd::cli::Cli;
 use kube_rebootd::cluster::credentials;
 use kube_rebootd::root::Root;
+use xtask::TOP;
 
 use crate::built::content;
-use crate::written;
-
-const PACKAGING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/packaging");
 
 #[test]
 fn what_follows_from_the_code_is_checked_in() {
-    for (name, text) in written::all().unwrap() {
-        let there = std::fs::read_to_string(Path::new(PACKAGING).join(name)).unwrap_or_default();
+    for (name, text) in xtask::written().unwrap() {
+        let there = std::fs::read_to_string(Path::new(TOP).join("packaging").join(name))
+            .unwrap_or_default();
         let differs = there.lines().zip(text.lines()).find(|(a, b)| a != b);
         assert!(
             there == text,
@@ -35,7 +34,7 @@ fn mandoc_finds_no_fault_in_the_pages() {
                 "lint",
                 "-W",
                 "warning",
-                &format!("{PACKAGING}/{page}"),
+                &format!("{TOP}/packaging/{page}"),
             ],
         );
     }
@@ -50,7 +49,7 @@ fn the_page_names_every_command_path_and_exit_code() {
             "utf8",
             "-O",
             "width=1000",
-            &format!("{PACKAGING}/man/kube-rebootd.8"),
+            &format!("{TOP}/packaging/man/kube-rebootd.8"),
         ],
     );
     // Bold is each letter struck twice.
@@ -89,29 +88,36 @@ fn the_page_names_every_command_path_and_exit_code() {
 fn shells_understand_the_completions() {
     content(
         "bash",
-        &["-n", &format!("{PACKAGING}/completions/kube-rebootd.bash")],
+        &[
+            "-n",
+            &format!("{TOP}/packaging/completions/kube-rebootd.bash"),
+        ],
     );
     content(
         "zsh",
-        &["-n", &format!("{PACKAGING}/completions/_kube-rebootd")],
+        &["-n", &format!("{TOP}/packaging/completions/_kube-rebootd")],
     );
     content(
         "fish",
-        &["-n", &format!("{PACKAGING}/completions/kube-rebootd.fish")],
+        &[
+            "-n",
+            &format!("{TOP}/packaging/completions/kube-rebootd.fish"),
+        ],
     );
 }
 
 #[test]
 fn bash_and_fish_complete_every_verb() {
     let script = format!(
-        "source {PACKAGING}/completions/kube-rebootd.bash
+        "source {TOP}/packaging/completions/kube-rebootd.bash
         COMP_WORDS=(kube-rebootd '') COMP_CWORD=1
         called=$(complete -p kube-rebootd | sed 's/.* -F \\([^ ]*\\) .*/\\1/')
         $called kube-rebootd '' kube-rebootd; printf '%s\\n' \"${{COMPREPLY[@]}}\""
     );
     let bash = content("bash", &["-c", &script]);
-    let script =
-        format!("source {PACKAGING}/completions/kube-rebootd.fish; complete -C 'kube-rebootd '");
+    let script = format!(
+        "source {TOP}/packaging/completions/kube-rebootd.fish; complete -C 'kube-rebootd '"
+    );
     let fish = content("fish", &["--no-config", "-c", &script]);
     for said in [bash, fish] {
         let offered: BTreeSet<&str> = said
@@ -130,9 +136,9 @@ fn bash_and_fish_complete_every_verb() {
 
 #[test]
 fn the_page_about_updaters_says_what_the_examples_say() {
-    let page = include_str!("../../docs/updaters.md");
+    let page = include_str!("../../../docs/updaters.md");
     let mut settings = 0;
-    for entry in std::fs::read_dir(format!("{PACKAGING}/examples")).unwrap() {
+    for entry in std::fs::read_dir(format!("{TOP}/packaging/examples")).unwrap() {
         let file = entry.unwrap().path();
         let name = file.file_name().unwrap().to_str().unwrap();
         let text = std::fs::read_to_string(&file).unwrap();
