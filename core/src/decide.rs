@@ -11,7 +11,7 @@ use crate::drain::Mode;
 use crate::facts::{Effect, Facts, Point};
 use crate::gates::{Closed, Gate};
 use crate::node::{Node, Seen};
-use crate::node_set::{self, NodeSet};
+use crate::node_set::NodeSet;
 use crate::now::Now;
 use crate::peers::{Claims, Peers};
 use crate::phase::Phase;
@@ -21,6 +21,7 @@ use crate::trigger::{BY_SCHEDULE, Flaps};
 
 mod claim;
 mod drain;
+mod held;
 mod idle;
 mod mark;
 mod observe;
@@ -38,14 +39,14 @@ mod verify;
 pub use drain::rests;
 pub use policy::Policy;
 
+use held::undo;
+
 /// How old a look at the host may be when a take, a cordon or a reboot rests on it (I2).
 const FRESH: Duration = Duration::from_secs(5);
 /// How old an answer of the API server may be when the next request rests on it. No proof of anything, that is the order
 /// of the requests and the conditions of the writes; but what is older is asked for again. Longer than what
 /// belongs together takes from the slowest server that is still believed to answer (15 s a request).
 const RECENT: Duration = Duration::from_secs(60);
-/// How long a stage before logind may take that has nothing to wait for but answers; then it undoes (I2, I7).
-const DEADLINE: Duration = Duration::from_secs(5 * 60);
 /// A person's look at a phase that waits: when to decide again although nothing changed. Long, as
 /// every change wakes the daemon by itself.
 const LOOK_AGAIN: Duration = Duration::from_secs(300);
@@ -207,15 +208,7 @@ struct At<'a> {
     now: Now,
 }
 
-/// Whether the slot is still ours (I2): a watch alone is not believed when it says no.
-enum Holding {
-    Yes,
-    Lost,
-    /// Ask the API server.
-    Ask,
-}
-
-impl<'a> At<'a> {
+impl At<'_> {
     fn step(&self, phase: Phase, effect: Effect, status: impl Into<String>) -> Step {
         Step {
             phase,
@@ -252,46 +245,6 @@ impl<'a> At<'a> {
     fn lease(&self, name: &str) -> Option<&Lease> {
         self.facts.leases.get(name)
     }
-
-    fn holding(&self, hold: &Hold) -> Holding {
-        match self.lease(&hold.take.lease) {
-            Some(lease) if hold.matches(lease, &self.policy.me) => Holding::Yes,
-            Some(lease) if lease.read.is_some() => Holding::Lost,
-            None if self.facts.absent.contains_key(&hold.take.lease) => Holding::Lost,
-            Some(_) | None => Holding::Ask,
-        }
-    }
-
-    /// The own Node, or the step that finds out; a Node that is gone is the caller's to judge.
-    fn node(&self, phase: Phase) -> Result<Option<&'a Node>, Box<Step>> {
-        match &self.facts.node {
-            Seen::Unknown => Err(Box::new(self.step(
-                phase,
-                Effect::ReadNode,
-                "reading the own Node",
-            ))),
-            Seen::Absent => Ok(None),
-            Seen::Present(node) => Ok(Some(node)),
-        }
-    }
-
-    /// The apply of this step of the hold was answered in this process.
-    fn applied(&self, hold: &Hold) -> bool {
-        self.facts
-            .applied
-            .is_some_and(|applied| applied.point == Point::of(hold))
-    }
-}
-
-/// `hold` at its next stage, in a record.
-fn advance(at: &At, hold: &Hold, stage: Stage) -> Record {
-    let mut record = at.facts.record.clone();
-    record.hold = Some(Hold {
-        step: hold.step + 1,
-        stage,
-        ..hold.clone()
-    });
-    record
 }
 
 /// The step that applies the whole set of ours, with `record` durable first.
@@ -307,143 +260,9 @@ fn apply(at: &At, phase: Phase, record: Record, node: &Node, status: impl Into<S
     }
 }
 
-/// Nothing was rebooted: from here on only take back (I3, I4).
-fn undo(at: &At, hold: &Hold, why: Why) -> Step {
-    let mut record = at.facts.record.clone();
-    let cordoned = matches!(hold.stage, Stage::Draining | Stage::Rebooting);
-    if let (Why::Paused(words), Seen::Present(node)) = (&why, &at.facts.node)
-        && cordoned
-        && node.unschedulable
-        && !hold.foreign_cordon
-    {
-        record.kept = Some(crate::record::Kept {
-            node_uid: node.uid.clone(),
-            since: at.now.wall,
-            why: words.clone(),
-        });
-    }
-    let status = format!("undoing: {}", why.words());
-    record.hold = Some(Hold {
-        step: hold.step + 1,
-        stage: Stage::Undoing(why),
-        ..hold.clone()
-    });
-    // The effect comes with the next decision: the intent is durable first.
-    Step {
-        record,
-        ..at.step(Phase::Undoing, Effect::Wait, status)
-    }
-}
-
-/// `step`, or the undoing when its stage has had its time: it names what was waited for.
-fn in_time(at: &At, hold: &Hold, step: Step) -> Step {
-    let same = step.record.hold.as_ref().map(|hold| &hold.stage) == Some(&hold.stage);
-    if at.facts.in_stage < DEADLINE || !same || step.effect == Effect::AskReboot {
-        return step;
-    }
-    let why = format!(
-        "{} took longer than {} min, the API server is slow or silent, or refuses; the last step was: {}",
-        step.phase,
-        DEADLINE.as_secs() / 60,
-        step.status
-    );
-    undo(at, hold, Why::Reboot(why))
-}
-
-/// What ends a hold before logind was asked; None: go on. Gates as `heeded` says: each costs more the further it is.
-fn objection(at: &At, hold: &Hold, heeded: impl Fn(Gate) -> bool) -> Option<Why> {
-    if !at.facts.writable {
-        return Some(Why::Unwritable);
-    }
-    if at.facts.record.request.is_none() && !hold.asked() {
-        return Some(Why::Withdrawn);
-    }
-    if let Seen::Present(node) = &at.facts.node
-        && let Some(why) = node.annotations.get(crate::names::PAUSED)
-    {
-        return Some(Why::Paused(why.clone()));
-    }
-    if at.policy.observe {
-        return Some(Why::Gate("mode is \"observe\"".to_owned()));
-    }
-    let mut closed = at.facts.closed.iter();
-    let gate = closed.find(|closed| heeded(closed.gate))?;
-    Some(Why::Gate(gate.why.clone()))
-}
-
 /// What keeps every node from a slot while the Nodes are as `peers` shows them: too many are down, or none
 /// could take the pods of this one.
 fn too_few(at: &At, peers: &Peers) -> Option<String> {
     let no_room = || budget::no_room(peers).filter(|_| at.policy.drain == Mode::Auto);
     budget::used_up(peers, at.policy.max_unavailable, at.policy.count_cordoned).or_else(no_room)
-}
-
-/// The Node this hold labelled is there, or why the hold ends.
-fn same_node<'a>(at: &At<'a>, hold: &Hold, phase: Phase) -> Result<&'a Node, Box<Step>> {
-    let Some(node) = at.node(phase)? else {
-        return Err(Box::new(undo(at, hold, Why::NodeReplaced)));
-    };
-    match &hold.node_uid {
-        Some(uid) if *uid != node.uid => Err(Box::new(undo(at, hold, Why::NodeReplaced))),
-        _ => Ok(node),
-    }
-}
-
-/// The slot is ours, or the step that finds out, or the undoing.
-fn still_ours(at: &At, hold: &Hold, phase: Phase) -> Result<(), Box<Step>> {
-    match at.holding(hold) {
-        Holding::Yes => Ok(()),
-        Holding::Lost => Err(Box::new(undo(at, hold, Why::Lost))),
-        Holding::Ask => {
-            let effect = Effect::ReadLease(hold.take.lease.clone());
-            Err(Box::new(at.step(
-                phase,
-                effect,
-                "asking whether the slot is still held",
-            )))
-        }
-    }
-}
-
-/// The cordon of this hold is on the Node, or the step that puts it there, or the cancelling by
-/// somebody's uncordon: seen by a consistent read, as a watch may lag behind our own apply.
-fn cordoned<'a>(at: &At<'a>, hold: &Hold, phase: Phase) -> Result<&'a Node, Box<Step>> {
-    let node = same_node(at, hold, phase)?;
-    if !node_set::carries(node, hold) {
-        if node.read.is_none() {
-            return Err(Box::new(at.step(
-                phase,
-                Effect::ReadNode,
-                "reading the own Node",
-            )));
-        }
-        // The label came before the cordon: where it is gone somebody took it, and whoever looked since
-        // may have taken the slot (I1). Setting it again would be one claim too many.
-        if !node_set::knows(node, hold) {
-            return Err(Box::new(undo(at, hold, Why::Lost)));
-        }
-        // Cordoned by an earlier step of this hold, and not any more: somebody uncordoned it beside this step.
-        if !node.unschedulable && node_set::cordoned_before(node, hold) {
-            return Err(Box::new(undo(at, hold, Why::Uncordoned)));
-        }
-        let record = at.facts.record.clone();
-        return Err(Box::new(apply(
-            at,
-            phase,
-            record,
-            node,
-            "cordoning the node",
-        )));
-    }
-    if node.unschedulable {
-        return Ok(node);
-    }
-    Err(Box::new(match node.read {
-        Some(_) => undo(at, hold, Why::Uncordoned),
-        None => at.step(
-            phase,
-            Effect::ReadNode,
-            "asking whether the node was uncordoned",
-        ),
-    }))
 }

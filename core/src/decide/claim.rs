@@ -1,12 +1,12 @@
 //! Claiming: the take's answer, the label, the peers, the budget, the gates; then the cordon (I1, I2, I5,
 //! I8, I13).
 
+use std::ops::ControlFlow::{Break, Continue};
 use std::time::Duration;
 
+use super::held::{Holding, Needs, advance, in_time, same_node, still_ours, undo, unopposed};
 use super::release::backoff;
-use super::{
-    At, Holding, Step, advance, apply, in_time, objection, same_node, still_ours, too_few, undo,
-};
+use super::{At, Step, apply, too_few};
 use crate::facts::Effect;
 use crate::node::Node;
 use crate::node_set;
@@ -98,47 +98,49 @@ fn not_taken(at: &At) -> Step {
 
 /// The slot is taken: make it known, look who else claims, then cordon.
 pub(super) fn decide(at: &At, hold: &Hold) -> Step {
-    let step = claim(at, hold).unwrap_or_else(|step| *step);
+    let step = match alone(at, hold) {
+        Continue((node, peers)) => cordon(at, hold, node, peers),
+        Break(step) => step,
+    };
     in_time(at, hold, step)
 }
 
-fn claim(at: &At, hold: &Hold) -> Result<Step, Box<Step>> {
+/// The label is on the Node, and of all Nodes that were listed after it none claims the slot as well.
+fn alone<'a>(at: &At<'a>, hold: &Hold) -> Needs<(&'a Node, &'a Peers)> {
     let phase = Phase::Claiming;
     let node = same_node(at, hold, phase)?;
     still_ours(at, hold, phase)?;
-    if let Some(why) = objection(at, hold, |_| true) {
-        return Ok(undo(at, hold, why));
-    }
+    unopposed(at, hold, |_| true)?;
     if !node_set::carries(node, hold) {
-        return Ok(label(at, hold, node));
+        return Break(label(at, hold, node));
     }
     let Some(labelled) = labelled(at, hold, node) else {
-        return Ok(at.step(phase, Effect::ReadNode, "reading the own Node"));
+        return Break(at.step(phase, Effect::ReadNode, "reading the own Node"));
     };
     let after = |peers: &&Peers| peers.asked > labelled;
     let Some(peers) = at.facts.peers.as_ref().filter(after) else {
         let status = "looking for others that claim the slot";
-        return Ok(at.step(phase, Effect::ListPeers, status));
+        return Break(at.step(phase, Effect::ListPeers, status));
     };
     match peers.claims(&hold.take.lease, &at.policy.me, node.quorum()) {
         Claims::Clear => {}
-        Claims::Collision(why) => return Ok(undo(at, hold, Why::Collision(why))),
+        Claims::Collision(why) => return Break(undo(at, hold, Why::Collision(why))),
         Claims::Quorum { who, first } => {
             let patient = first && at.now.since(labelled) < ALONE && at.applied(hold);
             if !patient {
-                return Ok(undo(at, hold, Why::Quorum(who)));
+                return Break(undo(at, hold, Why::Quorum(who)));
             }
             let status = format!("waiting to be the only control-plane node that is down: {who}");
             if at.now.since(peers.came) >= ALONE_AGAIN {
-                return Ok(at.step(phase, Effect::ListPeers, status));
+                return Break(at.step(phase, Effect::ListPeers, status));
             }
-            return Ok(at.wait(phase, peers.came + ALONE_AGAIN, status));
+            return Break(at.wait(phase, peers.came + ALONE_AGAIN, status));
         }
     }
     if let Some(why) = too_few(at, peers) {
-        return Ok(undo(at, hold, Why::Budget(why)));
+        return Break(undo(at, hold, Why::Budget(why)));
     }
-    Ok(cordon(at, hold, node, peers))
+    Continue((node, peers))
 }
 
 /// When the label was surely there: our own apply was answered, or a consistent read shows it. A list

@@ -1,15 +1,20 @@
 //! Draining: from the cordon until the last list shows nothing that must go (I1, I2, I9).
 
+use std::ops::ControlFlow::{Break, Continue};
 use std::time::Duration;
 
-use super::{At, RECENT, Step, advance, apply, cordoned, in_time, objection, still_ours, undo};
+use super::held::{Needs, advance, cordoned, in_time, still_ours, undo, unopposed};
+use super::{At, RECENT, Step, apply};
 use crate::facts::{Drained, Effect, Facts};
 use crate::node::Node;
 use crate::phase::Phase;
 use crate::record::{Hold, Stage, Why};
 
 pub(super) fn decide(at: &At, hold: &Hold) -> Step {
-    let step = drain(at, hold).unwrap_or_else(|step| *step);
+    let step = match ready(at, hold) {
+        Continue(node) => drain(at, hold, node),
+        Break(step) => step,
+    };
     match step.effect {
         // Pods, the delay and passing gates have times of their own.
         Effect::Wait | Effect::Evict(_) if !listing(at.facts) => step,
@@ -36,19 +41,22 @@ pub fn rests(facts: &Facts, step: &Step) -> bool {
     own && step.effect == Effect::Wait
 }
 
-fn drain(at: &At, hold: &Hold) -> Result<Step, Box<Step>> {
+/// Slot, Node and cordon are still this hold's, and nothing speaks against it.
+fn ready<'a>(at: &At<'a>, hold: &Hold) -> Needs<&'a Node> {
     let phase = Phase::Draining;
     still_ours(at, hold, phase)?;
     // Not known is asked, not undone: whether it is paused, and whether it is there, is the same read.
     at.node(phase)?;
-    if let Some(why) = objection(at, hold, |gate| !gate.passing()) {
-        return Ok(undo(at, hold, why));
-    }
+    unopposed(at, hold, |gate| !gate.passing())?;
     // Last, as it may set the cordon again after a crash: never without the slot (I1).
-    let node = cordoned(at, hold, phase)?;
+    cordoned(at, hold, phase)
+}
+
+fn drain(at: &At, hold: &Hold, node: &Node) -> Step {
+    let phase = Phase::Draining;
     match &at.facts.drain {
-        Drained::Starting => Ok(at.stay(phase, "draining: listing pods")),
-        Drained::Failed { why } => Ok(undo(at, hold, Why::Drain(why.clone()))),
+        Drained::Starting => at.stay(phase, "draining: listing pods"),
+        Drained::Failed { why } => undo(at, hold, Why::Drain(why.clone())),
         Drained::Going {
             evict,
             words,
@@ -65,16 +73,16 @@ fn drain(at: &At, hold: &Hold) -> Result<Step, Box<Step>> {
             };
             let mut step = at.stay(phase, format!("draining: {words}"));
             checkpoint(&mut step, spent.as_secs());
-            Ok(Step {
+            Step {
                 effect,
                 ..sooner(step, *wake)
-            })
+            }
         }
         Drained::Unmounting { words, wake } => {
             let step = at.stay(phase, format!("draining: {words}"));
-            Ok(sooner(step, *wake))
+            sooner(step, *wake)
         }
-        Drained::Done { at: done } => Ok(drained(at, hold, node, *done)),
+        Drained::Done { at: done } => drained(at, hold, node, *done),
     }
 }
 

@@ -1,7 +1,8 @@
 //! No hold: Idle, Pending, and what must be put right first (I3, I6, I10).
 
+use super::held::undo;
 use super::mark::without_record;
-use super::{At, Step, apply, observe, queue, rehearse, start, undo};
+use super::{At, Step, apply, observe, queue, rehearse, start};
 use crate::facts::{Effect, Point};
 use crate::gates::Gate;
 use crate::names;

@@ -3,9 +3,11 @@
 //! What proves the holder is no age of a read: all is read together, then one conditional write on the own Lease says
 //! that this node goes down, and only the host itself is looked at between its answer and logind.
 
+use std::ops::ControlFlow::{Break, Continue};
 use std::time::Duration;
 
-use super::{At, Step, advance, apply, cordoned, in_time, objection, still_ours, undo};
+use super::held::{Needs, advance, cordoned, in_time, still_ours, undo, unopposed};
+use super::{At, Step, apply};
 use crate::facts::Effect;
 use crate::node::Node;
 use crate::phase::Phase;
@@ -25,7 +27,16 @@ const BEAT: Duration = Duration::from_secs(2);
 const UNSURE: Duration = Duration::from_secs(10);
 
 pub(super) fn decide(at: &At, hold: &Hold) -> Step {
-    let step = reboot(at, hold).unwrap_or_else(|step| *step);
+    let armed = armed(at, hold);
+    let step = match ready(at, hold, armed) {
+        Continue(Fenced::Yes) => at.step(
+            Phase::Rebooting,
+            Effect::AskReboot,
+            "rebooting: asking logind",
+        ),
+        Continue(Fenced::No) => fence(at, hold, armed),
+        Break(step) => step,
+    };
     match step.effect {
         // For logind's next call, or for the shutdown: that has times of its own.
         Effect::Wait => step,
@@ -33,15 +44,21 @@ pub(super) fn decide(at: &At, hold: &Hold) -> Step {
     }
 }
 
-fn reboot(at: &At, hold: &Hold) -> Result<Step, Box<Step>> {
+/// Whether the fence stands, and nothing was read after it.
+enum Fenced {
+    Yes,
+    No,
+}
+
+/// All that a reboot rests on is there.
+fn ready(at: &At, hold: &Hold, armed: bool) -> Needs<Fenced> {
     let phase = Phase::Rebooting;
     if at.facts.shutting_down {
-        return Ok(at.stay(phase, "rebooting: accepted by logind"));
+        return Break(at.stay(phase, "rebooting: accepted by logind"));
     }
-    let armed = armed(at, hold);
     if !armed && let Some(scheduled) = on_its_way(at, hold) {
         let status = format!("rebooting: waiting for {}", scheduled.words());
-        return Ok(at.stay(phase, status));
+        return Break(at.stay(phase, status));
     }
     if let Some(due) = next_ask(at, hold).filter(|_| !armed)
         && at.now.boot < due
@@ -50,18 +67,18 @@ fn reboot(at: &At, hold: &Hold) -> Result<Step, Box<Step>> {
             Some(no) => format!("rebooting: refused, asked again soon: {}", no.why),
             None => "rebooting: waiting for the shutdown to begin".to_owned(),
         };
-        return Ok(at.wait(phase, due, status));
+        return Break(at.wait(phase, due, status));
     }
     if hold.asks >= ASKS && !armed {
         let why = match &at.facts.ask {
             Some(no) => no.why.clone(),
             None => format!("asked {ASKS} times, no shutdown within reboot.timeout"),
         };
-        return Ok(undo(at, hold, Why::Reboot(why)));
+        return Break(undo(at, hold, Why::Reboot(why)));
     }
     // Neither is logind asked again for what nobody wants any more.
     if at.facts.observed.request.is_none() {
-        return Ok(undo(at, hold, Why::Withdrawn));
+        return Break(undo(at, hold, Why::Withdrawn));
     }
     still_ours(at, hold, phase)?;
     at.node(phase)?;
@@ -69,20 +86,18 @@ fn reboot(at: &At, hold: &Hold) -> Result<Step, Box<Step>> {
     let fenced = at.facts.fenced.filter(|_| armed).and_then(|fence| fence.at);
     let fenced = fenced.filter(|done| at.facts.confirmed <= Some(*done));
     if !at.fresh(at.facts.host_read) || at.facts.host_read < fenced {
-        return Ok(at.step(phase, Effect::ReadHost, "rebooting: checking the gates"));
+        return Break(at.step(phase, Effect::ReadHost, "rebooting: checking the gates"));
     }
-    if let Some(why) = objection(at, hold, |_| true) {
-        return Ok(undo(at, hold, why));
-    }
+    unopposed(at, hold, |_| true)?;
     let node = cordoned(at, hold, phase)?;
     confirmed(at, hold, node, armed)?;
-    if fenced.is_none() {
-        if node.quorum() {
-            alive(at, hold)?;
-        }
-        return Ok(fence(at, hold, armed));
+    if fenced.is_some() {
+        return Continue(Fenced::Yes);
     }
-    Ok(at.step(phase, Effect::AskReboot, "rebooting: asking logind"))
+    if node.quorum() {
+        alive(at, hold)?;
+    }
+    Continue(Fenced::No)
 }
 
 /// The shutdown that an earlier ask scheduled, as a `reboot.command` of `shutdown -r +1` does, or one that comes as soon:
@@ -102,7 +117,7 @@ pub(super) fn armed(at: &At, hold: &Hold) -> bool {
 
 /// All that the reboot rests on in the cluster was read together, since logind was asked last, and speaks for it;
 /// else the step that reads it, or the undoing.
-fn confirmed(at: &At, hold: &Hold, node: &Node, armed: bool) -> Result<(), Box<Step>> {
+fn confirmed(at: &At, hold: &Hold, node: &Node, armed: bool) -> Needs<()> {
     let phase = Phase::Rebooting;
     let last = hold.asked.filter(|_| !armed);
     // One that a list of a drain came after is from before that drain.
@@ -111,12 +126,12 @@ fn confirmed(at: &At, hold: &Hold, node: &Node, armed: bool) -> Result<(), Box<S
     if !at.facts.confirmed.is_some_and(holds) {
         let effect = confirm(hold, node.quorum());
         let status = "rebooting: confirming slot, cordon and pods";
-        return Err(Box::new(at.step(phase, effect, status)));
+        return Break(at.step(phase, effect, status));
     }
     // Taken as a worker, it may have been passed by another of the quorum that saw no role on it (I13).
     if node.quorum() && !hold.take.control_plane {
         let why = "this node became one of the control plane after it had taken the slot";
-        return Err(Box::new(undo(at, hold, Why::Quorum(why.to_owned()))));
+        return Break(undo(at, hold, Why::Quorum(why.to_owned())));
     }
     // Who is only labelled has seen this node's label and goes back; who is not Ready does not (I13).
     let others = at.facts.peers.as_ref();
@@ -128,20 +143,20 @@ fn confirmed(at: &At, hold: &Hold, node: &Node, armed: bool) -> Result<(), Box<S
     if node.quorum()
         && let Some(who) = not_ready()
     {
-        return Err(Box::new(undo(at, hold, Why::Quorum(who))));
+        return Break(undo(at, hold, Why::Quorum(who)));
     }
     if at.facts.last_list.as_ref().is_none_or(|list| !list.clean) {
-        return Err(Box::new(drain_on(at, hold, node)));
+        return Break(drain_on(at, hold, node));
     }
-    Ok(())
+    Continue(())
 }
 
 /// Every other node of the quorum was alive a moment ago, or the wait for its next heartbeat: one that has just lost its
 /// power is still Ready (I13). That which never comes ends the stage, or makes the Node not Ready.
-fn alive(at: &At, hold: &Hold) -> Result<(), Box<Step>> {
+fn alive(at: &At, hold: &Hold) -> Needs<()> {
     let unseen = at.facts.beats.unseen(at.now.boot);
     if unseen.is_empty() {
-        return Ok(());
+        return Continue(());
     }
     let phase = Phase::Rebooting;
     let waits = format!(
@@ -154,10 +169,10 @@ fn alive(at: &At, hold: &Hold) -> Result<(), Box<Step>> {
         Some(due) => at.wait(phase, due, status),
         None => at.step(phase, confirm(hold, true), status),
     };
-    Err(Box::new(Step {
+    Break(Step {
         waits: Some(waits),
         ..step
-    }))
+    })
 }
 
 fn confirm(hold: &Hold, quorum: bool) -> Effect {

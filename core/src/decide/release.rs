@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{At, Holding, Step, apply};
+use super::held::Holding;
+use super::{At, Step, apply};
 use crate::backoff::doubled;
 use crate::facts::{Effect, Mended, Point};
 use crate::names;

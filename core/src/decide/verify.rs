@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use super::{At, Holding, Step, advance};
+use super::held::{Holding, advance};
+use super::{At, Step};
 use crate::boot::Boot;
 use crate::facts::{Effect, Point};
 use crate::names;

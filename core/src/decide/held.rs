@@ -1,0 +1,193 @@
+//! What every phase of a hold rests on: the slot, the Node, the label and the cordon are still this hold's (I1-I3). And how
+//! a hold goes on, or back.
+
+use std::ops::ControlFlow::{self, Break, Continue};
+use std::time::Duration;
+
+use super::{At, Step, apply};
+use crate::facts::{Effect, Point};
+use crate::gates::Gate;
+use crate::node::{Node, Seen};
+use crate::node_set;
+use crate::phase::Phase;
+use crate::record::{Hold, Kept, Record, Stage, Why};
+
+/// How long a stage before logind may take that has nothing to wait for but answers; then it undoes (I2, I7).
+const DEADLINE: Duration = Duration::from_secs(5 * 60);
+
+/// What a phase needs before it goes on; `Break`: the step that comes instead, which finds it out, makes it so or undoes.
+pub(super) type Needs<T> = ControlFlow<Step, T>;
+
+/// Whether the slot is still ours (I2): a watch alone is not believed when it says no.
+pub(super) enum Holding {
+    Yes,
+    Lost,
+    /// Ask the API server.
+    Ask,
+}
+
+impl<'a> At<'a> {
+    pub(super) fn holding(&self, hold: &Hold) -> Holding {
+        match self.lease(&hold.take.lease) {
+            Some(lease) if hold.matches(lease, &self.policy.me) => Holding::Yes,
+            Some(lease) if lease.read.is_some() => Holding::Lost,
+            None if self.facts.absent.contains_key(&hold.take.lease) => Holding::Lost,
+            Some(_) | None => Holding::Ask,
+        }
+    }
+
+    /// The own Node, or the step that finds out; a Node that is gone is the caller's to judge.
+    pub(super) fn node(&self, phase: Phase) -> Needs<Option<&'a Node>> {
+        match &self.facts.node {
+            Seen::Unknown => Break(self.step(phase, Effect::ReadNode, "reading the own Node")),
+            Seen::Absent => Continue(None),
+            Seen::Present(node) => Continue(Some(node)),
+        }
+    }
+
+    /// The apply of this step of the hold was answered in this process.
+    pub(super) fn applied(&self, hold: &Hold) -> bool {
+        self.facts
+            .applied
+            .is_some_and(|applied| applied.point == Point::of(hold))
+    }
+}
+
+/// `hold` at its next stage, in a record.
+pub(super) fn advance(at: &At, hold: &Hold, stage: Stage) -> Record {
+    let mut record = at.facts.record.clone();
+    record.hold = Some(Hold {
+        step: hold.step + 1,
+        stage,
+        ..hold.clone()
+    });
+    record
+}
+
+/// Nothing was rebooted: from here on only take back (I3, I4).
+pub(super) fn undo(at: &At, hold: &Hold, why: Why) -> Step {
+    let mut record = at.facts.record.clone();
+    let cordoned = matches!(hold.stage, Stage::Draining | Stage::Rebooting);
+    if let (Why::Paused(words), Seen::Present(node)) = (&why, &at.facts.node)
+        && cordoned
+        && node.unschedulable
+        && !hold.foreign_cordon
+    {
+        record.kept = Some(Kept {
+            node_uid: node.uid.clone(),
+            since: at.now.wall,
+            why: words.clone(),
+        });
+    }
+    let status = format!("undoing: {}", why.words());
+    record.hold = Some(Hold {
+        step: hold.step + 1,
+        stage: Stage::Undoing(why),
+        ..hold.clone()
+    });
+    // The effect comes with the next decision: the intent is durable first.
+    Step {
+        record,
+        ..at.step(Phase::Undoing, Effect::Wait, status)
+    }
+}
+
+/// `step`, or the undoing when its stage has had its time: it names what was waited for.
+pub(super) fn in_time(at: &At, hold: &Hold, step: Step) -> Step {
+    let same = step.record.hold.as_ref().map(|hold| &hold.stage) == Some(&hold.stage);
+    if at.facts.in_stage < DEADLINE || !same || step.effect == Effect::AskReboot {
+        return step;
+    }
+    let why = format!(
+        "{} took longer than {} min, the API server is slow or silent, or refuses; the last step was: {}",
+        step.phase,
+        DEADLINE.as_secs() / 60,
+        step.status
+    );
+    undo(at, hold, Why::Reboot(why))
+}
+
+/// Nothing ends the hold, or its undoing. Gates as `heeded` says: each costs more the further the hold is.
+pub(super) fn unopposed(at: &At, hold: &Hold, heeded: impl Fn(Gate) -> bool) -> Needs<()> {
+    match objection(at, hold, heeded) {
+        Some(why) => Break(undo(at, hold, why)),
+        None => Continue(()),
+    }
+}
+
+/// What ends a hold before logind was asked.
+fn objection(at: &At, hold: &Hold, heeded: impl Fn(Gate) -> bool) -> Option<Why> {
+    if !at.facts.writable {
+        return Some(Why::Unwritable);
+    }
+    if at.facts.record.request.is_none() && !hold.asked() {
+        return Some(Why::Withdrawn);
+    }
+    if let Seen::Present(node) = &at.facts.node
+        && let Some(why) = node.annotations.get(crate::names::PAUSED)
+    {
+        return Some(Why::Paused(why.clone()));
+    }
+    if at.policy.observe {
+        return Some(Why::Gate("mode is \"observe\"".to_owned()));
+    }
+    let mut closed = at.facts.closed.iter();
+    let gate = closed.find(|closed| heeded(closed.gate))?;
+    Some(Why::Gate(gate.why.clone()))
+}
+
+/// The Node this hold labelled is there, or why the hold ends.
+pub(super) fn same_node<'a>(at: &At<'a>, hold: &Hold, phase: Phase) -> Needs<&'a Node> {
+    let Some(node) = at.node(phase)? else {
+        return Break(undo(at, hold, Why::NodeReplaced));
+    };
+    match &hold.node_uid {
+        Some(uid) if *uid != node.uid => Break(undo(at, hold, Why::NodeReplaced)),
+        _ => Continue(node),
+    }
+}
+
+/// The slot is ours, or the step that finds out, or the undoing.
+pub(super) fn still_ours(at: &At, hold: &Hold, phase: Phase) -> Needs<()> {
+    match at.holding(hold) {
+        Holding::Yes => Continue(()),
+        Holding::Lost => Break(undo(at, hold, Why::Lost)),
+        Holding::Ask => {
+            let effect = Effect::ReadLease(hold.take.lease.clone());
+            Break(at.step(phase, effect, "asking whether the slot is still held"))
+        }
+    }
+}
+
+/// The cordon of this hold is on the Node, or the step that puts it there, or the cancelling by
+/// somebody's uncordon: seen by a consistent read, as a watch may lag behind our own apply.
+pub(super) fn cordoned<'a>(at: &At<'a>, hold: &Hold, phase: Phase) -> Needs<&'a Node> {
+    let node = same_node(at, hold, phase)?;
+    if !node_set::carries(node, hold) {
+        if node.read.is_none() {
+            return Break(at.step(phase, Effect::ReadNode, "reading the own Node"));
+        }
+        // The label came before the cordon: where it is gone somebody took it, and whoever looked since
+        // may have taken the slot (I1). Setting it again would be one claim too many.
+        if !node_set::knows(node, hold) {
+            return Break(undo(at, hold, Why::Lost));
+        }
+        // Cordoned by an earlier step of this hold, and not any more: somebody uncordoned it beside this step.
+        if !node.unschedulable && node_set::cordoned_before(node, hold) {
+            return Break(undo(at, hold, Why::Uncordoned));
+        }
+        let record = at.facts.record.clone();
+        return Break(apply(at, phase, record, node, "cordoning the node"));
+    }
+    if node.unschedulable {
+        return Continue(node);
+    }
+    Break(match node.read {
+        Some(_) => undo(at, hold, Why::Uncordoned),
+        None => at.step(
+            phase,
+            Effect::ReadNode,
+            "asking whether the node was uncordoned",
+        ),
+    })
+}
