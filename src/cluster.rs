@@ -7,6 +7,7 @@
 pub mod answer;
 pub mod certificate;
 pub mod client;
+pub mod connect_error;
 pub mod credentials;
 pub mod daemon_sets;
 mod identity;

@@ -21,7 +21,8 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::cluster::answer::{ApiError, CALL, call};
-use crate::cluster::credentials::{Fingerprint, Searched};
+use crate::cluster::connect_error::{ConnectError, NODE_USER};
+use crate::cluster::credentials::Fingerprint;
 use crate::cluster::identity::Identity;
 use crate::cluster::plugin;
 use crate::root::Root;
@@ -38,8 +39,6 @@ pub const REREAD: Duration = Duration::from_secs(600);
 const AGENT: &str = concat!("kube-rebootd/", env!("CARGO_PKG_VERSION"));
 /// Of a person's commands: what the daemon asked can be counted by itself (I11).
 const PERSONS_AGENT: &str = concat!("kube-rebootd-cli/", env!("CARGO_PKG_VERSION"));
-/// Username prefix of a kubelet's identity.
-const NODE_USER: &str = "system:node:";
 
 /// What the clients are built from: `[node]` and `[coordination]` of the configuration.
 #[derive(Debug, Clone)]
@@ -105,44 +104,6 @@ fn good_for(given: Timestamp, end: Timestamp, now: Timestamp) -> Duration {
     let share = end.duration_since(given) / SHARE;
     let left = end.duration_since(now) - RENEW.min(share);
     Duration::try_from(left).unwrap_or_default()
-}
-
-/// Why there are no clients (yet).
-#[derive(Debug, thiserror::Error)]
-pub enum ConnectError {
-    #[error("no kubeconfig found; searched {}", listed(.0))]
-    NoKubeconfig(Vec<Searched>),
-    #[error("kubeconfig {path} cannot be used: {why}", path = path.display())]
-    Unusable { path: PathBuf, why: String },
-    #[error("kubeconfig {path}: its credential plugin {command} {why}", path = path.display())]
-    Plugin {
-        path: PathBuf,
-        command: String,
-        why: PluginError,
-    },
-    /// It is being worked on beside the loop.
-    #[error(
-        "waiting for the credential of the kubeconfig: is its plugin, or the API server, slow?"
-    )]
-    Pending,
-    /// A file system hangs; one attempt at a time is made.
-    #[error("reading the kubeconfig and its files took more than {} s: does a file system hang?", BUILD.as_secs())]
-    Slow,
-    #[error(transparent)]
-    Api(#[from] ApiError),
-    #[error(
-        "the kubeconfig's identity {user} is not a node's ({NODE_USER}NAME); set node.name to the name of this node"
-    )]
-    NotANode { user: String },
-    #[error(
-        "node.name is {configured}, but the kubeconfig is that of node {real}; remove node.name"
-    )]
-    OtherNode { configured: String, real: String },
-}
-
-fn listed(searched: &[Searched]) -> String {
-    let paths: Vec<String> = searched.iter().map(ToString::to_string).collect();
-    paths.join(", ")
 }
 
 /// How a daemon comes by its clients.
@@ -282,7 +243,7 @@ impl Connector {
         work: impl FnOnce() -> Result<T, ConnectError> + Send + 'static,
     ) -> Result<T, ConnectError> {
         if self.building.swap(true, Ordering::AcqRel) {
-            return Err(ConnectError::Slow);
+            return Err(ConnectError::Slow(BUILD));
         }
         let (send, receive) = oneshot::channel();
         let building = Arc::clone(&self.building);
@@ -296,7 +257,7 @@ impl Connector {
         });
         match tokio::time::timeout(BUILD, receive).await {
             Ok(Ok(result)) => result,
-            Ok(Err(_)) | Err(_) => Err(ConnectError::Slow),
+            Ok(Err(_)) | Err(_) => Err(ConnectError::Slow(BUILD)),
         }
     }
 
@@ -446,7 +407,7 @@ mod tests {
             tokio::task::yield_now().await;
         }
         let second = connector.build(|| Ok(())).await;
-        assert!(matches!(second, Err(ConnectError::Slow)));
+        assert!(matches!(second, Err(ConnectError::Slow(_))));
         drop(release);
         assert!(first.await.expect("joined").is_ok());
         assert!(connector.build(|| Ok(())).await.is_ok());

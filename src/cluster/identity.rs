@@ -12,7 +12,7 @@ use kube_rebootd_core::kubelet::MainProcess;
 use kube_rebootd_core::plugin::{Plugin, PluginError};
 use tokio::runtime::Handle;
 
-use crate::cluster::client::ConnectError;
+use crate::cluster::connect_error::ConnectError;
 use crate::cluster::credentials::{self, Fingerprint, Found};
 use crate::cluster::plugin;
 use crate::root::Root;

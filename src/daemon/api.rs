@@ -14,7 +14,8 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::credential::{AGAIN, FLOOR, SOON, connect, renewal, spaced};
-use crate::cluster::client::{Access, Clients, ConnectError, Connector, Origin, REREAD};
+use crate::cluster::client::{Access, Clients, Connector, Origin, REREAD};
+use crate::cluster::connect_error::ConnectError;
 use crate::cluster::lease::{self, Leases};
 use crate::cluster::node::{self, OwnNode};
 use crate::cluster::pods::{self, OwnPods};

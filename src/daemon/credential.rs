@@ -7,7 +7,8 @@ use kube_rebootd_core::kubelet::MainProcess;
 use tokio::time::Instant;
 use tracing::debug;
 
-use crate::cluster::client::{Clients, ConnectError, Connector};
+use crate::cluster::client::{Clients, Connector};
+use crate::cluster::connect_error::ConnectError;
 use crate::host::{Bus, check, systemd};
 use crate::root::Root;
 

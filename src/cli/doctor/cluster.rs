@@ -13,7 +13,8 @@ use kube_rebootd_core::node::Node;
 use super::certificate::{CREDENTIAL, credential};
 use super::{Check, aside, rights, slow};
 use crate::cluster::answer::{ApiError, CALL};
-use crate::cluster::client::{Clients, ConnectError, Connector, whoami};
+use crate::cluster::client::{Clients, Connector, whoami};
+use crate::cluster::connect_error::ConnectError;
 use crate::cluster::credentials;
 use crate::cluster::node::OwnNode;
 use crate::daemon::{access, connect, kubelets};
@@ -108,7 +109,7 @@ fn not_connected(found: Vec<Check>, err: &ConnectError) -> Vec<Check> {
         ConnectError::Plugin { .. } => {
             return failed_file(what, "run it by hand as root, and mend it");
         }
-        ConnectError::Slow | ConnectError::Pending => {
+        ConnectError::Slow(_) | ConnectError::Pending => {
             return failed_file(what, "look for a mount that hangs: findmnt");
         }
         ConnectError::Api(ApiError::Denied { .. }) => (
