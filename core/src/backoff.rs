@@ -1,4 +1,4 @@
-//! Pauses that double, so that what fails is asked less and less often.
+//! Pauses that double, so that what fails is asked less and less often; and how what failed is forgotten.
 
 use std::time::Duration;
 
@@ -8,9 +8,31 @@ pub fn doubled(first: Duration, times: u32, longest: Duration) -> Duration {
     first.saturating_mul(factor).min(longest)
 }
 
+/// How many of so many `times` still count at `now`: since `until` one is forgotten in each `period`.
+pub fn remembered(times: u32, until: Duration, now: Duration, period: Duration) -> u32 {
+    let quiet = now.saturating_sub(until).as_secs() / period.as_secs().max(1);
+    times.saturating_sub(u32::try_from(quiet).unwrap_or(u32::MAX))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_of_the_times_is_forgotten_in_each_period_after_the_end() {
+        let at = Duration::from_secs;
+        let left = |now| remembered(3, at(100), at(now), at(60));
+        assert_eq!(
+            [0, 100, 159, 160, 219, 220, 280].map(left),
+            [3, 3, 3, 2, 2, 1, 0]
+        );
+        assert_eq!(remembered(3, at(0), Duration::MAX, at(1)), 0);
+        assert_eq!(
+            remembered(3, at(0), at(2), Duration::ZERO),
+            1,
+            "a period is a second at least"
+        );
+    }
 
     #[test]
     fn it_doubles_up_to_the_longest_and_never_overflows() {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::backoff::remembered;
 use crate::boot::Boot;
 use crate::health::Marks;
 use crate::slot::{Lease, Take, Waiting};
@@ -254,9 +255,7 @@ impl Backoff {
         if self.boot != *boot {
             return 0;
         }
-        let quiet = now.saturating_sub(self.until).as_secs() / FORGOTTEN.as_secs();
-        let forgotten = u32::try_from(quiet).unwrap_or(u32::MAX);
-        self.failures.saturating_sub(forgotten)
+        remembered(self.failures, self.until, now, FORGOTTEN)
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::backoff::doubled;
+use crate::backoff::{doubled, remembered};
 use crate::boot::Boot;
 
 /// After the first end; a person who takes a wish back and has it again hardly notices.
@@ -46,9 +46,7 @@ impl Flaps {
         if self.boot != *boot {
             return 0;
         }
-        let quiet = now.saturating_sub(self.until).as_secs() / FORGOTTEN.as_secs();
-        let forgotten = u32::try_from(quiet).unwrap_or(u32::MAX);
-        self.times.saturating_sub(forgotten)
+        remembered(self.times, self.until, now, FORGOTTEN)
     }
 
     /// Until when a request waits, if it does.
