@@ -136,10 +136,14 @@ impl World {
             return;
         }
         if self.api_down && api {
+            self.unanswered += 1;
             self.answer(index, &step.effect, None, now);
             // The daemon's own back-off between retries.
             self.clock += Duration::from_secs(1);
             return;
+        }
+        if step.effect.outside() && fate != Fate::Done {
+            *self.met.entry(format!("{fate:?}")).or_insert(0) += 1;
         }
         match fate {
             Fate::Done => {

@@ -25,7 +25,11 @@ pub(crate) struct World {
     pub(crate) hosts: Vec<Host>,
     pub(super) late: Vec<(Duration, usize, Effect)>,
     pub(crate) effects: u64,
+    /// Of them, those that met another fate than `Done`, by fate.
+    pub(crate) met: BTreeMap<String, u64>,
     pub(crate) api_down: bool,
+    /// Requests that had no answer because it was down.
+    pub(crate) unanswered: u64,
     /// Nobody may count the Nodes.
     pub(crate) uncounted: bool,
     /// Nobody may list who waits.
@@ -58,7 +62,9 @@ impl World {
             hosts: Vec::new(),
             late: Vec::new(),
             effects: 0,
+            met: BTreeMap::new(),
             api_down: false,
+            unanswered: 0,
             uncounted: false,
             waiters_refused: false,
             pruned: false,
@@ -235,13 +241,22 @@ impl World {
         }
     }
 
-    /// The host's next step is this effect.
-    pub(crate) fn asks(&self, host: usize, effect: &str) -> bool {
+    /// What the host's next turn does.
+    fn next(&self, host: usize) -> Effect {
         let mut world = self.clone();
         world.clock += Duration::from_millis(5);
         let facts = world.gather(host);
-        let step = decide(&facts, &world.hosts[host].policy, world.now(host));
-        format!("{:?}", step.effect).starts_with(effect)
+        decide(&facts, &world.hosts[host].policy, world.now(host)).effect
+    }
+
+    /// The host's next step is this effect.
+    pub(crate) fn asks(&self, host: usize, effect: &str) -> bool {
+        format!("{:?}", self.next(host)).starts_with(effect)
+    }
+
+    /// The host's next step changes something outside.
+    pub(crate) fn writes(&self, host: usize) -> bool {
+        self.next(host).outside()
     }
 
     /// The host never runs again; its Node is another matter.
