@@ -50,3 +50,36 @@ impl Node {
             .any(|role| self.labels.contains_key(*role))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// By the words of kubeadm before and after 1.20, of RKE2 and k3s, and of `MicroK8s`.
+    #[test]
+    fn i13_each_distributions_control_plane_is_of_the_quorum() {
+        for (label, quorum) in [
+            ("node-role.kubernetes.io/control-plane", true),
+            ("node-role.kubernetes.io/master", true),
+            ("node-role.kubernetes.io/etcd", true),
+            ("node.kubernetes.io/microk8s-controlplane", true),
+            ("node-role.kubernetes.io/worker", false),
+        ] {
+            let node = Node {
+                name: "n1".to_owned(),
+                uid: "u".to_owned(),
+                resource_version: "1".to_owned(),
+                unschedulable: false,
+                cordon_owners: Vec::new(),
+                labels: Keys::from([(label.to_owned(), String::new())]),
+                annotations: Keys::new(),
+                ready: true,
+                heartbeat: None,
+                boot_id: String::new(),
+                volumes_in_use: Vec::new(),
+                read: None,
+            };
+            assert_eq!(node.quorum(), quorum, "{label}");
+        }
+    }
+}

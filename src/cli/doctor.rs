@@ -24,6 +24,7 @@ mod cluster;
 mod grant;
 mod host;
 mod marks;
+mod pods;
 mod rights;
 mod rivals;
 mod triggers;

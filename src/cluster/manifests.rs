@@ -166,6 +166,22 @@ mod tests {
         }
     }
 
+    /// A mistake in what is asked about every status that a kubelet writes must keep none from writing it.
+    #[test]
+    fn i14_the_policy_on_nodes_lets_through_what_it_cannot_judge() {
+        let all = manifests("default", 1).expect("manifests");
+        let policy = |text: &&str| {
+            text.contains("kind: ValidatingAdmissionPolicy\n") && text.contains("nodes/status")
+        };
+        let found: Vec<&str> = all.split("---\n").filter(policy).collect();
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(
+            found[0].contains("\n  failurePolicy: Ignore\n"),
+            "{}",
+            found[0]
+        );
+    }
+
     #[test]
     fn i11_a_constrained_grant_has_no_plain_verb() {
         let plain = "verbs: [impersonate]";

@@ -236,7 +236,7 @@ impl Report {
         {
             tracing::warn!(
                 REASON = trigger,
-                "{trigger} is there again after the reboot: ignored until it has gone once or its reasons change"
+                "{trigger} is there again after the reboot: ignored until its reasons change, or until it has gone once and comes 15 minutes or more after the reboot was proved"
             );
         }
         self.uncleared = now;

@@ -126,6 +126,23 @@ fn a_changed_package_list_does_not_restart_settling() {
 }
 
 #[test]
+fn the_packages_of_a_request_are_kept_in_the_history() {
+    let asked = look(Observed::default(), &wants("glibc"), 10).request;
+    let past = Past::of(asked.as_ref(), at(20).wall);
+    assert_eq!(past.packages, ["glibc"]);
+    let many: Vec<String> = (0..25).map(|n| format!("package-{n:02}")).collect();
+    let mut asked = asked.unwrap();
+    asked.reasons[0].pkgs = many.iter().cloned().collect();
+    let past = Past::of(Some(&asked), at(20).wall);
+    assert_eq!(past.packages[..20], many[..20]);
+    assert_eq!(past.packages.len(), 21, "{past:?}");
+    assert!(
+        past.packages[20].contains('5'),
+        "and how many more: {past:?}"
+    );
+}
+
+#[test]
 fn i10_in_another_boot_only_the_15_minutes_are_over() {
     let Observed { settled, .. } = rebooted(&wants("glibc"));
     let look = |settled, finding: Finding| {

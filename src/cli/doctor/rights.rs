@@ -1,9 +1,8 @@
 //! What this node may do in the cluster, tried with `dryRun=All`, and the group it would use (I1, I11).
 
 use kube::api::{ListParams, Patch, PatchParams};
-use kube::{Api, Client, ResourceExt};
-use kube_rebootd_core::config::{Config, DrainMode};
-use kube_rebootd_core::drain::{self, Blocker, seen_before_cordon};
+use kube::{Api, Client};
+use kube_rebootd_core::config::Config;
 use kube_rebootd_core::names;
 use kube_rebootd_core::node::Node;
 use kube_rebootd_core::slot::Lease;
@@ -12,17 +11,16 @@ use serde_json::json;
 use super::Check;
 use super::grant::{ESCAPE, GRANT, NOBODY, escape, grant};
 use super::marks::{DAEMON_SETS, MARKS, daemon_sets, marks};
+use super::pods::{PODS, pods};
 use crate::cluster::answer::{ApiError, CALL, call};
 use crate::cluster::client::Clients;
 use crate::cluster::lean::{Lease as LeaseObject, Named, Node as NodeObject};
 use crate::cluster::lease::Leases;
-use crate::cluster::pods::{self as own_pods, Object as Pod, OwnPods};
 use crate::cluster::waiting;
-use crate::host::{Bus, Clock, logind};
+use crate::host::Clock;
 
 const OWN_NODE: &str = "own Node";
 const HEARTBEAT: &str = "own heartbeat";
-const PODS: &str = "pods";
 const NODES: &str = "other Nodes";
 const WAITERS: &str = "waiters";
 const SLOTS: &str = "slots";
@@ -43,10 +41,6 @@ pub(super) const NAMES: [&str; 11] = [
 ];
 /// Field manager of the dry runs: leaves the daemon's own fields alone even in their answers.
 pub(super) const MANAGER: &str = "kube-rebootd-doctor";
-/// Pods on a node are at most some hundred.
-const PODS_MAX: u32 = 500;
-/// Of pods that would block the drain; the others are counted.
-const BLOCKERS_NAMED: usize = 3;
 
 pub(super) async fn checks(clients: &Clients, config: &Config, node: Option<&Node>) -> Vec<Check> {
     let namespace = config.coordination.namespace.as_str();
@@ -148,89 +142,6 @@ async fn heartbeat(clients: &Clients) -> Check {
             "a kubelet's credential may do this; another identity needs a Role with get and patch on leases in kube-node-lease",
         ),
     }
-}
-
-/// Pods of this node may be listed; a kured among them is a rival, and one that the drain may not move closes the
-/// gate.
-async fn pods(clients: &Clients, config: &Config) -> Check {
-    let own = OwnPods::new(clients.node.clone(), &clients.name);
-    let params = ListParams::default().fields(&own.fields()).limit(PODS_MAX);
-    match call("list own pods", CALL, own.api().list(&params)).await {
-        Ok(list) => match list.items.iter().find(|pod| kured(pod)) {
-            None => match movable(&list.items, config) {
-                Some(blocked) => blocked,
-                None => ending(&list.items, config).await,
-            },
-            Some(pod) => {
-                let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
-                Check::warn(
-                    PODS,
-                    format!("{namespace}/{name} may reboot this host, too"),
-                    "one of both: take kured away, or keep it off this node",
-                )
-            }
-        },
-        Err(err) => refused(
-            PODS,
-            &err,
-            "a kubelet's credential may do this; another identity needs a ClusterRole with get, list, watch on pods and create on pods/eviction",
-        ),
-    }
-}
-
-/// As the daemon judges them before a cordon.
-fn movable(pods: &[Pod], config: &Config) -> Option<Check> {
-    let read: Vec<_> = pods.iter().map(own_pods::read).collect();
-    let blockers = match config.drain.mode {
-        DrainMode::Never => Vec::new(),
-        DrainMode::Auto | DrainMode::Always => seen_before_cordon(&read, &config.drain.policy),
-    };
-    let named = |one: &Blocker| format!("{} {}", one.pod.path(), one.why);
-    let all: Vec<String> = blockers.iter().take(BLOCKERS_NAMED).map(named).collect();
-    if all.is_empty() {
-        return None;
-    }
-    let more = match blockers.len() - all.len() {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let check = Check::warn(
-        PODS,
-        format!("{} would block the drain: {}{more}", blockers.len(), all.join("; ")),
-        "delete them, wait for their end, or allow it: drain.unmanaged, drain.empty_dir or drain.skip in the configuration",
-    )
-    .until(format!("pod {} has gone", blockers.first().map_or_else(String::new, |one| one.pod.path())));
-    Some(check)
-}
-
-/// Pods that end for ever with the next reboot, where the kubelet shuts down gracefully.
-async fn ending(list: &[Pod], config: &Config) -> Check {
-    let here = Check::ok(PODS, format!("{} on this node", list.len()));
-    let read: Vec<_> = list.iter().map(own_pods::read).collect();
-    let bare = drain::not_made_again(&read, &config.drain.policy);
-    let locks = logind::locks(&Bus::system()).await;
-    // What logind does not say is another check's matter.
-    match (bare.as_slice(), locks) {
-        ([_, ..], Ok(locks)) if locks.kubelet => {
-            let names: Vec<String> = bare.iter().map(drain::PodRef::path).collect();
-            Check::warn(
-                PODS,
-                format!(
-                    "without a controller: {}; the kubelet ends them at a shutdown (GracefulNodeShutdown) and does not start them again",
-                    names.join(", ")
-                ),
-                "give them a controller; drain.unmanaged = \"block\" lets no reboot happen while there is one",
-            )
-        }
-        _ => here,
-    }
-}
-
-fn kured(pod: &Pod) -> bool {
-    let labelled = |key| pod.labels().get(key).is_some_and(|name| name == "kured");
-    labelled("name")
-        || labelled("app.kubernetes.io/name")
-        || own_pods::images(pod).any(|image| image.contains("/kured:") || image.ends_with("/kured"))
 }
 
 async fn other_nodes(coordinator: &Client) -> Check {

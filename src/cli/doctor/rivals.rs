@@ -14,7 +14,7 @@ const CONFIG_MAX: u64 = 1024 * 1024;
 const UNATTENDED: &str = "unattended-upgrades";
 const DNF: &str = "dnf-automatic";
 const DAEMONS: &str = "other daemons";
-/// Units that reboot hosts. kured is a pod: see `rights`.
+/// Units that reboot hosts. kured is a pod: see `pods`.
 const UNITS: [&str; 3] = ["rebootmgr.service", "rebootmgrd.service", ZINCATI];
 /// Updates and reboots by itself; the other two reboot only when an updater tells them to.
 const ZINCATI: &str = "zincati.service";

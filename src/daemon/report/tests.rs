@@ -349,6 +349,43 @@ fn a_pod_that_holds_up_the_drain_is_a_field_and_a_warning_after_a_minute() {
 }
 
 #[test]
+fn another_pod_that_holds_up_the_drain_is_said_once() {
+    let mut world = World::new(Record {
+        hold: Some(hold(Stage::Draining)),
+        ..Record::default()
+    });
+    let mut told = |pods: &[&str]| {
+        let blocker = |name: &&str| Blocker {
+            pod: PodRef {
+                namespace: "shop".to_owned(),
+                name: (*name).to_owned(),
+                uid: (*name).to_owned(),
+            },
+            why: "would violate its budget".to_owned(),
+            budget: None,
+        };
+        world.facts.drain = Drained::Going {
+            evict: Vec::new(),
+            words: String::new(),
+            spent: Duration::from_secs(1),
+            confirm: false,
+            unseen: false,
+            wake: None,
+            blocked: pods.iter().map(blocker).collect(),
+        };
+        let said = world.step(Phase::Draining, "draining");
+        let said = said
+            .iter()
+            .filter(|one| one["MESSAGE"].contains("holds up the drain"));
+        said.map(|one| one["POD"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&["web-1"]), ["shop/web-1"]);
+    assert_eq!(told(&["web-1", "db-0"]), ["shop/db-0"]);
+    assert_eq!(told(&["db-0"]), [""; 0]);
+    assert_eq!(told(&["web-1"]), ["shop/web-1"], "it had gone");
+}
+
+#[test]
 fn the_node_is_named_in_the_journal_once_it_is_known() {
     let mut world = World::new(Record::default());
     let naming = Naming::default();

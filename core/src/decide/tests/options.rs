@@ -114,6 +114,24 @@ fn i7_a_clock_that_may_have_run_out_asks_the_api_server() {
 }
 
 #[test]
+fn a_changed_list_of_packages_undoes_no_drain() {
+    let mut facts = about_to_reboot();
+    let hold = facts.record.hold.as_mut().unwrap();
+    (hold.stage, hold.asks, hold.asked) = (Stage::Draining, 0, None);
+    let annotation = facts.record.annotation().unwrap();
+    own(&mut facts)
+        .annotations
+        .insert(names::STATE.to_owned(), annotation);
+    facts.drain = Drained::Starting;
+    let request = facts.observed.request.as_mut().unwrap();
+    let changed = std::collections::BTreeSet::from(["another".to_owned()]);
+    request.reasons[0].pkgs.clone_from(&changed);
+    let step = decide(&facts, &policy(), now());
+    assert_eq!(step.phase, Phase::Draining, "{step:?}");
+    assert_eq!(step.record.request.unwrap().reasons[0].pkgs, changed);
+}
+
+#[test]
 fn i10_what_a_reboot_did_not_clear_is_said_with_when_that_ends() {
     let said = |boot: &str| {
         let mut facts = about_to_take();

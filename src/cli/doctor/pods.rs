@@ -1,0 +1,143 @@
+//! What of this node's pods would stop a drain or not come back, and whether one of them reboots this host too.
+
+use kube::ResourceExt;
+use kube::api::ListParams;
+use kube_rebootd_core::config::{Config, DrainMode};
+use kube_rebootd_core::drain::{self, Blocker, seen_before_cordon};
+
+use super::Check;
+use super::rights::refused;
+use crate::cluster::answer::{CALL, call};
+use crate::cluster::client::Clients;
+use crate::cluster::pods::{self as own_pods, Object as Pod, OwnPods};
+use crate::host::{Bus, logind};
+
+pub(super) const PODS: &str = "pods";
+/// Pods on a node are at most some hundred.
+const PODS_MAX: u32 = 500;
+/// Of pods that would block the drain; the others are counted.
+const BLOCKERS_NAMED: usize = 3;
+
+/// Pods of this node may be listed; a kured among them is a rival, and one that the drain may not move closes the
+/// gate.
+pub(super) async fn pods(clients: &Clients, config: &Config) -> Check {
+    let own = OwnPods::new(clients.node.clone(), &clients.name);
+    let params = ListParams::default().fields(&own.fields()).limit(PODS_MAX);
+    match call("list own pods", CALL, own.api().list(&params)).await {
+        Ok(list) => match list.items.iter().find(|pod| kured(pod)) {
+            None => {
+                // What logind does not say is another check's matter.
+                let locks = logind::locks(&Bus::system()).await;
+                let graceful = locks.is_ok_and(|locks| locks.kubelet);
+                movable(&list.items, config)
+                    .unwrap_or_else(|| ending(&list.items, config, graceful))
+            }
+            Some(pod) => {
+                let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
+                Check::warn(
+                    PODS,
+                    format!("{namespace}/{name} may reboot this host, too"),
+                    "one of both: take kured away, or keep it off this node",
+                )
+            }
+        },
+        Err(err) => refused(
+            PODS,
+            &err,
+            "a kubelet's credential may do this; another identity needs a ClusterRole with get, list, watch on pods and create on pods/eviction",
+        ),
+    }
+}
+
+/// As the daemon judges them before a cordon.
+fn movable(pods: &[Pod], config: &Config) -> Option<Check> {
+    let read: Vec<_> = pods.iter().map(own_pods::read).collect();
+    let blockers = match config.drain.mode {
+        DrainMode::Never => Vec::new(),
+        DrainMode::Auto | DrainMode::Always => seen_before_cordon(&read, &config.drain.policy),
+    };
+    let named = |one: &Blocker| format!("{} {}", one.pod.path(), one.why);
+    let all: Vec<String> = blockers.iter().take(BLOCKERS_NAMED).map(named).collect();
+    if all.is_empty() {
+        return None;
+    }
+    let more = match blockers.len() - all.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let check = Check::warn(
+        PODS,
+        format!("{} would block the drain: {}{more}", blockers.len(), all.join("; ")),
+        "delete them, wait for their end, or allow it: drain.unmanaged, drain.empty_dir or drain.skip in the configuration",
+    )
+    .until(format!("pod {} has gone", blockers.first().map_or_else(String::new, |one| one.pod.path())));
+    Some(check)
+}
+
+/// Pods that end for ever with the next reboot, where the kubelet shuts down gracefully.
+fn ending(list: &[Pod], config: &Config, graceful: bool) -> Check {
+    let read: Vec<_> = list.iter().map(own_pods::read).collect();
+    let bare = drain::not_made_again(&read, &config.drain.policy);
+    if bare.is_empty() || !graceful {
+        return Check::ok(PODS, format!("{} on this node", list.len()));
+    }
+    let names: Vec<String> = bare.iter().map(drain::PodRef::path).collect();
+    Check::warn(
+        PODS,
+        format!(
+            "without a controller: {}; the kubelet ends them at a shutdown (GracefulNodeShutdown) and does not start them again",
+            names.join(", ")
+        ),
+        "give them a controller; drain.unmanaged = \"block\" lets no reboot happen while there is one",
+    )
+}
+
+fn kured(pod: &Pod) -> bool {
+    let labelled = |key| pod.labels().get(key).is_some_and(|name| name == "kured");
+    labelled("name")
+        || labelled("app.kubernetes.io/name")
+        || own_pods::images(pod).any(|image| image.contains("/kured:") || image.ends_with("/kured"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A pod without a controller.
+    fn bare(policy: &str, phase: &str) -> Pod {
+        let pod = json!({
+            "metadata": {"name": "alone", "namespace": "shop", "uid": "u"},
+            "spec": {"containers": [], "restartPolicy": policy},
+            "status": {"phase": phase},
+        });
+        serde_json::from_value(pod).expect("a Pod")
+    }
+
+    /// Once nothing was wrong by doctor while such a pod closed the gate.
+    #[test]
+    fn a_pod_that_nobody_makes_again_is_named_while_it_stops_the_drain() {
+        let config = Config::default();
+        let said = movable(&[bare("Never", "Running")], &config).map(|check| format!("{check:?}"));
+        let said = said.expect("a warning");
+        assert!(
+            said.contains("1 would block the drain: shop/alone"),
+            "{said}"
+        );
+        assert!(movable(&[bare("Always", "Running")], &config).is_none());
+        assert!(movable(&[bare("Never", "Succeeded")], &config).is_none());
+    }
+
+    #[test]
+    fn a_pod_that_a_graceful_shutdown_ends_for_ever_is_named() {
+        let (pods, config) = ([bare("Always", "Running")], Config::default());
+        let said = |graceful| format!("{:?}", ending(&pods, &config, graceful));
+        assert!(
+            said(true).contains("without a controller: shop/alone"),
+            "{}",
+            said(true)
+        );
+        assert!(!said(false).contains("shop/alone"), "{}", said(false));
+    }
+}
