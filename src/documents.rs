@@ -55,25 +55,38 @@ fn tests_of(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-#[test]
-fn each_test_that_the_design_names_exists() {
-    let design = fs::read_to_string(top().join("docs/design.md")).unwrap();
+/// Every test of the project by its full name, and every module of tests.
+fn tests() -> BTreeSet<String> {
     let mut tests = BTreeSet::new();
     for root in ["src", "core/src", "outdated/src", "tests/it"].map(|dir| top().join(dir)) {
         for file in sources(&root) {
             let module = module(&file, &root);
             let text = fs::read_to_string(&file).unwrap();
-            let names = tests_of(&text);
-            tests.extend(names.map(|name| format!("{module}::{name}")));
+            let names = tests_of(&text).map(|name| format!("{module}::{name}"));
+            for name in names {
+                let parts = name.match_indices("::").map(|(end, _)| &name[..end]);
+                tests.extend(parts.map(str::to_owned));
+                tests.insert(name);
+            }
         }
     }
-    let named: Vec<&str> = code(&design).filter(|span| span.contains("::")).collect();
-    assert!(named.len() > 10, "{named:?}");
-    for name in named {
-        assert!(
-            tests.contains(name),
-            "docs/design.md names {name}, which is no test"
-        );
+    tests
+}
+
+#[test]
+fn each_test_that_a_page_names_exists() {
+    let tests = tests();
+    for (page, least) in [("design.md", 15), ("reliability.md", 15)] {
+        let text = fs::read_to_string(top().join("docs").join(page)).unwrap();
+        let named = code(&text).filter(|span| span.contains("::"));
+        let named: Vec<&str> = named.map(|span| span.trim_end_matches("::")).collect();
+        assert!(named.len() >= least, "{page}: {named:?}");
+        for name in named {
+            assert!(
+                tests.contains(name),
+                "docs/{page} names {name}, which is no test"
+            );
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! Which other nodes of the quorum are alive, by their heartbeats (I5, I13).
 //!
-//! A node that has lost its power is Ready for another 40 s, until the controllers miss its heartbeat. So the heartbeat
-//! itself is looked at: its `renewTime` has to change between two reads. Values are compared, never clocks.
+//! A node that has lost its power is Ready until the controllers miss its heartbeat, which takes 40 to 55 s
+//! (`--node-monitor-grace-period` of kube-controller-manager, 50 s; it looks every 5 s). So the heartbeat itself is looked
+//! at: its `renewTime` has to change between two reads. Values are compared, never clocks.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,8 +1,9 @@
 //! Volumes that are still in use when the pods have gone (docs/design.md 7).
 //!
 //! The kubelet lists in its Node's `status.volumesInUse` what is or will be mounted, until it is safely
-//! unmounted (`volume_manager.go`). A volume that is on this list when the host goes down is not detached:
-//! its next pod waits 6 minutes elsewhere (`maxWaitForUnmountDuration`). The names there are those of
+//! unmounted (`volume_manager.go`). A volume that is on this list when the host goes down is not detached until the host is
+//! back, or until 6 minutes have passed (`maxWaitForUnmountDuration`) and its Node is not Ready
+//! (`attachdetach/reconciler`): that long its next pod waits elsewhere. The names there are those of
 //! drivers, which a node cannot tell from those of claims; so they are counted: what is above the
 //! volumes of pods that stay is waited for.
 

@@ -11,11 +11,26 @@ use testbed::{Host, HostSpec, IMAGE, Runtime, verdict};
 
 use super::Site;
 use super::log::{Since, in_order};
+use crate::real::kubelet;
 
 /// "In the same moment", in milliseconds.
 const TOGETHER: i64 = 100;
 /// How far ahead the moment is set: time to start a shell on each host of a busy machine.
 const AHEAD: Duration = Duration::from_secs(3);
+
+/// How each real kubelet ends pods at a shutdown: not at all, gracefully, and gracefully by their priority.
+const SHUTDOWNS: [(char, &str); 3] = [
+    ('a', ""),
+    (
+        'b',
+        "shutdownGracePeriod: 10s\nshutdownGracePeriodCriticalPods: 5s\n",
+    ),
+    (
+        'c',
+        "shutdownGracePeriodByPodPriority: [{priority: 0, shutdownGracePeriodSeconds: 10}]\n",
+    ),
+];
+const SHUTDOWN_FILE: &str = "/etc/kubernetes/kubelet.d/50-shutdown.conf";
 
 #[test]
 fn i1_three_hosts_reboot_one_after_another() {
@@ -44,10 +59,13 @@ struct Run {
 impl Run {
     fn new(group: &str, slots: u32, runtime: Runtime) -> Self {
         let site = Site::new(group, slots);
-        let names = ["a", "b", "c"].map(|letter| format!("{group}-{letter}"));
-        let hosts = names.map(|name| {
-            let spec = HostSpec::named(name).on(runtime);
+        let hosts = SHUTDOWNS.map(|(letter, settings)| {
+            let spec = HostSpec::named(format!("{group}-{letter}")).on(runtime);
             let spec = spec.label(format!("test/group={group}"));
+            let spec = match runtime {
+                Runtime::Containerd => spec.file(SHUTDOWN_FILE, kubelet(settings)),
+                Runtime::Kubemark => spec,
+            };
             site.boot(&spec.config(site.config("")))
         });
         let run = Self {

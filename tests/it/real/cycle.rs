@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use super::{pod, probed, ready, spec};
 use crate::e2e::Site;
-use crate::e2e::workload::{Workload, app, budget, deployment, string};
+use crate::e2e::workload::{Workload, app, bare, budget, deployment, string};
 
 /// What the kubelet sets on a machine of its own.
-const SYSCTLS: [&str; 4] = [
+const SYSCTLS: [&str; 6] = [
     "vm/overcommit_memory",
     "vm/panic_on_oom",
     "kernel/panic",
     "kernel/panic_on_oops",
+    "kernel/keys/root_maxkeys",
+    "kernel/keys/root_maxbytes",
 ];
 
 fn sysctls() -> Vec<String> {
@@ -38,8 +40,11 @@ fn i2_i4_a_cycle_with_the_real_kubelet_waits_for_what_it_says_and_leaves_this_ma
         app("StatefulSet", "last", 1, &pod(&host, &["-term", "6s"])),
         deployment("web", 2, &pod(&host, &[])),
         budget("web", "web", 2),
+        bare("alone", "Always", &pod(&host, &[])),
     ]);
-    work.wait_running(&host, 4);
+    work.wait_running(&host, 5);
+    let alone = || work.pod(&host, "alone").unwrap();
+    let left = string(&alone()["metadata"]["uid"]);
     let agent = || work.pod(&host, "agent").unwrap();
     let uid = string(&agent()["metadata"]["uid"]);
     site.wait("the agent to be ready", || Ok(ready(&agent())));
@@ -50,6 +55,12 @@ fn i2_i4_a_cycle_with_the_real_kubelet_waits_for_what_it_says_and_leaves_this_ma
     let restarts = &agent()["status"]["containerStatuses"][0]["restartCount"];
     assert_eq!(restarts, 1, "its container is one of this boot");
     assert_eq!(work.answers("last"), [201]);
+    assert_eq!(work.answers("alone"), [0; 0], "nobody would make it again");
+    site.wait("the kubelet to start it again", || {
+        let alone = alone();
+        let restarts = &alone["status"]["containerStatuses"][0]["restartCount"];
+        Ok(string(&alone["metadata"]["uid"]) == left && restarts == 1 && ready(&alone))
+    });
     assert_eq!(
         work.answers("web")
             .iter()

@@ -1,7 +1,9 @@
 //! `GracefulNodeShutdown`: the kubelet ends all pods at a shutdown, they become terminal, and what nobody makes again
 //! never comes back.
 
-use super::{kubelet, pod, probed, ready, spec};
+use serde_json::{Value, json};
+
+use super::{kubelet, pod, probed, ready, spec, times};
 use crate::e2e::Site;
 use crate::e2e::workload::{Workload, app, bare, string};
 
@@ -33,26 +35,43 @@ fn comes_back(group: &str, settings: &str) {
     let host = site.boot(&spec);
     let work = Workload::new(&site, &site.group);
     let agent = probed(pod(&host, &["-listen", ":8080", "-ready", "8s"]));
+    let mut tolerant = agent.clone();
+    tolerant["tolerations"] = json!([{"operator": "Exists"}]);
     work.apply(&[
         app("DaemonSet", "agent", 0, &agent),
+        app("DaemonSet", "tolerant", 0, &tolerant),
         bare("alone", "Always", &pod(&host, &[])),
     ]);
-    work.wait_running(&host, 2);
-    let agent = || work.pod(&host, "agent");
-    site.wait("the agent to be ready", || {
-        Ok(agent().is_some_and(|pod| ready(&pod)))
+    work.wait_running(&host, 3);
+    let both = || ["agent", "tolerant"].map(|name| work.pod(&host, name));
+    site.wait("the agents to be ready", || {
+        Ok(both().iter().flatten().filter(|pod| ready(pod)).count() == 2)
     });
-    let uid = string(&agent().unwrap()["metadata"]["uid"]);
+    let uids = |pods: [Option<Value>; 2]| pods.map(|pod| string(&pod.unwrap()["metadata"]["uid"]));
+    let before = uids(both());
     host.touch("/run/reboot-required").unwrap();
     site.wait_rebooted(&host, 1);
-    let after = agent().unwrap();
-    assert!(ready(&after), "the slot was given up before: {after}");
-    assert_ne!(string(&after["metadata"]["uid"]), uid, "it was made again");
+    for pod in both() {
+        assert!(
+            ready(pod.as_ref().unwrap()),
+            "the slot was given up before: {pod:?}"
+        );
+    }
+    for (after, before) in uids(both()).iter().zip(&before) {
+        assert_ne!(after, before, "it was made again");
+    }
     let said = format!(
         "pod {}/alone has no controller and will not run again",
         work.namespace
     );
-    site.wait_journal(&host, &[said]);
+    let (warned, cordoned) = (
+        &times(&host, "kube-rebootd", &said),
+        &times(&host, "kube-rebootd", "cordoning the node"),
+    );
+    assert!(
+        warned.first() < cordoned.first() && !warned.is_empty(),
+        "{warned:?} {cordoned:?}"
+    );
     let alone = work.pod(&host, "alone").unwrap();
     let phase = string(&alone["status"]["phase"]);
     assert_ne!(phase, "Running", "nobody starts it again");

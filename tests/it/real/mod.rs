@@ -10,13 +10,15 @@ use crate::e2e::workload::string;
 mod certificates;
 mod cycle;
 mod graceful;
+mod heartbeat;
+mod kept_away;
 mod silent;
 mod stacked;
 mod upgrade;
 mod volumes;
 
 /// A drop-in of the kubelet's configuration.
-fn kubelet(settings: &str) -> String {
+pub(crate) fn kubelet(settings: &str) -> String {
     format!("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n{settings}")
 }
 
@@ -46,6 +48,14 @@ fn ready(pod: &Value) -> bool {
     let conditions = pod["status"]["conditions"].as_array();
     let mut conditions = conditions.into_iter().flatten();
     conditions.any(|one| one["type"] == "Ready" && one["status"] == "True")
+}
+
+/// When each record of a unit that contains `words` was written, in microseconds.
+fn times(host: &Host, unit: &str, words: &str) -> Vec<u64> {
+    let journal = host.journal_json(unit).unwrap();
+    let said = |record: &&Value| string(&record["MESSAGE"]).contains(words);
+    let time = |record: &Value| string(&record["__REALTIME_TIMESTAMP"]).parse().unwrap();
+    journal.iter().filter(said).map(time).collect()
 }
 
 /// What belongs to no namespace, gone with the test.

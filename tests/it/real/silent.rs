@@ -54,6 +54,7 @@ impl Without {
         site.wait("the new boot", || Ok(host.boots()? == 2));
         site.wait("the cluster to see it", || Ok((self.shown)(&work, &host)));
         site.wait_status(&host, self.status);
+        site.wait_journal(&host, &[self.status]);
         assert_eq!(site.holder(&site.leases()[0]), host.name());
         assert_eq!(site.cordoned(&host), self.cordoned);
         sh(self.mends);

@@ -14,7 +14,7 @@ const UNMOUNTS: &str = "test/unmounts";
 /// From a cordon to the taint of the node lifecycle controller: some 10 ms on a real cluster.
 const LIFECYCLE: Duration = Duration::from_millis(20);
 /// From the last heartbeat to `NotReady` (`--node-monitor-grace-period`).
-const MONITOR_GRACE: Duration = Duration::from_secs(40);
+const MONITOR_GRACE: Duration = Duration::from_secs(50);
 /// From a pod's end to its successor's readiness elsewhere.
 const SUCCESSOR: Duration = Duration::from_secs(5);
 

@@ -78,8 +78,8 @@ async fn i13_logind_is_not_asked_when_another_control_plane_node_goes_in_mid_dra
     world.pass(Duration::from_secs(1)).await;
 }
 
-/// Found by reading: a node that has lost its power is Ready for another 40 s, and another of the control plane went down
-/// in this time.
+/// Found by reading: a node that has lost its power is Ready for almost a minute, and another of the control plane went
+/// down in this time.
 #[tokio::test(start_paused = true)]
 async fn i13_logind_is_not_asked_while_a_control_plane_node_is_silent_although_it_is_ready() {
     let world = world().await;
