@@ -74,9 +74,11 @@ packaging:
 BED = target/debug/bed
 TOOLS = $(or $(KUBE_REBOOTD_CACHE),/var/cache/kube-rebootd-bed)/tools
 
+# With --workspace, crates get the features that all members ask for together, as in the tests: what is compiled for one
+# serves the others. Of one member alone some twenty crates, tokio and kube among them, would be compiled twice.
 .PHONY: $(BED)
 $(BED):
-	$(CARGO) build --locked -p testbed
+	$(CARGO) build --locked --workspace --bin bed --bin demo --bin bench --bin matrix
 
 prepare: $(BED)
 	$(BED) prepare
@@ -98,7 +100,7 @@ DEMO ?=
 # core busy. The daemon is built without optimisation, most of whose crates the bed shares: that takes two and a half
 # minutes of CPU where the release takes eight.
 demo: $(BED)
-	$(BED) prepare --demo & $(CARGO) build --locked --bin kube-rebootd; built=$$?; wait $$! && exit $$built
+	$(BED) prepare --demo & $(CARGO) build --locked --workspace --bin kube-rebootd; built=$$?; wait $$! && exit $$built
 	target/debug/demo --binary target/debug/kube-rebootd $(DEMO)
 
 # What it costs and how quick it is, beside kubectl drain: a table, and target/bench.json. For a quiet machine.
