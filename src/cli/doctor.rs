@@ -25,6 +25,7 @@ mod grant;
 mod host;
 mod marks;
 mod pods;
+mod refused;
 mod rights;
 mod rivals;
 mod triggers;

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::Check;
 use super::grant::NOBODY;
-use super::rights::{MANAGER, MANIFESTS, refused};
+use super::refused::{MANAGER, MANIFESTS, refused};
 use crate::cluster::answer::{ApiError, CALL, call, found};
 use crate::cluster::client::Clients;
 use crate::cluster::lean::{Named, Node};

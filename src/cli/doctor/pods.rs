@@ -6,7 +6,7 @@ use kube_rebootd_core::config::{Config, DrainMode};
 use kube_rebootd_core::drain::{self, Blocker, seen_before_cordon};
 
 use super::Check;
-use super::rights::refused;
+use super::refused::refused;
 use crate::cluster::answer::{CALL, call};
 use crate::cluster::client::Clients;
 use crate::cluster::pods::{self as own_pods, Object as Pod, OwnPods};

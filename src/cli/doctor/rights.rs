@@ -12,6 +12,7 @@ use super::Check;
 use super::grant::{ESCAPE, GRANT, NOBODY, escape, grant};
 use super::marks::{DAEMON_SETS, MARKS, daemon_sets, marks};
 use super::pods::{PODS, pods};
+use super::refused::{MANAGER, MANIFESTS, refused};
 use crate::cluster::answer::{ApiError, CALL, call};
 use crate::cluster::client::Clients;
 use crate::cluster::lean::{Lease as LeaseObject, Named, Node as NodeObject};
@@ -39,9 +40,6 @@ pub(super) const NAMES: [&str; 11] = [
     MARKS,
     ESCAPE,
 ];
-/// Field manager of the dry runs: leaves the daemon's own fields alone even in their answers.
-pub(super) const MANAGER: &str = "kube-rebootd-doctor";
-
 pub(super) async fn checks(clients: &Clients, config: &Config, node: Option<&Node>) -> Vec<Check> {
     let namespace = config.coordination.namespace.as_str();
     let group = group(config, node);
@@ -76,28 +74,12 @@ fn group(config: &Config, node: Option<&Node>) -> String {
         .unwrap_or_else(|| config.coordination.group.to_string())
 }
 
-/// Cures missing rights and policies; what it applies has no slot in it, and so pauses none.
-pub(super) const MANIFESTS: &str = "as an admin, with the options that the cluster has (--constrained, --strict NODE...): kube-rebootd manifests | kubectl apply --server-side -f -";
-
 /// Makes the slots of a group that has none, paused; existing Leases are left alone.
 fn make_slots(group: &str) -> String {
     format!(
         "as an admin: kube-rebootd manifests --group {group} --slots 1 | kubectl create -l {} -f -",
         names::GROUP
     )
-}
-
-/// A right that is missing, or another answer.
-pub(super) fn refused(name: &'static str, err: &ApiError, denied: &str) -> Check {
-    let cure = match err {
-        ApiError::Denied { message, .. } if message.contains("userextras") => {
-            "coordination.prove_node is set, but this node may not prove its name: see grant"
-        }
-        ApiError::Denied { .. } => denied,
-        ApiError::Invalid { .. } => "look at the cluster's admission policies for what refuses it",
-        _ => "see what the API server's log says, and run doctor again",
-    };
-    Check::fail(name, err.to_string(), cure)
 }
 
 async fn own_node(clients: &Clients, node: Option<&Node>) -> Check {
