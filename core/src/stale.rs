@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::slot::Lease;
-
 use crate::scatter::share;
+use crate::slot::Lease;
 
 /// A hold that lasts is looked into only after this long on the waiter's own clock: a drain with its
 /// default timeout and a boot are over by then.

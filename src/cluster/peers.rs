@@ -10,8 +10,7 @@ use kube::{Api, Client, ResourceExt};
 use kube_rebootd_core::beats::{Read, Shown};
 use kube_rebootd_core::config::is_subdomain;
 use kube_rebootd_core::names;
-use kube_rebootd_core::peers::Census;
-use kube_rebootd_core::peers::{Peer, Peers};
+use kube_rebootd_core::peers::{Census, Peer, Peers};
 use kube_rebootd_core::stale::Found;
 use kube_rebootd_core::text::{self, NAME};
 

@@ -10,8 +10,7 @@ use super::{At, Step, apply, too_few};
 use crate::facts::Effect;
 use crate::node::Node;
 use crate::node_set;
-use crate::peers::Census;
-use crate::peers::{Claims, Peers};
+use crate::peers::{Census, Claims, Peers};
 use crate::phase::Phase;
 use crate::record::{Hold, Record, Stage, Why};
 use crate::slot::{Mark, TakeSaid};
@@ -98,15 +97,15 @@ fn not_taken(at: &At) -> Step {
 
 /// The slot is taken: make it known, look who else claims, then cordon.
 pub(super) fn decide(at: &At, hold: &Hold) -> Step {
-    let step = match alone(at, hold) {
+    let step = match claimed(at, hold) {
         Continue((node, peers)) => cordon(at, hold, node, peers),
         Break(step) => step,
     };
     in_time(at, hold, step)
 }
 
-/// The label is on the Node, and of all Nodes that were listed after it none claims the slot as well.
-fn alone<'a>(at: &At<'a>, hold: &Hold) -> Needs<(&'a Node, &'a Peers)> {
+/// The label is on the Node; of the others, listed after that, none claims the slot as well, and enough are up.
+fn claimed<'a>(at: &At<'a>, hold: &Hold) -> Needs<(&'a Node, &'a Peers)> {
     let phase = Phase::Claiming;
     let node = same_node(at, hold, phase)?;
     still_ours(at, hold, phase)?;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::backoff::doubled;
 use crate::pod::{EvictAnswer, Pod};
+use crate::scatter::scatter;
 
 use super::judge::{Block, Judgement};
 
@@ -251,9 +252,7 @@ impl Entry {
 
     /// From 0 to 1000, the same for the same pod and try.
     pub(super) fn jitter(&self) -> u32 {
-        let hash = (self.pod.uid.bytes()).fold(u64::from(self.tries), |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
+        let hash = scatter(&[&self.pod.uid, &self.tries.to_string()]);
         u32::try_from(hash % 1001).unwrap_or(0)
     }
 

@@ -15,8 +15,7 @@ use crate::facts::{Applied, Drained, Fenced, LastList, Mended, RefusedApply, Reh
 use crate::gates::{Closed, Gate};
 use crate::health::Marks;
 use crate::names;
-use crate::peers::Census;
-use crate::peers::{Peer, Peers};
+use crate::peers::{Census, Peer, Peers};
 use crate::record::Backoff;
 use crate::slot::{Crowd, Mark, Shown, Take, TakeAnswer, TakeSaid, Waiter, Waiting};
 use crate::trigger::{Observed, Reason, Request, Settled};
