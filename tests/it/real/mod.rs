@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 use testbed::{Host, HostSpec, IMAGE};
 
-use crate::e2e::Site;
 use crate::e2e::workload::string;
+use crate::e2e::{Site, kubelet};
 
 mod certificates;
 mod cycle;
@@ -16,11 +16,6 @@ mod silent;
 mod stacked;
 mod upgrade;
 mod volumes;
-
-/// A drop-in of the kubelet's configuration.
-pub(crate) fn kubelet(settings: &str) -> String {
-    format!("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n{settings}")
-}
 
 /// A host of the group with the real kubelet, which drains also where no other Node could take its pods.
 fn spec(site: &Site, name: &str) -> HostSpec {
