@@ -32,6 +32,7 @@ mod plane;
 mod real;
 mod reapply;
 mod rotation;
+mod run_dropped;
 mod run_queue;
 mod simulator;
 mod whole;

@@ -3,8 +3,9 @@
 //! Every node is an identity of the token file, so that a test shows what a kubelet's credential may
 //! really do. No controllers run: a test plays them.
 
-use std::fmt::Write;
+use std::fmt::Write as _;
 use std::fs::{self, File};
+use std::io::{Seek, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -141,13 +142,15 @@ impl Plane {
 
     /// The same where it may fail: whether it was done, and what it said.
     pub(crate) fn try_kubectl(&self, words: &[&str], input: &str) -> (bool, String) {
-        let file = self.dir.join("input.yaml");
-        fs::write(&file, input).expect("input");
+        // Of its own: tests beside this one call it too.
+        let mut file = tempfile::tempfile().expect("a file");
+        file.write_all(input.as_bytes()).expect("input");
+        file.rewind().expect("input");
         let mut command = Command::new(bin("kubectl"));
         command.arg("--kubeconfig").arg(self.dir.join("admin"));
         let output = command
             .args(words)
-            .stdin(File::open(&file).expect("input"))
+            .stdin(file)
             .output()
             .expect("kubectl runs");
         let done = output.status.success();

@@ -20,9 +20,9 @@ use crate::cli_host::{CliHost, binary};
 use crate::plane::{Host, SOON, enter, make_node, make_slot};
 
 /// A daemon and every STATUS it has told.
-struct Running {
-    cli: CliHost,
-    node: Host,
+pub(crate) struct Running {
+    pub(crate) cli: CliHost,
+    pub(crate) node: Host,
     child: Child,
     notify: UnixDatagram,
     told: Vec<String>,
@@ -30,7 +30,7 @@ struct Running {
 
 impl Running {
     /// Starts it with `config` as a member of the group `group`.
-    async fn start(group: &str, config: &str) -> Self {
+    pub(crate) async fn start(group: &str, config: &str) -> Self {
         let plane = enter();
         let node = plane.host().await;
         let cli = CliHost::start().await;
@@ -59,12 +59,12 @@ impl Running {
         }
     }
 
-    fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.cli.root().path("/run/log")).expect("a log")
     }
 
-    /// Waits until a STATUS that came after the last awaited one contains `words`.
-    async fn wait_status(&mut self, words: &str) {
+    /// Waits until a STATUS that came after the last awaited one contains `words`; that one.
+    pub(crate) async fn wait_status(&mut self, words: &str) -> String {
         let begin = Instant::now();
         let from = self.told.len();
         let mut buffer = [0; 4096];
@@ -72,9 +72,12 @@ impl Running {
             while let Ok(size) = self.notify.recv(&mut buffer) {
                 let text = String::from_utf8_lossy(&buffer[..size]).into_owned();
                 let status = text.lines().find_map(|line| line.strip_prefix("STATUS="));
-                self.told.extend(status.map(str::to_owned));
-                if status.is_some_and(|status| status.contains(words)) {
-                    return;
+                let status = status.unwrap_or_default();
+                if !status.is_empty() {
+                    self.told.push(status.to_owned());
+                }
+                if status.contains(words) {
+                    return status.to_owned();
                 }
             }
             assert!(
@@ -113,7 +116,7 @@ impl Running {
         kill(Pid::from_raw(pid), Signal::SIGHUP).expect("it hears");
     }
 
-    async fn lease(&self, name: &str) -> Lease {
+    pub(crate) async fn lease(&self, name: &str) -> Lease {
         let leases = Leases::new(self.node.admin.clone(), "kube-rebootd", "test");
         let lease = leases.get(name, Duration::ZERO).await.expect("read");
         lease.expect("there")
