@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // helpers of tests as well
 
 mod built;
+mod checks;
 mod held;
 mod keys;
 mod lint;
