@@ -19,55 +19,98 @@ use crate::cluster::lean::{Lease, Named, Node};
 use crate::cluster::node::ready;
 use crate::cluster::table::{self, Row};
 
-/// Every labelled Node but `me`, the names of the Leases of all groups, the Nodes that are down, and for a node
-/// of the `quorum` those of it that are not Ready and the heartbeats of the rest, by consistent reads (without a
-/// resourceVersion) asked for at boot time `asked`.
-///
-/// The labels come first, as their list is short; the Nodes are looked at only if the labels say that this
-/// `matters`: that list has a row for every Node of the cluster. Without a labelled Node the Leases are not asked
-/// for: nothing would be compared with them. A count that is refused or cannot be read is an answer, not an error: it
-/// closes the budget, or says no to a quorum (I8).
-pub async fn list(
-    coordinator: &Client,
-    namespace: &str,
-    me: &str,
-    quorum: bool,
-    asked: Duration,
-    matters: impl FnOnce(&Peers) -> bool,
-) -> Result<(Peers, Read), ApiError> {
-    let not_asked = "they were not asked for";
-    let mut peers = Peers {
-        asked,
-        came: asked,
-        labelled: Box::pin(labelled(coordinator, me)).await?,
-        leases: BTreeSet::new(),
-        census: Err(not_asked.to_owned()),
-        quorum_down: Err(not_asked.to_owned()),
-        counted: false,
-    };
-    let mut beats = Read::new();
-    if !peers.labelled.is_empty() {
-        let leases: Api<Named<Lease>> = Api::namespaced(coordinator.clone(), namespace);
-        let params = ListParams::default().labels(names::GROUP);
-        let list = call("list names of Leases", CALL, leases.list(&params)).await?;
-        peers.leases = (list.items.iter())
-            .map(|lease| text::name(&lease.name_any(), NAME))
-            .collect();
+/// What is asked about the other Nodes, by consistent reads (without a resourceVersion): every labelled Node but `me`,
+/// the names of the Leases of all groups, the Nodes that are down, and for a node of the `quorum` those of it that are
+/// not Ready and the heartbeats of the rest.
+#[derive(Clone, Copy)]
+pub struct Question<'a> {
+    pub coordinator: &'a Client,
+    pub namespace: &'a str,
+    pub me: &'a str,
+    pub quorum: bool,
+    /// The boot time of the question.
+    pub asked: Duration,
+}
+
+impl Question<'_> {
+    /// The labels come first, as their list is short; the Nodes are looked at only if the labels say that this
+    /// `matters`: that list has a row for every Node of the cluster.
+    pub async fn list(
+        self,
+        matters: impl FnOnce(&Peers) -> bool,
+    ) -> Result<(Peers, Read), ApiError> {
+        let mut peers = self.claims().await?;
+        let mut beats = Read::new();
+        if matters(&peers) {
+            beats = self.counts().await?.into(&mut peers);
+        }
+        Ok((peers, beats))
     }
-    if matters(&peers) {
+
+    /// All of it, and at once: what is asked one after another is older when a reboot rests on it.
+    pub async fn list_all(self) -> Result<(Peers, Read), ApiError> {
+        let (mut peers, counts) = tokio::try_join!(self.claims(), self.counts())?;
+        let beats = counts.into(&mut peers);
+        Ok((peers, beats))
+    }
+
+    /// Who carries the label. Without a labelled Node the Leases are not asked for: nothing would be compared with them.
+    async fn claims(self) -> Result<Peers, ApiError> {
+        let not_asked = "they were not asked for";
+        let mut peers = Peers {
+            asked: self.asked,
+            came: self.asked,
+            labelled: Box::pin(labelled(self.coordinator, self.me)).await?,
+            leases: BTreeSet::new(),
+            census: Err(not_asked.to_owned()),
+            quorum_down: Err(not_asked.to_owned()),
+            counted: false,
+        };
+        if !peers.labelled.is_empty() {
+            let leases: Api<Named<Lease>> =
+                Api::namespaced(self.coordinator.clone(), self.namespace);
+            let params = ListParams::default().labels(names::GROUP);
+            let list = call("list names of Leases", CALL, leases.list(&params)).await?;
+            peers.leases = (list.items.iter())
+                .map(|lease| text::name(&lease.name_any(), NAME))
+                .collect();
+        }
+        Ok(peers)
+    }
+
+    /// A count that is refused or cannot be read is an answer, not an error: it closes the budget, or says no to a
+    /// quorum (I8).
+    async fn counts(self) -> Result<Counts, ApiError> {
         // Each on the heap: together they are some 20 KB of stack in every future that waits for them.
         let (census, others) = tokio::join!(
-            Box::pin(census(coordinator, me)),
-            Box::pin(look_at_quorum(coordinator, me, quorum))
+            Box::pin(census(self.coordinator, self.me)),
+            Box::pin(look_at_quorum(self.coordinator, self.me, self.quorum))
         );
-        peers.census = said(census)?;
-        peers.quorum_down = said(others)?.map(|others| {
+        Ok(Counts {
+            census: said(census)?,
+            others: said(others)?,
+        })
+    }
+}
+
+/// How many Nodes are down, and who of the quorum.
+struct Counts {
+    census: Result<Census, String>,
+    others: Result<Quorum, String>,
+}
+
+impl Counts {
+    /// Completes `peers`; the heartbeats are for another place.
+    fn into(self, peers: &mut Peers) -> Read {
+        let mut beats = Read::new();
+        peers.census = self.census;
+        peers.quorum_down = self.others.map(|others| {
             beats = others.beats;
             others.down
         });
         peers.counted = true;
+        beats
     }
-    Ok((peers, beats))
 }
 
 /// A refusal is an answer, in words; no answer, or one that new credentials may change, is an error.

@@ -11,8 +11,10 @@ use kube_rebootd_core::pod::Pod;
 use kube_rebootd_core::slot::{Crowd, Lease};
 
 use super::Daemon;
+use super::api::Connected;
 use crate::cluster::answer::ApiError;
-use crate::cluster::{lease, peers, waiting};
+use crate::cluster::peers::Question;
+use crate::cluster::{lease, waiting};
 
 /// So often the others are counted without an answer, with growing pauses of a minute or two together, before they are
 /// taken for many.
@@ -109,11 +111,9 @@ impl Daemon {
         let Some(connected) = self.api.connected() else {
             return Ok(());
         };
-        let clients = &connected.clients;
-        let (namespace, me) = (connected.namespace(), &clients.name);
-        let (coordinator, asked) = (&clients.coordinator, now.boot);
+        let question = others(connected, quorum, now);
         let matters = |peers: &Peers| census_matters(facts, &policy, peers);
-        let list = peers::list(coordinator, namespace, me, quorum, asked, matters).await?;
+        let list = question.list(matters).await?;
         self.others(list);
         Ok(())
     }
@@ -152,29 +152,19 @@ impl Daemon {
         let Some(connected) = self.api.connected() else {
             return Ok(());
         };
-        let (namespace, clients) = (connected.namespace(), &connected.clients);
-        let others = async {
+        let peers = async {
             if !quorum {
                 return Ok(None);
             }
-            peers::list(
-                &clients.coordinator,
-                namespace,
-                &clients.name,
-                true,
-                now.boot,
-                |_| true,
-            )
-            .await
-            .map(Some)
+            others(connected, true, now).list_all().await.map(Some)
         };
-        let (lease, node, pods, others) = tokio::join!(
+        let (lease, node, pods, peers) = tokio::join!(
             connected.leases.get(name, now.boot),
             connected.node.get(now.boot),
             connected.pods.list(),
-            others
+            peers
         );
-        let (lease, node, pods, others) = (lease?, node?, pods?, others?);
+        let (lease, node, pods, peers) = (lease?, node?, pods?, peers?);
         if let Some(lease) = lease {
             self.know(lease);
         } else {
@@ -183,8 +173,8 @@ impl Daemon {
         }
         self.facts.node = node.map_or(Seen::Absent, |node| Seen::Present(Box::new(node)));
         self.listed(&pods, now);
-        if let Some(others) = others {
-            self.others(others);
+        if let Some(peers) = peers {
+            self.others(peers);
         }
         self.facts.confirmed = Some(now.boot);
         Ok(())
@@ -233,6 +223,18 @@ impl Daemon {
             clean: self.memory.clean(&self.facts, pods),
             marks: Marks::take(pods),
         });
+    }
+}
+
+/// What is asked about the other Nodes.
+fn others(connected: &Connected, quorum: bool, now: Now) -> Question<'_> {
+    let clients = &connected.clients;
+    Question {
+        coordinator: &clients.coordinator,
+        namespace: connected.namespace(),
+        me: &clients.name,
+        quorum,
+        asked: now.boot,
     }
 }
 

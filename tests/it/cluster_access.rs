@@ -198,16 +198,7 @@ async fn i13_peers_are_the_other_labelled_nodes() {
             .await
             .expect("labelled");
     }
-    let (seen, _) = peers::list(
-        &one.clients.coordinator,
-        "kube-rebootd",
-        &one.name,
-        true,
-        AT,
-        |_| true,
-    )
-    .await
-    .expect("a list");
+    let (seen, _) = one.others(true, AT).list_all().await.expect("a list");
     assert_eq!(seen.asked, AT);
     assert!(seen.labelled.iter().all(|peer| peer.node != one.name));
     let peer = seen
@@ -223,8 +214,7 @@ async fn i13_peers_are_the_other_labelled_nodes() {
         down.contains(&two.name) && !down.contains(&one.name),
         "{down:?}"
     );
-    let (coordinator, me) = (&one.clients.coordinator, &one.name);
-    let worker = peers::list(coordinator, "kube-rebootd", me, false, AT, |_| true).await;
+    let worker = one.others(false, AT).list_all().await;
     assert_eq!(
         worker.expect("a list").0.quorum_down,
         Ok(Vec::new()),

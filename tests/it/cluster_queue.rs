@@ -110,15 +110,10 @@ async fn i8_nodes_that_are_not_ready_are_counted_from_a_table() {
         .await
         .expect("labelled");
 
-    let coordinator = &host.clients.coordinator;
-    let (seen, _) = peers::list(coordinator, "kube-rebootd", &host.name, false, AT, |_| true)
-        .await
-        .expect("a list");
+    let question = host.others(false, AT);
+    let (seen, _) = question.list(|_| true).await.expect("a list");
     let census = seen.census.clone().expect("counted");
-    let uncounted = peers::list(coordinator, "kube-rebootd", &host.name, false, AT, |_| {
-        false
-    });
-    let (uncounted, _) = uncounted.await.expect("a list");
+    let (uncounted, _) = question.list(|_| false).await.expect("a list");
     assert!(
         !uncounted.counted && uncounted.census.is_err(),
         "the labels decided"

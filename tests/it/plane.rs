@@ -18,6 +18,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use kube_rebootd::cluster::client::{Access, Clients, Connector, admin};
+use kube_rebootd::cluster::peers::Question;
 use kube_rebootd::root::Root;
 use serde_json::json;
 use testbed::certs::Authority;
@@ -215,6 +216,19 @@ impl Plane {
             name,
             clients,
             admin,
+        }
+    }
+}
+
+impl Host {
+    /// What this node asks about the others, at boot time `asked`.
+    pub(crate) fn others(&self, quorum: bool, asked: Duration) -> Question<'_> {
+        Question {
+            coordinator: &self.clients.coordinator,
+            namespace: "kube-rebootd",
+            me: &self.name,
+            quorum,
+            asked,
         }
     }
 }

@@ -327,7 +327,7 @@ impl Storm {
         others.filter_map(|(_, host)| waiter(host)).collect()
     }
 
-    /// The requests of `cluster::peers::list`, in its order.
+    /// The requests of `cluster::peers::Question::list`, in its order.
     fn peers(&mut self, index: usize, asked: Duration) -> Peers {
         self.lists.add("labels", asked);
         let peer = |node: &str, slot: &str| Peer {

@@ -54,6 +54,72 @@ async fn i2_i7_a_slow_api_server_is_waited_for_or_given_up_and_never_spun_upon()
     }
 }
 
+/// Seconds at which each answer came to what n0 asked last before its fence, oldest first.
+fn answered_before_the_fence(world: &World) -> Vec<(f64, String)> {
+    let state = world.server.state();
+    let lines = state.trace.iter().filter_map(|line| {
+        let (time, rest) = line.trim_start().split_once(' ')?;
+        let (who, what) = rest.split_once(": ")?;
+        let own = who == "n0" || who == "n0 as coordinator";
+        own.then(|| (time.parse().unwrap(), what.to_owned()))
+    });
+    let wrote = |(_, what): &(f64, String)| what.starts_with("patch ");
+    let mut lines: Vec<_> = lines.collect();
+    let fence = lines.iter().rposition(wrote).unwrap();
+    lines.truncate(fence);
+    lines
+}
+
+/// One after another, they would be as old as all answers together when logind is asked. Of a control-plane node, whose
+/// heartbeats can be asked for only when the names are known.
+#[tokio::test(start_paused = true)]
+async fn i2_what_a_reboot_rests_on_is_read_at_once() {
+    let slow = Duration::from_secs(3);
+    let world = World::with(Plan {
+        hosts: 3,
+        slots: 1,
+        quorum: 2,
+        config: "",
+    })
+    .await;
+    world.server.set(|state| {
+        state.faults.push(Fault {
+            from: "n0".to_owned(),
+            ..Fault::new(Fate::Slow(slow))
+        });
+    });
+    world.want(0);
+    let down = |world: &World| world.hosts[0].logind().preparing;
+    world.until("the host goes down", HOUR, down).await;
+    let answered = answered_before_the_fence(&world);
+    let last = |what: &str| {
+        let found = answered
+            .iter()
+            .rev()
+            .find(|(_, asked)| asked.starts_with(what));
+        let Some((time, _)) = found else {
+            world.fail(&format!("no {what} before the fence"));
+        };
+        *time
+    };
+    let times = [
+        "get leases kube-rebootd/",
+        "get nodes /n0",
+        "list pods ",
+        "list nodes ",
+    ]
+    .map(last);
+    let (first, end) = times
+        .iter()
+        .fold((f64::MAX, 0.0_f64), |(first, end), time| {
+            (first.min(*time), end.max(*time))
+        });
+    world.check(
+        end - first < slow.as_secs_f64() / 2.0,
+        &format!("one after another: {times:?}"),
+    );
+}
+
 /// Somebody changes the Lease between the reads and the fence: all is read again.
 #[tokio::test(start_paused = true)]
 async fn i2_a_fence_that_is_refused_or_unanswered_is_never_assumed() {
@@ -104,6 +170,9 @@ async fn i2_a_fence_that_is_never_answered_ends_in_an_undoing() {
     world.check(world.said(0, "slow or silent"), "it says why");
     world.server.set(|state| state.faults.clear());
     world.check(world.hosts[0].logind().reboots == 0, "logind was not asked");
+    // Nothing that takes time is left for after the fence: logind has been told what terminals are told.
+    let wall = world.hosts[0].logind().wall.clone();
+    world.check(!wall.is_empty(), "the announcement waits for the fence");
     world.until_rebooted(&[0], 1, HOUR).await;
 }
 
