@@ -80,6 +80,8 @@ pub(crate) struct Knobs {
     pub(crate) mute: bool,
     /// The last wall message.
     pub(crate) wall: String,
+    /// When the inhibitors were last read.
+    pub(crate) listed: Option<tokio::time::Instant>,
     /// systemd's `Version`.
     pub(crate) version: String,
     /// systemd's `SystemState`.
@@ -116,6 +118,7 @@ impl Default for Knobs {
             going_down: Arc::default(),
             mute: false,
             wall: String::new(),
+            listed: None,
             version: "257.13-fake".to_owned(),
             system_state: "running".to_owned(),
             boot_complete: "active".to_owned(),

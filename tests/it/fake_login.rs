@@ -118,7 +118,9 @@ impl FakeLogin {
 
     async fn list_inhibitors(&self) -> Vec<InhibitorRow> {
         self.heard().await;
-        self.state.lock().unwrap().inhibitors.clone()
+        let mut state = self.state.lock().unwrap();
+        state.listed = Some(tokio::time::Instant::now());
+        state.inhibitors.clone()
     }
 
     #[zbus(property(emits_changed_signal = "false"))]

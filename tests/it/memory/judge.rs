@@ -2,12 +2,18 @@
 
 use std::sync::Arc;
 
+use jiff::{SignedDuration, Timestamp};
 use kube_rebootd_core::names;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::rules::{SLOTS, User};
 use super::store::Event;
 use super::{Answer, Request, State};
+
+/// What is older when a host goes down was no answer of a slow server: those of the tests take 12 s at most, and a
+/// reboot rests on three that come one after another.
+const SLOW: SignedDuration = SignedDuration::from_secs(60);
 
 /// The cordon is (also) the daemon's.
 pub(crate) fn cordoned(node: &Value) -> bool {
@@ -155,6 +161,14 @@ impl State {
                 .and_then(|lease| holder(lease).map(str::to_owned))
         };
         let (before, after) = (held(&event.before), held(&event.after));
+        if event
+            .after
+            .as_ref()
+            .is_some_and(|lease| annotation(lease, names::GOING_DOWN).is_some())
+        {
+            self.fences.insert(from.to_owned(), Instant::now());
+            self.judge_others(from);
+        }
         if let Some(after) = &after
             && before.as_ref() != Some(after)
             && from != after
@@ -195,8 +209,39 @@ impl State {
         }
     }
 
-    /// logind of `host` has said yes (I2).
-    pub(crate) fn judge_reboot(&mut self, host: &str) {
+    /// `host` says that it goes down now: no other node of a quorum has long been silent (I13).
+    fn judge_others(&mut self, host: &str) {
+        let quorum = |node: &Arc<Value>| {
+            let roles = &names::QUORUM_ROLES;
+            roles.iter().any(|role| label(node, role).is_some())
+        };
+        let own = self.object(("nodes", "", host));
+        if !own.as_ref().is_some_and(quorum) {
+            return;
+        }
+        let now = self.store.now;
+        let silent = |node: &Arc<Value>| {
+            let ready = &node["status"]["conditions"][0];
+            let since = ready["lastTransitionTime"]
+                .as_str()
+                .and_then(|time| time.parse().ok());
+            let since = since.map(|since: Timestamp| now.duration_since(since));
+            ready["status"] != "True" && since.is_some_and(|since| since > SLOW)
+        };
+        let down = self
+            .objects("nodes")
+            .into_iter()
+            .find(|node| name(node) != host && quorum(node) && silent(node));
+        if let Some(down) = down {
+            self.breaks(format!(
+                "I13: {host} goes down while {} is not Ready",
+                name(&down)
+            ));
+        }
+    }
+
+    /// logind of `host`, which looked at its inhibitors `listed`, has said yes (I2).
+    pub(crate) fn judge_reboot(&mut self, host: &str, listed: Option<Instant>) {
         let Some(node) = self.object(("nodes", "", host)) else {
             return self.breaks(format!("I2: {host} reboots without a Node"));
         };
@@ -218,6 +263,11 @@ impl State {
             self.breaks(format!("I2: {host} reboots and nobody was told"));
         }
         self.judge_fence(host);
+        if listed < self.fences.get(host).copied() {
+            self.breaks(format!(
+                "I2: {host} reboots, and looked at its gates before the fence"
+            ));
+        }
         // One that has finished is there until the kubelet has unmounted its volumes and deletes the object; when
         // only a finalizer is left, the kubelet has deleted it with a grace of 0.
         let stays = |pod: &Arc<Value>| {
@@ -258,11 +308,18 @@ impl State {
             format!("get nodes /{host} "),
             "list pods /".to_owned(),
         ];
+        let time = |line: &str| line.split_whitespace().next()?.parse::<f64>().ok();
+        let fenced = time(&fence).unwrap_or_default();
         for what in rests_on {
-            if !read.iter().any(|line| line.contains(&what)) {
+            let last = read.iter().find(|line| line.contains(&what));
+            let Some(age) = last.and_then(|line| time(line)).map(|read| fenced - read) else {
                 self.breaks(format!(
                     "I2: {host} reboots without a {what} before the fence"
                 ));
+                continue;
+            };
+            if age > SLOW.as_secs_f64() {
+                self.breaks(format!("I2: {host} reboots, and its {what} is {age} s old"));
             }
         }
     }

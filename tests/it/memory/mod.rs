@@ -8,7 +8,7 @@
     clippy::unnecessary_wraps
 )]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use kube::Client;
 use kube::client::Body;
 use kube_rebootd::host::Clock;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 mod answer;
 mod conformance;
@@ -68,6 +69,8 @@ pub(crate) struct State {
     pub(crate) refusals_wanted: bool,
     /// `drain.on_timeout = "reboot"`.
     pub(crate) pods_may_stay: bool,
+    /// When each node's last fence was written.
+    pub(crate) fences: BTreeMap<String, Instant>,
     /// Nodes whose kubelet renews its heartbeat.
     pub(crate) beating: BTreeSet<String>,
 }

@@ -184,9 +184,12 @@ impl Host {
         let shutdown = async {
             down.notified().await;
             let blocks = |row: &InhibitorRow| row.3 == "block" && row.0.contains("shutdown");
-            let blocked = self.logind().inhibitors.iter().any(blocks);
+            let (blocked, listed) = {
+                let logind = self.logind();
+                (logind.inhibitors.iter().any(blocks), logind.listed)
+            };
             self.server.set(|state| {
-                state.judge_reboot(&self.name);
+                state.judge_reboot(&self.name, listed);
                 if blocked {
                     let what = format!("I2: {} reboots beside a block inhibitor", self.name);
                     state.broken.push(what);
