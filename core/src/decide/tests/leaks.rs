@@ -128,6 +128,28 @@ fn i3_i7_a_drain_that_only_waits_for_answers_ends() {
     assert_eq!(step.record.hold.unwrap().stage, Stage::Draining);
 }
 
+/// A slot that was taken, and whose label or list of the others is never answered, is not kept.
+#[test]
+fn i3_i7_a_claim_that_only_waits_for_answers_ends() {
+    let mut facts = about_to_reboot();
+    let hold = facts.record.hold.as_mut().unwrap();
+    (hold.stage, hold.asks, hold.asked) = (Stage::Claiming, 0, None);
+    (facts.fenced, facts.peers) = (None, None);
+    for lease_known in [true, false] {
+        if !lease_known {
+            facts.leases.clear();
+        }
+        facts.in_stage = Duration::from_secs(299);
+        let step = decide(&facts, &policy(), now());
+        assert!(!matches!(step.effect, Effect::Wait), "it asks");
+        assert_eq!(step.record.hold.unwrap().stage, Stage::Claiming);
+        facts.in_stage = Duration::from_secs(301);
+        let step = decide(&facts, &policy(), now());
+        let stage = step.record.hold.unwrap().stage;
+        assert!(matches!(stage, Stage::Undoing(_)), "{stage:?}");
+    }
+}
+
 /// Found by review: a drain that was begun by a process which is gone, and whose pods the API server does not list any
 /// more, waited for the list for ever.
 #[test]
