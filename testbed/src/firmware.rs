@@ -53,6 +53,7 @@ pub fn firmware(dir: &Path, layers: &str, name: &str) -> Result<()> {
     )?;
     let binaries = tools::binaries()?;
     loop {
+        unplug(name);
         let mut nspawn = Command::new("systemd-nspawn");
         nspawn
             .env("SYSTEMD_NSPAWN_UNIFIED_HIERARCHY", "1")
@@ -84,4 +85,14 @@ pub fn firmware(dir: &Path, layers: &str, name: &str) -> Result<()> {
             bail!("{name} is off: {status}");
         }
     }
+}
+
+/// Takes away the network card of an earlier life: after a power loss the kernel does so only when it has cleaned up
+/// that network, which takes a second where containers ran, and nspawn does not start beside it.
+fn unplug(name: &str) {
+    let card = format!("vb-{name}");
+    let _ = Command::new("ip")
+        .args(["link", "delete", &card])
+        .stderr(std::process::Stdio::null())
+        .status();
 }

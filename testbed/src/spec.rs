@@ -109,6 +109,14 @@ impl HostSpec {
         self
     }
 
+    /// With these settings of the real kubelet, as YAML.
+    #[must_use]
+    pub fn kubelet_config(self, settings: &str) -> Self {
+        let kind = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration";
+        let file = "/etc/kubernetes/kubelet.d/50-test.conf";
+        self.file(file, format!("{kind}\n{settings}"))
+    }
+
     /// With this label on its Node.
     #[must_use]
     pub fn label(mut self, label: impl Into<String>) -> Self {

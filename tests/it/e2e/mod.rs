@@ -38,11 +38,6 @@ pub(crate) mod workload;
 /// Longest wait for a whole cycle of one host, on two busy cores.
 pub(crate) const CYCLE: Duration = Duration::from_secs(120);
 
-/// A drop-in of the real kubelet's configuration.
-pub(crate) fn kubelet(settings: &str) -> String {
-    format!("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n{settings}")
-}
-
 /// One test's part of the bed: a group with its Leases.
 pub(crate) struct Site {
     pub(crate) bed: Bed,

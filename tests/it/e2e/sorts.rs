@@ -2,22 +2,37 @@
 //! the audit log (I9).
 
 use serde_json::{Value, json};
-use testbed::Host;
+use testbed::{Host, HostSpec};
 
 use super::Site;
 use super::workload::{Workload, app, bare, budget, deployment, slow, spec, string};
 
 /// Patience of the drain: longer than everything that leaves by itself, rounds of a pod that comes
-/// back included. Of the health check: kubemark's folder of static pods is a new one in each boot, so that the
-/// static pod does not come back.
-const SORTS: &str = "[drain]\nmode = \"always\"\ntimeout = \"25s\"\non_timeout = \"reboot\"\n\
-    [health]\ntimeout = \"20s\"\n";
+/// back included.
+const SORTS: &str = "[drain]\nmode = \"always\"\ntimeout = \"40s\"\non_timeout = \"reboot\"\n";
+
+/// A kubelet that ends all pods itself when the host goes down.
+const GRACEFUL: &str = "shutdownGracePeriod: 10s\nshutdownGracePeriodCriticalPods: 5s\n";
 
 #[test]
 fn i9_pods_of_every_sort_leave_as_they_should() {
-    let site = Site::new("sorts", 1);
-    let host = site.host("sorts-1", SORTS);
-    let work = Workload::new(&site, "sorts");
+    every_sort("sorts", None);
+}
+
+/// What the daemon leaves on the node, the kubelet ends: only what has a controller, and static pods, come back.
+#[test]
+fn i9_pods_of_every_sort_leave_as_they_should_where_the_kubelet_shuts_down_gracefully() {
+    every_sort("sorts-gns", Some(GRACEFUL));
+}
+
+fn every_sort(name: &str, graceful: Option<&str>) {
+    let site = Site::new(name, 1);
+    let mut spec = HostSpec::real(format!("{name}-1")).config(site.config(SORTS));
+    if let Some(settings) = graceful {
+        spec = spec.kubelet_config(settings);
+    }
+    let host = site.boot(&spec);
+    let work = Workload::new(&site, name);
     work.apply(&sorts(&host));
     let mirror = static_pod(&site, &work, &host);
     work.wait_running(&host, 14);
@@ -54,8 +69,19 @@ fn i9_pods_of_every_sort_leave_as_they_should() {
     for left in stays {
         assert_eq!(work.answers(left), [0; 0], "{left} was asked to leave");
     }
-    // The static pod's folder is a new one in each boot of kubemark.
-    assert_eq!(stays.map(uid)[..4], before[..4]);
+    let after = stays.map(uid);
+    if graceful.is_none() {
+        assert_eq!(after, before);
+    } else {
+        assert_eq!(after[2..], before[2..], "nobody makes these again");
+        let set = |at: usize| (after[at].clone(), before[at].clone());
+        for (after, before) in [set(0), set(1)] {
+            assert!(after != before, "its pod ended with the host: {after:?}");
+        }
+        let bare = work.pod(&host, "bare").unwrap();
+        let phase = string(&bare["status"]["phase"]);
+        assert!(["Succeeded", "Failed"].contains(&phase.as_str()), "{phase}");
+    }
     let later = work.answers("later");
     let (last, refused) = split_last(&later);
     assert!(
@@ -129,16 +155,8 @@ fn static_pod(site: &Site, work: &Workload, host: &Host) -> String {
         "metadata": {"name": "static", "namespace": work.namespace},
         "spec": {"containers": [{"name": "main", "image": testbed::IMAGE}]},
     });
-    let folder = "find /tmp -type d -path '*hollow-kubelet*' -name 'static-pods*'";
-    let mut folders = String::new();
-    site.wait("the kubelet's folder of static pods", || {
-        folders = host.sh(folder)?;
-        Ok(!folders.trim().is_empty())
-    });
-    for folder in folders.lines() {
-        host.write(&format!("{folder}/static.json"), &pod.to_string())
-            .unwrap();
-    }
+    host.write("/etc/kubernetes/manifests/static.json", &pod.to_string())
+        .unwrap();
     let name = format!("static-{}", host.name());
     site.wait("the mirror pod", || Ok(work.pod(host, &name).is_some()));
     name

@@ -9,8 +9,8 @@ use anyhow::ensure;
 use testbed::budgets::{Seen, Watch};
 use testbed::{Host, HostSpec, IMAGE, Runtime, verdict};
 
+use super::Site;
 use super::log::{Since, in_order};
-use super::{Site, kubelet};
 
 /// "In the same moment", in milliseconds.
 const TOGETHER: i64 = 100;
@@ -29,7 +29,6 @@ const SHUTDOWNS: [(char, &str); 3] = [
         "shutdownGracePeriodByPodPriority: [{priority: 0, shutdownGracePeriodSeconds: 10}]\n",
     ),
 ];
-const SHUTDOWN_FILE: &str = "/etc/kubernetes/kubelet.d/50-shutdown.conf";
 
 #[test]
 fn i1_three_hosts_reboot_one_after_another() {
@@ -62,7 +61,7 @@ impl Run {
             let spec = HostSpec::named(format!("{group}-{letter}")).on(runtime);
             let spec = spec.label(format!("test/group={group}"));
             let spec = match runtime {
-                Runtime::Containerd => spec.file(SHUTDOWN_FILE, kubelet(settings)),
+                Runtime::Containerd => spec.kubelet_config(settings),
                 Runtime::Kubemark => spec,
             };
             let host = site.boot(&spec.config(site.config("")));

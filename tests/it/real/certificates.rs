@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use testbed::certs::End;
 
-use super::{Objects, kubelet, spec};
+use super::{Objects, spec};
 use crate::e2e::Site;
 
 /// Time for the host to boot and for the kubelet to ask.
@@ -38,10 +38,9 @@ fn i7_the_daemon_goes_on_with_the_certificate_that_the_kubelet_renewed() {
     let mut objects = Objects::of(&site);
     objects.make(&approved(name));
     let old = site.bed.node_pem(name, End::In(LEFT)).unwrap();
-    let spec = spec(&site, name).file(format!("{PKI}/{FIRST}"), old).file(
-        "/etc/kubernetes/kubelet.d/50-rotate.conf",
-        kubelet("rotateCertificates: true\n"),
-    );
+    let spec = spec(&site, name)
+        .file(format!("{PKI}/{FIRST}"), old)
+        .kubelet_config("rotateCertificates: true\n");
     let host = site.boot(&spec);
     site.wait_status(&host, "idle");
     let daemon = host.daemon_pid().unwrap();

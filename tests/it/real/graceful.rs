@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::{kubelet, pod, probed, ready, spec, times};
+use super::{pod, probed, ready, spec, times};
 use crate::e2e::Site;
 use crate::e2e::workload::{Workload, app, bare, string};
 
@@ -30,8 +30,7 @@ fn i4_a_daemon_set_whose_pod_the_kubelet_ended_by_its_priority_is_waited_for() {
 
 fn comes_back(group: &str, settings: &str) {
     let site = Site::new(&format!("real-{group}"), 1);
-    let file = "/etc/kubernetes/kubelet.d/50-shutdown.conf";
-    let spec = spec(&site, &format!("{group}-1")).file(file, kubelet(settings));
+    let spec = spec(&site, &format!("{group}-1")).kubelet_config(settings);
     let host = site.boot(&spec);
     let work = Workload::new(&site, &site.group);
     let agent = probed(pod(&host, &["-listen", ":8080", "-ready", "8s"]));

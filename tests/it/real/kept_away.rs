@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use super::{Objects, kubelet, pod, probed, ready, spec};
+use super::{Objects, pod, probed, ready, spec};
 use crate::e2e::Site;
 use crate::e2e::workload::{Workload, app};
 
@@ -40,8 +40,7 @@ fn keep_away(objects: &mut Objects<'_>, namespace: &str) {
 #[test]
 fn i4_a_daemon_set_whose_pod_is_kept_away_after_the_boot_keeps_the_slot() {
     let site = Site::new("real-away", 1);
-    let file = "/etc/kubernetes/kubelet.d/50-shutdown.conf";
-    let host = site.boot(&spec(&site, "away-1").file(file, kubelet(GRACEFUL)));
+    let host = site.boot(&spec(&site, "away-1").kubelet_config(GRACEFUL));
     let work = Workload::new(&site, "away");
     let agent = probed(pod(&host, &["-listen", ":8080"]));
     work.apply(&[app("DaemonSet", "agent", 0, &agent)]);

@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 use testbed::{Host, HostSpec, IMAGE};
 
+use crate::e2e::Site;
 use crate::e2e::workload::string;
-use crate::e2e::{Site, kubelet};
 
 mod certificates;
 mod cycle;

@@ -3,7 +3,7 @@
 
 use testbed::{Host, IMAGE};
 
-use super::{kubelet, pod, probed, ready, spec};
+use super::{pod, probed, ready, spec};
 use crate::e2e::Site;
 use crate::e2e::workload::{Workload, app, string};
 
@@ -33,7 +33,7 @@ impl Without {
     /// After the boot the host is as `breaks` made it before: the slot stays until `mends` has run.
     fn keeps_the_slot(&self) {
         let site = Site::new(self.group, 1);
-        let spec = spec(&site, self.group).file(PRESSURE_FILE, kubelet(SOON));
+        let spec = spec(&site, self.group).kubelet_config(SOON);
         let host = site.boot(&spec);
         let sh = |line: &str| {
             let words = format!("ctr='{CTR}'; image={IMAGE}; own={OWN_IMAGE}");
@@ -88,8 +88,6 @@ const CTR: &str = "/opt/runtime/ctr -n k8s.io images";
 /// The bed's image under a name of the agent's own.
 const OWN_IMAGE: &str = "docker.io/bed/agent:1";
 
-/// Read at each start of the kubelet.
-const PRESSURE_FILE: &str = "/etc/kubernetes/kubelet.d/50-pressure.conf";
 /// A pressure that is gone is believed at once, and not after five minutes.
 const SOON: &str = "evictionPressureTransitionPeriod: 1s\n";
 

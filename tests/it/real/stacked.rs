@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use testbed::{Bed, Host, HostSpec, Stacked, verdict};
 
-use super::kubelet;
 use crate::e2e::log::{Since, in_order};
 use crate::e2e::{CYCLE, Site};
 
@@ -27,10 +26,9 @@ fn up(stacked: &Stacked) -> (Vec<Host>, Site) {
     let hosts: Vec<Host> = NAMES
         .iter()
         .map(|name| {
-            let file = "/etc/kubernetes/kubelet.d/50-shutdown.conf";
             let mut spec = HostSpec::real(*name)
                 .config(CONFIG)
-                .file(file, kubelet(GRACEFUL));
+                .kubelet_config(GRACEFUL);
             spec.daemon = false;
             stacked.bed.boot(&stacked.member(spec).unwrap()).unwrap()
         })

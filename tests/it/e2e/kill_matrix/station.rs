@@ -11,8 +11,8 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use testbed::{Host, HostSpec, IMAGE};
-use tokio::runtime::Runtime;
+use testbed::{Host, HostSpec, IMAGE, Runtime};
+use tokio::runtime;
 
 use super::Kind;
 use crate::e2e::{Site, stop_points};
@@ -37,26 +37,28 @@ pub(super) struct Station {
     pub(super) kind: Kind,
     pub(super) host: Host,
     pub(super) site: Site,
-    runtime: Runtime,
+    runtime: runtime::Runtime,
+    kubelet: Runtime,
     client: Client,
     hosts: u32,
 }
 
 impl Station {
-    pub(super) fn new(kind: Kind, group: &str) -> Self {
+    pub(super) fn new(kind: Kind, group: &str, kubelet: Runtime) -> Self {
         let site = Site::beside(group);
-        let runtime = tokio::runtime::Builder::new_current_thread()
+        let runtime = runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .unwrap();
         let client = runtime.block_on(site.bed.admin()).unwrap();
         site.bed.apply(&workload(group, kind)).unwrap();
-        let host = boot(&site, 0);
+        let host = boot(&site, kubelet, 0);
         Self {
             kind,
             host,
             site,
             runtime,
+            kubelet,
             client,
             hosts: 1,
         }
@@ -65,7 +67,7 @@ impl Station {
     /// Another host: the last one is in a state that a next case must not begin with.
     pub(super) fn renew(&mut self) {
         // The old one goes first: the pod moves.
-        let old = std::mem::replace(&mut self.host, boot(&self.site, self.hosts));
+        let old = std::mem::replace(&mut self.host, boot(&self.site, self.kubelet, self.hosts));
         drop(old);
         self.hosts += 1;
         self.hold("").unwrap();
@@ -235,9 +237,9 @@ impl Station {
     }
 }
 
-fn boot(site: &Site, number: u32) -> Host {
+fn boot(site: &Site, kubelet: Runtime, number: u32) -> Host {
     let name = format!("{}-{number}", site.group);
-    let spec = stop_points::program(HostSpec::named(name))
+    let spec = stop_points::program(HostSpec::named(name).on(kubelet))
         .label(format!("test/group={}", site.group))
         .file(
             "/etc/systemd/system/kube-rebootd.service.d/test.conf",
