@@ -10,7 +10,6 @@ use testbed::{Bed, Host, HostSpec};
 mod adoption;
 mod builtin;
 mod checks;
-mod control_plane;
 mod cordon;
 mod credentials;
 mod dead_holder;

@@ -4,18 +4,6 @@ use testbed::HostSpec;
 
 use super::Site;
 
-#[test]
-fn i4_a_sentinel_reboots_the_host_once_and_leaves_nothing() {
-    let site = Site::new("one", 1);
-    let host = site.host("one-1", "");
-    site.wait_status(&host, "idle");
-    let before = host.boot_id().unwrap();
-    host.touch("/run/reboot-required").unwrap();
-    site.wait_rebooted(&host, 1);
-    assert_ne!(host.boot_id().unwrap(), before);
-    site.nothing_left(&host);
-}
-
 /// As kubemark, and as a kubelet whose cadvisor knows none: alive is what changes in this boot.
 const NO_BOOT_ID: &str = "[Service]\nExecStart=\nExecStart=/opt/bed/kubelet --name=silent-1 \
                           --kubeconfig=/etc/kubernetes/kubelet.conf --boot-id=\n";
