@@ -74,9 +74,11 @@ fn every_sort(name: &str, graceful: Option<&str>) {
         assert_eq!(after, before);
     } else {
         assert_eq!(after[2..], before[2..], "nobody makes these again");
-        let set = |at: usize| (after[at].clone(), before[at].clone());
-        for (after, before) in [set(0), set(1)] {
-            assert!(after != before, "its pod ended with the host: {after:?}");
+        for (set, old) in stays.iter().zip(&before).take(2) {
+            site.wait(&format!("another pod of {set}"), || {
+                let new = uid(set);
+                Ok(new.is_some() && new != *old)
+            });
         }
         let bare = work.pod(&host, "bare").unwrap();
         let phase = string(&bare["status"]["phase"]);

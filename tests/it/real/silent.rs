@@ -156,9 +156,9 @@ fn i4_i8_an_image_that_is_gone_after_the_boot_keeps_the_slot() {
 fn i4_i8_a_full_disk_after_the_boot_keeps_the_slot() {
     let without = Without {
         group: "pressure-r",
-        breaks: "cd /etc/kubernetes/kubelet.d && cp 50-pressure.conf /root/kept && \
-                 echo 'evictionHard: {nodefs.available: 99%}' >> 50-pressure.conf",
-        mends: "cp /root/kept /etc/kubernetes/kubelet.d/50-pressure.conf && systemctl restart kubelet",
+        breaks: "cd /etc/kubernetes/kubelet.d && cp 50-test.conf /root/kept && \
+                 echo 'evictionHard: {nodefs.available: 99%}' >> 50-test.conf",
+        mends: "cp /root/kept /etc/kubernetes/kubelet.d/50-test.conf && systemctl restart kubelet",
         shown: disk_pressure,
         ready_after: "20s",
         status: NOT_READY,
