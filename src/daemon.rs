@@ -7,14 +7,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use kube_rebootd_core::config::Config;
-use kube_rebootd_core::decide::{Policy, Step, decide, ready, rests};
-use kube_rebootd_core::facts::{Effect, Facts};
-use kube_rebootd_core::node::Seen;
+use kube_rebootd_core::decide::{Policy, Step};
+use kube_rebootd_core::facts::Effect;
+use kube_rebootd_core::machine::{HOST_POLL, Machine};
 use kube_rebootd_core::now::Now;
 use kube_rebootd_core::phase::Phase;
 use kube_rebootd_core::record::Stage;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tracing::{error, info, warn};
 
 use crate::host::journal::Naming;
@@ -26,14 +27,10 @@ use crate::root::Root;
 
 mod act;
 mod api;
-mod blocking;
 mod credential;
 mod gather;
-mod memory;
 mod own_node;
-mod packages;
 mod patience;
-mod proof;
 mod reads;
 mod release;
 mod report;
@@ -43,10 +40,9 @@ mod start;
 mod stop_point;
 mod triggers;
 mod views;
-mod wishes;
 
 use api::Api;
-use memory::Memory;
+use gather::HostWatch;
 use report::Report;
 use triggers::Triggers;
 
@@ -55,16 +51,12 @@ pub use release::Left;
 pub use start::{StartError, access, start};
 pub(crate) use triggers::{command, sentinel};
 
-/// Between looks at the host when nothing said that it changed: inhibitors, `PreparingForShutdown`.
-const HOST_POLL: Duration = Duration::from_secs(15);
-
 /// After a write that failed: what must be durable waits, the CPU rests.
 const UNWRITABLE: Duration = Duration::from_secs(1);
 
 /// Everything the loop owns.
 pub struct Daemon {
     root: Root,
-    config: Config,
     /// `--config FILE`, for a reload.
     config_file: Option<PathBuf>,
     clock: Clock,
@@ -73,8 +65,8 @@ pub struct Daemon {
     last_valid: Store,
     api: Api,
     triggers: Triggers,
-    facts: Facts,
-    memory: Memory,
+    host: HostWatch,
+    machine: Machine,
     /// The record is on disk as it is in the facts.
     saved: bool,
     report: Report,
@@ -84,6 +76,10 @@ pub struct Daemon {
     evictions: mpsc::UnboundedSender<act::Evicted>,
     /// When the API server is asked again after it refused or was silent.
     patience: patience::Patience,
+    /// A watch's last sign of life that the machine knows.
+    heard: Option<Instant>,
+    /// How often in a row the others that wait could not be counted, without an answer.
+    uncounted: u32,
 }
 
 /// Why the loop woke.
@@ -147,27 +143,24 @@ impl Daemon {
     async fn step(&mut self) -> Option<Duration> {
         let now = self.clock.now();
         let policy = self.policy();
-        let step = decide(&self.facts, &policy, now);
+        let step = self.machine.next(&policy, now);
         self.report.step(
             &step,
-            &self.facts,
+            &self.machine.facts,
             &policy,
             &mut self.notify,
             self.patience.trouble(now.boot),
         );
-        if let Some(view) = self.report.view(&step, &self.facts, &policy)
+        if let Some(view) = self.report.view(&step, &self.machine.facts, &policy)
             && let Err(err) = view::write(&self.root, view)
         {
             tracing::debug!("cannot write what `kube-rebootd status` shows: {err}");
         }
-        self.facts.ready = ready(&self.facts, &step, now);
         let Some(wrote) = self.write_ahead(&step) else {
             // Not durable: the facts say so now, and another step follows, not at full speed.
             return Some(now.boot + UNWRITABLE);
         };
-        if rests(&self.facts, &step) {
-            self.memory.rests();
-        }
+        self.machine.waits_for(&step);
         if step.effect == Effect::Wait {
             return if wrote {
                 None
@@ -181,7 +174,7 @@ impl Daemon {
             return Some(until.min(step.wake.unwrap_or(until)));
         }
         #[cfg(debug_assertions)]
-        let point = stop_point::did(&step.effect, &self.facts.record);
+        let point = stop_point::did(&step.effect, &self.machine.facts.record);
         self.act(step.effect, now).await;
         #[cfg(debug_assertions)]
         if let Some(point) = point {
@@ -193,17 +186,18 @@ impl Daemon {
     /// The step's record, durable before its effect; whether there was anything to write. None: it
     /// could not be written and nothing may follow from it.
     fn write_ahead(&mut self, step: &Step) -> Option<bool> {
-        let same = step.record == self.facts.record;
+        let facts = &mut self.machine.facts;
+        let same = step.record == facts.record;
         if same && self.saved {
             return Some(false);
         }
         let written = self.store.write(&step.record.encode());
         if let Err(err) = &written
-            && self.facts.writable
+            && facts.writable
         {
             error!("cannot write {}: {err}", self.store.path().display());
         }
-        self.facts.writable = written.is_ok();
+        facts.writable = written.is_ok();
         // What was begun is finished from memory and the Node's annotation (docs/design.md 6).
         if written.is_err() && !finishing(step) {
             return None;
@@ -212,20 +206,9 @@ impl Daemon {
         if same {
             return Some(false);
         }
-        let hold = |facts: &Facts| {
-            facts
-                .record
-                .hold
-                .as_ref()
-                .map(|hold| hold.take.acquire_time)
-        };
-        let before = hold(&self.facts);
-        self.facts.record = step.record.clone();
-        if hold(&self.facts) != before {
-            self.memory.forget_hold(&mut self.facts);
-        }
+        self.machine.wrote(step.record.clone());
         #[cfg(debug_assertions)]
-        stop_point::pass(&self.root, &stop_point::wrote(&self.facts.record));
+        stop_point::pass(&self.root, &stop_point::wrote(&self.machine.facts.record));
         Some(true)
     }
 
@@ -234,8 +217,7 @@ impl Daemon {
         let now = self.clock.now().boot;
         let paused = self.patience.until(now).unwrap_or(until);
         let limit = until.min(paused).saturating_sub(now);
-        let packages = self.memory.packages.poll(&self.facts.closed, now);
-        let limit = limit.min(gather::poll(&self.facts)).min(packages);
+        let limit = limit.min(self.machine.poll(now));
         let limit = watchdog_interval().map_or(limit, |watchdog| limit.min(watchdog));
         let limit = self.notify.again().map_or(limit, |again| limit.min(again));
         let limit = limit.max(Duration::from_millis(1));
@@ -256,12 +238,8 @@ impl Daemon {
                 Woke::Change
             }
             () = self.triggers.changed() => Woke::Change,
-            () = self.memory.host_changes.next() => {
-                self.memory.host_dirty();
-                Woke::Change
-            }
-            () = self.memory.schedule.changed() => {
-                self.memory.host_dirty();
+            () = self.host.changed() => {
+                self.machine.host_changed();
                 Woke::Change
             }
             () = self.api.changed() => Woke::Change,
@@ -270,35 +248,7 @@ impl Daemon {
     }
 
     fn policy(&self) -> Policy {
-        Policy::of(
-            &self.config,
-            self.api.name(),
-            &self.namespace(),
-            &self.group(),
-        )
-    }
-
-    /// Where the Leases are.
-    fn namespace(&self) -> String {
-        start::namespace(&self.config, &self.facts.record).to_owned()
-    }
-
-    /// The group: while a slot is held, the slot's; else the Node's label when one is configured and set,
-    /// else the configured name.
-    fn group(&self) -> String {
-        let held = self.facts.record.hold.as_ref();
-        let slot = held.and_then(|hold| self.facts.leases.get(&hold.take.lease));
-        if let Some(lease) = slot.filter(|lease| !lease.group.is_empty()) {
-            return lease.group.clone();
-        }
-        let coordination = &self.config.coordination;
-        let labelled = match (&coordination.group_label, &self.facts.node) {
-            (Some(label), Seen::Present(node)) => node.labels.get(label).cloned(),
-            _ => None,
-        };
-        labelled
-            .filter(|group| !group.is_empty())
-            .unwrap_or_else(|| coordination.group.to_string())
+        self.machine.policy(self.api.name())
     }
 
     fn now(&self) -> Now {
@@ -325,16 +275,15 @@ impl Daemon {
         self.triggers
             .configure(&self.root, &self.bus, &config)
             .await;
-        let access = start::held_access(&self.root, &config, &self.facts.record);
+        let access = start::held_access(&self.root, &config, &self.machine.facts.record);
         self.api.configure(access);
-        self.memory.configure(&config);
-        self.config = config;
+        self.machine.configure(config);
     }
 
     fn stopping(&mut self) {
         self.notify.stopping();
-        match &self.facts.record.hold {
-            Some(hold) if !report::going_down(&self.facts) => warn!(
+        match &self.machine.facts.record.hold {
+            Some(hold) if !report::going_down(&self.machine.facts) => warn!(
                 LEASE = hold.take.lease,
                 "stopping while holding slot {}: cordon and slot stay; start kube-rebootd again, or \
                  give them back with `kube-rebootd undrain --release`",

@@ -164,6 +164,18 @@ impl Facts {
             verifying: Duration::ZERO,
         }
     }
+
+    /// Another hold, or none: what was known of the last one is void.
+    pub fn forget_hold(&mut self) {
+        self.take = TakeAnswer::default();
+        self.ask = None;
+        self.ask_accepted = None;
+        (self.confirmed, self.fenced) = (None, None);
+        self.mended.clear();
+        self.beats = Beats::default();
+        self.last_list = None;
+        self.waiters = None;
+    }
 }
 
 /// An apply that was answered with 200.

@@ -13,6 +13,7 @@ pub mod gates;
 pub mod health;
 pub mod inhibitor;
 pub mod kubelet;
+pub mod machine;
 pub mod names;
 pub mod node;
 pub mod node_set;

@@ -47,7 +47,7 @@ impl Daemon {
     pub(super) async fn act(&mut self, effect: Effect, now: Now) {
         match effect {
             Effect::Wait => {}
-            Effect::Begin => self.facts.started = true,
+            Effect::Begin => self.machine.facts.started = true,
             Effect::ReadHost => self.read_host().await,
             Effect::AskReboot => self.ask_reboot().await,
             Effect::CancelShutdown => self.cancel_shutdown(now).await,
@@ -67,7 +67,7 @@ impl Daemon {
             Ok(_) => true,
             Err(err) => {
                 let words = self.api.troubled(&err);
-                self.facts.listed = Err(words.clone());
+                self.machine.facts.listed = Err(words.clone());
                 let now = self.now().boot;
                 self.patience.longer(now, Duration::from_secs(5), words);
                 false
@@ -123,7 +123,7 @@ impl Daemon {
     }
 
     async fn create_lease(&mut self, now: Now) -> Result<(), ApiError> {
-        let group = self.group();
+        let group = self.machine.group();
         let Some(connected) = self.api.connected() else {
             return Ok(());
         };
@@ -139,7 +139,7 @@ impl Daemon {
             }
             Err(err) if err.unanswered() => Err(err),
             Err(err) => {
-                self.facts.create_refused = Some(err.to_string());
+                self.machine.facts.create_refused = Some(err.to_string());
                 Ok(())
             }
         }
@@ -152,7 +152,7 @@ impl Daemon {
         let took = connected.leases.take(take, now.boot).await;
         let answered = self.now().boot;
         if let Some(said) = took.said(answered) {
-            self.facts.take.said = Some(said);
+            self.machine.facts.take.said = Some(said);
         }
         match took {
             Took::Ours(lease) => self.know(*lease),
@@ -162,7 +162,7 @@ impl Daemon {
                 self.patience.longer(answered, Duration::from_secs(5), why);
             }
             Took::Unanswered(err) => {
-                self.facts.take.unanswered = Some(now.boot);
+                self.machine.facts.take.unanswered = Some(now.boot);
                 return Err(err);
             }
         }
@@ -180,10 +180,10 @@ impl Daemon {
             }
             Err(err) => {
                 if let GiveUpError::Api(err) = &err {
-                    self.facts.denied = denied(err);
+                    self.machine.facts.denied = denied(err);
                 }
                 // What it is now must be read: the request may have been done, or refused.
-                self.facts.leases.remove(&give_up.lease);
+                self.machine.facts.leases.remove(&give_up.lease);
                 match err {
                     GiveUpError::Api(err) => Err(err),
                     GiveUpError::StillHeld { .. } => Err(ApiError::Other {
@@ -198,7 +198,7 @@ impl Daemon {
 
     /// What can be ready before logind is asked is ready now: the connection, and what terminals are told.
     async fn fence(&mut self, fence: &Fence, now: Now) -> Result<(), ApiError> {
-        let Some(hold) = &self.facts.record.hold else {
+        let Some(hold) = &self.machine.facts.record.hold else {
             return Ok(());
         };
         let point = Point::of(hold);
@@ -207,9 +207,9 @@ impl Daemon {
             asks: hold.asks,
             at: None,
         };
-        self.facts.fenced = Some(fenced);
-        if self.config.reboot.method == Method::Logind {
-            logind::announce_reboot(&self.bus, &self.config.reboot.message).await;
+        self.machine.facts.fenced = Some(fenced);
+        if self.machine.config().reboot.method == Method::Logind {
+            logind::announce_reboot(&self.bus, &self.machine.config().reboot.message).await;
         }
         let Some(connected) = self.api.connected() else {
             return Ok(());
@@ -218,15 +218,15 @@ impl Daemon {
             Ok(lease) => {
                 self.know(lease);
                 fenced.at = Some(self.now().boot);
-                self.facts.fenced = Some(fenced);
+                self.machine.facts.fenced = Some(fenced);
                 Ok(())
             }
             Err(err) => {
                 // It may have been done, or somebody changed the Lease: all is read again (I2).
-                self.facts.leases.remove(&fence.lease);
-                self.facts.confirmed = None;
+                self.machine.facts.leases.remove(&fence.lease);
+                self.machine.facts.confirmed = None;
                 let why = err.to_string();
-                self.facts.refused = err.refused().then_some(RefusedApply { point, why });
+                self.machine.facts.refused = err.refused().then_some(RefusedApply { point, why });
                 Err(err)
             }
         }
@@ -235,7 +235,7 @@ impl Daemon {
     /// Evictions go beside the loop; every one is answered, a lost one as busy.
     #[allow(clippy::unnecessary_wraps)] // as every other effect
     fn evict(&mut self, pods: Vec<PodRef>) -> Result<(), ApiError> {
-        self.memory.sent();
+        self.machine.sent();
         let Some(connected) = self.api.connected() else {
             return Ok(());
         };
@@ -263,15 +263,15 @@ impl Daemon {
                 code: 401,
             });
         }
-        self.memory.evicted(evicted, now);
+        self.machine.evicted(&evicted.uid, evicted.answer, now);
     }
 
     /// The scheduled shutdown that has become a request. Whether it is gone, and none has begun, is read
     /// again at once.
     async fn cancel_shutdown(&mut self, now: Now) {
-        let words = self.facts.adopts.take();
+        let words = self.machine.facts.adopts.take();
         let words = words.map_or_else(String::new, |it| it.words());
-        self.memory.cancelled = Some(now.boot);
+        self.machine.cancelled(now);
         match logind::cancel_shutdown(&self.bus, ADOPTED).await {
             Ok(true) => info!("{words} is cancelled: it is a request now, and waits for its turn"),
             Ok(false) => info!("{words} was cancelled by somebody else; the request stays"),
@@ -279,17 +279,17 @@ impl Daemon {
                 warn!("{words} cannot be cancelled, and may go around slot and drain: {err}");
             }
         }
-        self.memory.host_dirty();
+        self.machine.host_changed();
     }
 
     /// logind, or the configured command.
     async fn ask_reboot(&mut self) {
         let asked = self.now().boot;
-        self.facts.ask = None;
-        self.facts.ask_accepted = None;
-        (self.facts.fenced, self.facts.confirmed) = (None, None);
+        self.machine.facts.ask = None;
+        self.machine.facts.ask_accepted = None;
+        (self.machine.facts.fenced, self.machine.facts.confirmed) = (None, None);
         info!("asking for the reboot");
-        let refused = match &self.config.reboot.method {
+        let refused = match &self.machine.config().reboot.method {
             Method::Logind => logind::ask_reboot(&self.bus)
                 .await
                 .map_err(|err| err.to_string()),
@@ -297,7 +297,7 @@ impl Daemon {
                 let check = check::Check {
                     name: "reboot",
                     command,
-                    timeout: COMMAND.min(self.config.reboot.timeout),
+                    timeout: COMMAND.min(self.machine.config().reboot.timeout),
                     reboot_codes: &[0],
                     ok_codes: &[],
                     words: None,
@@ -309,12 +309,12 @@ impl Daemon {
                 }
             }
         };
-        self.memory.host_dirty();
+        self.machine.host_changed();
         match refused {
-            Ok(()) => self.facts.ask_accepted = Some(asked),
+            Ok(()) => self.machine.facts.ask_accepted = Some(asked),
             Err(why) => {
                 warn!("the reboot was refused: {why}");
-                self.facts.ask = Some(Refusal {
+                self.machine.facts.ask = Some(Refusal {
                     at: self.now().boot,
                     why,
                 });

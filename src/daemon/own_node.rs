@@ -41,23 +41,23 @@ impl Daemon {
         match connected.node.apply(set, now.boot).await {
             Ok(node) => {
                 let answered = self.now().boot;
-                self.facts.refused = None;
+                self.machine.facts.refused = None;
                 if let Some(why) = changed_on_its_way(&node, set) {
                     // It would be tried again at once, and dropped again.
                     self.patience.longer(answered, DROPPED, why.clone());
-                    self.facts.refused = Some(RefusedApply { point, why });
+                    self.machine.facts.refused = Some(RefusedApply { point, why });
                 }
-                self.facts.node = Seen::Present(Box::new(node));
-                self.facts.applied = Some(Applied {
+                self.machine.facts.node = Seen::Present(Box::new(node));
+                self.machine.facts.applied = Some(Applied {
                     point,
                     at: answered,
                 });
                 Ok(())
             }
             Err(err) => {
-                self.facts.node = Seen::Unknown;
+                self.machine.facts.node = Seen::Unknown;
                 let why = err.to_string();
-                self.facts.refused = err.refused().then_some(RefusedApply { point, why });
+                self.machine.facts.refused = err.refused().then_some(RefusedApply { point, why });
                 Err(err)
             }
         }
@@ -74,17 +74,17 @@ impl Daemon {
             Err(err) if err.refused() && err.to_string().contains(NO_DRY_RUN) => Ok(()),
             Err(err) if err.refused() => Err(err.to_string()),
             Err(err) => {
-                self.facts.node = Seen::Unknown;
+                self.machine.facts.node = Seen::Unknown;
                 return Err(err);
             }
         };
-        let before = self.facts.rehearsed.as_ref().map(|last| &last.said);
+        let before = self.machine.facts.rehearsed.as_ref().map(|last| &last.said);
         if let Err(why) = &said
             && before != Some(&said)
         {
             warn!("no slot is taken, as what a hold sets on the own Node would be refused: {why}");
         }
-        self.facts.rehearsed = Some(Rehearsed { at: now.boot, said });
+        self.machine.facts.rehearsed = Some(Rehearsed { at: now.boot, said });
         Ok(())
     }
 
@@ -97,7 +97,7 @@ impl Daemon {
         let node = match answer {
             Ok(node) => node,
             Err(err) => {
-                self.facts.node = Seen::Unknown;
+                self.machine.facts.node = Seen::Unknown;
                 if err.refused() {
                     self.mended(left, answered);
                 }
@@ -114,15 +114,15 @@ impl Daemon {
             );
             self.patience.longer(answered, DROPPED, why);
         }
-        self.facts.node = Seen::Present(Box::new(node));
+        self.machine.facts.node = Seen::Present(Box::new(node));
         Ok(())
     }
 
     /// Remembers what was taken off; whether the same was not long ago.
     fn mended(&mut self, left: &Leftovers, at: Duration) -> bool {
-        let hold = self.facts.record.hold.as_ref();
+        let hold = self.machine.facts.record.hold.as_ref();
         let point = hold.map(Point::of).unwrap_or_default();
-        let mended = &mut self.facts.mended;
+        let mended = &mut self.machine.facts.mended;
         mended.retain(|one| one.point == point && at.saturating_sub(one.at) <= LATELY);
         if let Some(before) = mended.iter_mut().find(|one| one.left.same(left)) {
             before.at = at;
@@ -143,7 +143,7 @@ impl Daemon {
             Some(shown) => connected.heartbeat.mark(shown).await,
             None => connected.heartbeat.clear().await,
         };
-        self.facts.hidden = match &done {
+        self.machine.facts.hidden = match &done {
             Err(error) if !error.unanswered() && !error.unauthorized() => Some(Hidden {
                 at: self.now().boot,
                 missing: matches!(error, ApiError::Gone { .. }),
@@ -151,9 +151,9 @@ impl Daemon {
             Ok(()) | Err(_) => None,
         };
         if record.is_none() {
-            self.facts.crowd = None;
+            self.machine.facts.crowd = None;
         }
-        self.facts.mark = match &done {
+        self.machine.facts.mark = match &done {
             Ok(()) => record.into(),
             Err(_) => Mark::Unknown,
         };

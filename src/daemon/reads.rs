@@ -2,12 +2,10 @@
 
 use kube_rebootd_core::beats;
 use kube_rebootd_core::decide::census_matters;
-use kube_rebootd_core::facts::{LastList, Waiters};
-use kube_rebootd_core::health::Marks;
+use kube_rebootd_core::facts::Waiters;
 use kube_rebootd_core::node::Seen;
 use kube_rebootd_core::now::Now;
 use kube_rebootd_core::peers::Peers;
-use kube_rebootd_core::pod::Pod;
 use kube_rebootd_core::slot::{Crowd, Lease};
 
 use super::Daemon;
@@ -36,21 +34,21 @@ impl Daemon {
         let beat = connected.heartbeat.get().await;
         // A node that has rebooted can prove itself and uncordon by what it reads of its own Node alone.
         if let Ok(node) = &node {
-            self.facts.node =
+            self.machine.facts.node =
                 (node.clone()).map_or(Seen::Absent, |node| Seen::Present(node.into()));
         }
         match (leases, node, beat) {
             (Ok(leases), Ok(_), Ok(beat)) => {
-                self.facts.leases = self.followed(leases);
-                self.facts.listed = Ok(());
-                self.facts.denied = None;
-                self.facts.mark = beat.and_then(|beat| beat.waiting).into();
+                self.machine.facts.leases = self.followed(leases);
+                self.machine.facts.listed = Ok(());
+                self.machine.facts.denied = None;
+                self.machine.facts.mark = beat.and_then(|beat| beat.waiting).into();
                 self.patience.asks(false);
                 self.patience.worked(now.boot);
             }
             (Err(err), ..) | (_, Err(err), _) | (.., Err(err)) => {
-                self.facts.denied = denied(&err);
-                self.facts.listed = Err(denied(&err).unwrap_or_else(|| err.to_string()));
+                self.machine.facts.denied = denied(&err);
+                self.machine.facts.listed = Err(denied(&err).unwrap_or_else(|| err.to_string()));
                 self.failed(&err);
             }
         }
@@ -61,23 +59,23 @@ impl Daemon {
             return Ok(());
         };
         let read = connected.leases.get(name, now.boot).await;
-        self.facts.denied = read.as_ref().err().and_then(denied);
+        self.machine.facts.denied = read.as_ref().err().and_then(denied);
         if let Some(lease) = read? {
             self.know(lease);
         } else {
-            self.facts.leases.remove(name);
-            self.facts.absent.insert(name.to_owned(), now.boot);
+            self.machine.facts.leases.remove(name);
+            self.machine.facts.absent.insert(name.to_owned(), now.boot);
         }
         Ok(())
     }
 
     /// A Lease by a consistent read; when it became free is what the watch saw.
     pub(super) fn know(&mut self, lease: Lease) {
-        self.facts.absent.remove(&lease.name);
+        self.machine.facts.absent.remove(&lease.name);
         let seen = self.now().boot;
-        let known = self.facts.leases.get(&lease.name);
+        let known = self.machine.facts.leases.get(&lease.name);
         let lease = lease::follow(known, lease, seen);
-        self.facts.leases.insert(lease.name.clone(), lease);
+        self.machine.facts.leases.insert(lease.name.clone(), lease);
     }
 
     pub(super) async fn read_node(&mut self, now: Now) -> Result<(), ApiError> {
@@ -87,10 +85,10 @@ impl Daemon {
         let node = connected.node.get(now.boot).await;
         if !node.as_ref().is_err_and(ApiError::unanswered) {
             let answered = self.now().boot;
-            self.memory.answered(now.boot, answered);
+            self.machine.answered(now.boot, answered);
         }
         let node = node?;
-        self.facts.node = node.map_or(Seen::Absent, |node| Seen::Present(Box::new(node)));
+        self.machine.facts.node = node.map_or(Seen::Absent, |node| Seen::Present(Box::new(node)));
         Ok(())
     }
 
@@ -99,15 +97,15 @@ impl Daemon {
             return Ok(());
         };
         let beat = connected.heartbeat.get().await?;
-        self.facts.mark = beat.and_then(|beat| beat.waiting).into();
+        self.machine.facts.mark = beat.and_then(|beat| beat.waiting).into();
         Ok(())
     }
 
     pub(super) async fn list_peers(&mut self, now: Now) -> Result<(), ApiError> {
         let policy = self.policy();
-        let facts = &self.facts;
+        let facts = &self.machine.facts;
         // A Node that is not known may be one of the quorum.
-        let quorum = !matches!(&self.facts.node, Seen::Present(node) if !node.quorum());
+        let quorum = !matches!(&self.machine.facts.node, Seen::Present(node) if !node.quorum());
         let Some(connected) = self.api.connected() else {
             return Ok(());
         };
@@ -121,19 +119,22 @@ impl Daemon {
     /// A list of the others came.
     fn others(&mut self, (mut peers, beats): (Peers, beats::Read)) {
         peers.came = self.now().boot;
-        self.facts.beats.see(&beats, peers.asked, peers.came);
-        self.facts.peers = Some(peers);
+        self.machine
+            .facts
+            .beats
+            .see(&beats, peers.asked, peers.came);
+        self.machine.facts.peers = Some(peers);
     }
 
     pub(super) async fn list_waiters(&mut self, now: Now) -> Result<(), ApiError> {
-        let group = self.group();
+        let group = self.machine.group();
         let Some(connected) = self.api.connected() else {
             return Ok(());
         };
         let clients = &connected.clients;
         let list = waiting::list(&clients.coordinator, &group, &clients.name).await;
-        let before = self.facts.waiters.as_ref();
-        self.facts.waiters = match &list {
+        let before = self.machine.facts.waiters.as_ref();
+        self.machine.facts.waiters = match &list {
             Ok(list) => Some(Waiters::listed(now.boot, list.clone())),
             // New credentials may read it.
             Err(err) if err.unauthorized() => None,
@@ -168,21 +169,21 @@ impl Daemon {
         if let Some(lease) = lease {
             self.know(lease);
         } else {
-            self.facts.leases.remove(name);
-            self.facts.absent.insert(name.to_owned(), now.boot);
+            self.machine.facts.leases.remove(name);
+            self.machine.facts.absent.insert(name.to_owned(), now.boot);
         }
-        self.facts.node = node.map_or(Seen::Absent, |node| Seen::Present(Box::new(node)));
-        self.listed(&pods, now);
+        self.machine.facts.node = node.map_or(Seen::Absent, |node| Seen::Present(Box::new(node)));
+        self.machine.listed(&pods, now.boot);
         if let Some(peers) = peers {
             self.others(peers);
         }
-        self.facts.confirmed = Some(now.boot);
+        self.machine.facts.confirmed = Some(now.boot);
         Ok(())
     }
 
     /// Who may not list them does not know how many wait, and must not act as if it were alone.
     pub(super) async fn count_waiters(&mut self) -> Result<(), ApiError> {
-        let group = self.group();
+        let group = self.machine.group();
         let Some(connected) = self.api.connected() else {
             return Ok(());
         };
@@ -196,15 +197,15 @@ impl Daemon {
             Ok(crowd) => crowd,
             // While the whole server is silent this waits like all else; where only this list is not to be had, no
             // node waits for it for ever.
-            Err(error) if error.unanswered() && self.memory.uncounted < UNCOUNTED => {
-                self.memory.uncounted += 1;
+            Err(error) if error.unanswered() && self.uncounted < UNCOUNTED => {
+                self.uncounted += 1;
                 return Err(error);
             }
             Err(error) if error.unauthorized() => return Err(error),
             Err(_) => unknown,
         };
-        self.memory.uncounted = 0;
-        self.facts.crowd = Some(crowd);
+        self.uncounted = 0;
+        self.machine.facts.crowd = Some(crowd);
         Ok(())
     }
 
@@ -213,16 +214,8 @@ impl Daemon {
             return Ok(());
         };
         let pods = connected.pods.list().await?;
-        self.listed(&pods, now);
+        self.machine.listed(&pods, now.boot);
         Ok(())
-    }
-
-    fn listed(&mut self, pods: &[Pod], now: Now) {
-        self.facts.last_list = Some(LastList {
-            asked: now.boot,
-            clean: self.memory.clean(&self.facts, pods),
-            marks: Marks::take(pods),
-        });
     }
 }
 

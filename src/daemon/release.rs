@@ -41,16 +41,16 @@ impl Daemon {
         loop {
             self.gather().await;
             // Triggers do not matter here: a request stays as it is on record.
-            let (seen, record) = (&mut self.facts.observed, &self.facts.record);
+            let (seen, record) = (&mut self.machine.facts.observed, &self.machine.facts.record);
             seen.request.clone_from(&record.request);
             seen.settled.clone_from(&record.settled);
-            if released(&self.facts, &self.policy(), self.now()) {
+            if released(&self.machine.facts, &self.policy(), self.now()) {
                 break;
             }
-            if self.facts.started {
+            if self.machine.facts.started {
                 self.order_back();
             }
-            if let Some(hold) = &self.facts.record.hold {
+            if let Some(hold) = &self.machine.facts.record.hold {
                 *lease = Some(hold.take.lease.clone());
             }
             if self.step().await.is_some() {
@@ -58,7 +58,7 @@ impl Daemon {
             }
         }
         // A hint that names a node without a daemon costs its group a moment.
-        if let Mark::Shown(_) = &self.facts.mark {
+        if let Mark::Shown(_) = &self.machine.facts.mark {
             self.act(Effect::Unmark, self.now()).await;
         }
     }
@@ -66,15 +66,23 @@ impl Daemon {
     /// Turns the hold on record into one that goes back, durably if that is possible.
     fn order_back(&mut self) {
         let wall = self.now().wall;
-        let Some(record) = self.facts.record.give_back(&self.facts.boot, wall) else {
+        let Some(record) = self
+            .machine
+            .facts
+            .record
+            .give_back(&self.machine.facts.boot, wall)
+        else {
             return;
         };
-        self.facts.writable = self.store.write(&record.encode()).is_ok();
-        self.facts.record = record;
+        self.machine.facts.writable = self.store.write(&record.encode()).is_ok();
+        self.machine.facts.record = record;
     }
 
     fn left(&self, lease: Option<String>) -> Left {
-        let trouble = match (self.patience.trouble(self.now().boot), &self.facts.listed) {
+        let trouble = match (
+            self.patience.trouble(self.now().boot),
+            &self.machine.facts.listed,
+        ) {
             (Some(trouble), _) => trouble.to_owned(),
             (None, Err(why)) => why.clone(),
             (None, Ok(())) => "the API server was too slow".to_owned(),
@@ -82,7 +90,7 @@ impl Daemon {
         let node = Some(self.api.name()).filter(|name| !name.is_empty());
         Left {
             trouble,
-            namespace: self.namespace(),
+            namespace: self.machine.namespace().to_owned(),
             node: node.map(str::to_owned),
             lease,
         }

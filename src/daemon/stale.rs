@@ -19,9 +19,9 @@ impl Daemon {
         };
         let found = peers::find(&connected.clients.coordinator, &held.holder).await;
         let name = held.lease.clone();
-        let before = self.facts.looks.get(&name);
+        let before = self.machine.facts.looks.get(&name);
         let look = Look::next(before, held, now.boot, found.as_ref().ok().copied());
-        self.facts.looks.insert(name, look);
+        self.machine.facts.looks.insert(name, look);
         found.map(drop)
     }
 
@@ -34,7 +34,7 @@ impl Daemon {
         now: Now,
     ) -> Result<(), ApiError> {
         let name = give_up.lease.as_str();
-        self.facts.looks.remove(name);
+        self.machine.facts.looks.remove(name);
         self.give_up(give_up, now).await?;
         warn!(
             LEASE = name,
@@ -47,7 +47,8 @@ impl Daemon {
     /// The Leases of a start: whatever was known of them stays known.
     pub(super) fn followed(&self, leases: Vec<Lease>) -> BTreeMap<String, Lease> {
         let seen = self.now().boot;
-        let follow = |new: Lease| lease::follow(self.facts.leases.get(&new.name), new, seen);
+        let follow =
+            |new: Lease| lease::follow(self.machine.facts.leases.get(&new.name), new, seen);
         let by_name = |lease: Lease| (lease.name.clone(), lease);
         leases.into_iter().map(follow).map(by_name).collect()
     }

@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 
 use kube_rebootd_core::config::{self, Config, ConfigError, Health, Mode};
 use kube_rebootd_core::facts::Facts;
+use kube_rebootd_core::machine::Machine;
 use kube_rebootd_core::record::{CodecError, Record};
 use tokio::sync::mpsc;
 use tracing::{error, warn};
 
 use super::Daemon;
 use super::api::Api;
-use super::memory::Memory;
+use super::gather::HostWatch;
 use super::patience::Patience;
 use super::report::Report;
 use super::triggers::Triggers;
@@ -62,19 +63,20 @@ pub async fn start(
     Ok(Daemon {
         api,
         triggers: Triggers::new(&root, &bus, &config),
-        memory: Memory::new(&root, bus.clone(), &config),
+        host: HostWatch::new(&root, bus.clone()),
         saved: true,
         report: Report::default(),
         notify: Notify::new(),
         patience: Patience::default(),
+        heard: None,
+        uncounted: 0,
+        machine: Machine::new(config, facts),
         root,
-        config,
         config_file,
         clock,
         bus,
         store,
         last_valid,
-        facts,
         evicted,
         evictions,
     })
@@ -165,18 +167,15 @@ pub fn access(root: &Root, config: &Config) -> Access {
     }
 }
 
-/// The same, with the namespace of the hold while there is one.
+/// The same, with the namespace of the hold while there is one: a slot stays where it was taken, whatever is configured
+/// meanwhile (I4).
 pub(super) fn held_access(root: &Root, config: &Config, record: &Record) -> Access {
-    Access {
-        namespace: namespace(config, record).to_owned(),
-        ..access(root, config)
-    }
-}
-
-/// Where the Leases are: a slot stays where it was taken, whatever is configured meanwhile (I4).
-pub(super) fn namespace<'a>(config: &'a Config, record: &'a Record) -> &'a str {
     let held = record.hold.as_ref().map(|hold| &hold.take.namespace);
-    held.unwrap_or(&config.coordination.namespace)
+    let configured = access(root, config);
+    Access {
+        namespace: held.unwrap_or(&configured.namespace).clone(),
+        ..configured
+    }
 }
 
 #[cfg(test)]

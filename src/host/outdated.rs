@@ -8,6 +8,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
+use kube_rebootd_core::machine::Working;
 use kube_rebootd_core::trigger::Builtin;
 use kube_rebootd_outdated::{Answer, kernel, libraries};
 use nix::errno::Errno;
@@ -21,7 +22,7 @@ mod kernels;
 mod locks;
 mod processes;
 
-pub use locks::{Locks, Working};
+pub use locks::Locks;
 
 /// What a built-in check says now. While a package manager works it says nothing: half of an upgrade
 /// is no state to judge.

@@ -3,11 +3,11 @@
 //! Asked of the kernel itself (`F_GETLK` of fcntl(2)), which is right on every file system; the device
 //! numbers in /proc/locks are others than stat(2)'s on btrfs. Nothing is locked here.
 
-use std::fmt;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
+use kube_rebootd_core::machine::Working;
 use kube_rebootd_core::text::{self, NAME};
 use kube_rebootd_outdated::cgroup;
 use nix::fcntl::{FcntlArg, fcntl};
@@ -40,20 +40,6 @@ const PROC: u64 = 16 * 1024;
 const STATUS: u64 = 1024 * 1024;
 /// Reading a few local files; only a dead network mount takes longer.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// A package manager that works.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Working {
-    pub who: &'static str,
-    /// Which process, and how to go on when there is none.
-    pub how: String,
-}
-
-impl fmt::Display for Working {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} works{}", self.who, self.how)
-    }
-}
 
 /// Looks beside the loop.
 #[derive(Debug, Default)]

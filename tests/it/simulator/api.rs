@@ -225,9 +225,10 @@ impl World {
         let (pods, waiting) = (self.hosts[index].pods, self.hosts[index].waiting.clone());
         let nodes = self.nodes.clone();
         let host = &mut self.hosts[index];
-        let Some(facts) = &mut host.facts else {
+        let Some(machine) = &mut host.machine else {
             return;
         };
+        let facts = &mut machine.facts;
         let confirms = matches!(effect, Effect::Confirm { .. });
         if !confirms && !census_matters(facts, &host.policy, &peers) {
             (peers.counted, peers.census) = (false, Err("not asked for".to_owned()));

@@ -13,7 +13,7 @@ impl World {
     /// I2, at the moment logind is asked.
     pub(super) fn may_reboot(&self, index: usize, now: Now) {
         let host = &self.hosts[index];
-        let facts = host.facts.as_ref().unwrap();
+        let facts = &host.machine.as_ref().unwrap().facts;
         let hold = facts.record.hold.as_ref().unwrap();
         let lease = &self.leases[&hold.take.lease];
         assert_eq!(
@@ -53,9 +53,9 @@ impl World {
             self.told()
         );
         let kept = host
-            .facts
+            .machine
             .as_ref()
-            .is_some_and(|facts| facts.record.kept.is_some());
+            .is_some_and(|machine| machine.facts.record.kept.is_some());
         assert!(
             kept || !node.cordon.contains(names::NODE_MANAGER),
             "I4: cordon after the Lease"

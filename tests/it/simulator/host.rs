@@ -8,6 +8,7 @@ use kube_rebootd_core::config::Config;
 use kube_rebootd_core::decide::Policy;
 use kube_rebootd_core::facts::Facts;
 use kube_rebootd_core::gates::Closed;
+use kube_rebootd_core::machine::Machine;
 use kube_rebootd_core::phase::Phase;
 use kube_rebootd_core::record::Record;
 use kube_rebootd_core::slot::Shown;
@@ -31,7 +32,7 @@ pub(crate) struct Host {
     pub(super) boots: u64,
     pub(super) booted: Duration,
     pub(super) disk: Option<String>,
-    pub(super) facts: Option<Facts>,
+    pub(super) machine: Option<Machine>,
     pub(super) sentinel: bool,
     /// The sentinel survives the reboot.
     pub(crate) sticky: bool,
@@ -71,7 +72,7 @@ impl Host {
             boots: 0,
             booted: Duration::ZERO,
             disk: None,
-            facts: None,
+            machine: None,
             sentinel: false,
             sticky: false,
             shutting_down: false,
@@ -98,7 +99,7 @@ impl Host {
 }
 
 /// A daemon that just started: the disk, the boot, and nothing else.
-pub(super) fn fresh(host: &Host) -> Facts {
+pub(super) fn fresh(host: &Host) -> Machine {
     let boot = Boot {
         id: format!("boot-{}-{}", host.name, host.boots),
         userspace: 1,
@@ -107,8 +108,12 @@ pub(super) fn fresh(host: &Host) -> Facts {
         .disk
         .as_deref()
         .map_or_else(Record::default, |text| Record::decode(text).unwrap());
-    Facts {
+    let facts = Facts {
         pod_health: Ok(()),
         ..Facts::of_a_start(boot, record)
-    }
+    };
+    let mut config = Config::default();
+    // How many there may be is not what the simulator is about.
+    config.reboot.max_per_day = 100;
+    Machine::new(config, facts)
 }

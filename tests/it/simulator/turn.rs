@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube_rebootd_core::decide::{Step, decide, ready};
-use kube_rebootd_core::facts::{Effect, Facts};
+use kube_rebootd_core::decide::Step;
+use kube_rebootd_core::facts::Effect;
+use kube_rebootd_core::machine::Machine;
 use kube_rebootd_core::now::Now;
 use kube_rebootd_core::phase::Phase;
-use kube_rebootd_core::slot::TakeAnswer;
 
 use super::world::World;
 
@@ -61,11 +61,10 @@ impl World {
             self.hosts[index].wake = self.clock + self.hosts[index].firmware;
             return true;
         }
-        let mut facts = self.gather(index);
+        let mut machine = self.gather(index);
         let now = self.now(index);
-        let step = decide(&facts, &self.hosts[index].policy, now);
-        facts.ready = ready(&facts, &step, now);
-        let wrote = self.write_ahead(index, facts, &step);
+        let step = machine.next(&self.hosts[index].policy, now);
+        let wrote = self.write_ahead(index, machine, &step);
         if step.effect == Effect::Wait {
             let wake = step.wake.unwrap_or(now.boot);
             self.hosts[index].wake = clock + wake.saturating_sub(now.boot);
@@ -93,30 +92,18 @@ impl World {
         true
     }
 
-    fn write_ahead(&mut self, index: usize, mut facts: Facts, step: &Step) -> bool {
+    fn write_ahead(&mut self, index: usize, mut machine: Machine, step: &Step) -> bool {
         let host = &mut self.hosts[index];
-        let wrote = facts.record != step.record;
+        let wrote = machine.facts.record != step.record;
         if wrote {
             host.disk = Some(step.record.encode());
-            if step.record.hold.as_ref().map(|hold| hold.take.acquire_time)
-                != facts
-                    .record
-                    .hold
-                    .as_ref()
-                    .map(|hold| hold.take.acquire_time)
-            {
-                facts.take = TakeAnswer::default();
-                facts.ask = None;
-                facts.ask_accepted = None;
-                (facts.confirmed, facts.fenced) = (None, None);
-            }
-            facts.record = step.record.clone();
+            machine.wrote(step.record.clone());
         }
         if host.phases.last() != Some(&step.phase) {
             host.phases.push(step.phase);
         }
         host.status.clone_from(&step.status);
-        host.facts = Some(facts);
+        host.machine = Some(machine);
         wrote
     }
 

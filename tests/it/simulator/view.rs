@@ -4,23 +4,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use kube_rebootd::cluster::lease::follow;
-use kube_rebootd_core::facts::Facts;
 use kube_rebootd_core::health::Marks;
-use kube_rebootd_core::names;
+use kube_rebootd_core::machine::Machine;
 use kube_rebootd_core::node::Seen;
-use kube_rebootd_core::trigger::{Asked, Finding, Verdict, Wishes, observe};
+use kube_rebootd_core::trigger::{Finding, Verdict};
 
 use super::host::fresh;
 use super::world::World;
 
 impl World {
     /// What the daemon of this host sees: its memory, the watches, the disk, the host.
-    pub(super) fn gather(&mut self, index: usize) -> Facts {
+    pub(super) fn gather(&mut self, index: usize) -> Machine {
         let now = self.now(index);
         let watched = self.node_view(index, None);
         let (leases, drained) = (self.leases.clone(), self.drained(index, now));
         let host = &mut self.hosts[index];
-        let mut facts = host.facts.take().unwrap_or_else(|| fresh(host));
+        let mut machine = host.machine.take().unwrap_or_else(|| fresh(host));
+        let facts = &mut machine.facts;
         // Watches lag only until they are asked to matter: a change replaces what was read.
         if facts.started && !self.api_down && !host.cut {
             match (&facts.node, &watched) {
@@ -54,25 +54,8 @@ impl World {
             verdict,
             settle: Duration::ZERO,
         };
-        let annotation = match &facts.node {
-            Seen::Present(node) => match node.annotations.get(names::REBOOT) {
-                Some(text) => Asked::Yes(text),
-                None => Asked::No,
-            },
-            Seen::Absent => Asked::No,
-            Seen::Unknown => Asked::Unknown,
-        };
-        facts.observed = observe(
-            facts.record.request.clone(),
-            facts.record.settled.clone(),
-            &[finding],
-            Wishes {
-                annotation,
-                scheduled: None,
-            },
-            &facts.boot,
-            now,
-        );
+        machine.observe(&[finding], now);
+        let facts = &mut machine.facts;
         facts.marks = Some(Marks::default());
         facts.drain = drained;
         // The kubelet comes some time after the boot.
@@ -82,6 +65,6 @@ impl World {
         } else {
             Err(vec!["kubelet".to_owned()])
         };
-        facts
+        machine
     }
 }

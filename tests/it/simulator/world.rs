@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube_rebootd_core::decide::decide;
 use kube_rebootd_core::facts::Effect;
 use kube_rebootd_core::names;
 use kube_rebootd_core::phase::Phase;
@@ -245,8 +244,9 @@ impl World {
     fn next(&self, host: usize) -> Effect {
         let mut world = self.clone();
         world.clock += Duration::from_millis(5);
-        let facts = world.gather(host);
-        decide(&facts, &world.hosts[host].policy, world.now(host)).effect
+        let mut machine = world.gather(host);
+        let step = machine.next(&world.hosts[host].policy, world.now(host));
+        step.effect
     }
 
     /// The host's next step is this effect.
@@ -263,7 +263,7 @@ impl World {
     pub(crate) fn die(&mut self, host: usize) {
         self.hosts[host].dead = true;
         self.hosts[host].broken = true;
-        self.hosts[host].facts = None;
+        self.hosts[host].machine = None;
         self.hosts[host].waiting = None;
         self.hosts[host].shutting_down = false;
     }
@@ -302,7 +302,7 @@ impl World {
     }
 
     pub(crate) fn kill(&mut self, host: usize) {
-        self.hosts[host].facts = None;
+        self.hosts[host].machine = None;
         self.hosts[host].drained = None;
         self.hosts[host].wake = Duration::ZERO;
     }
@@ -311,7 +311,7 @@ impl World {
     pub(crate) fn boot(&mut self, host: usize) {
         let clock = self.clock;
         let host = &mut self.hosts[host];
-        host.facts = None;
+        host.machine = None;
         host.boots += 1;
         host.booted = clock;
         host.shutting_down = false;

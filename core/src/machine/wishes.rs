@@ -2,22 +2,20 @@
 
 use std::time::Duration;
 
-use kube_rebootd_core::config::Mode;
-use kube_rebootd_core::names;
-use kube_rebootd_core::node::Seen;
-use kube_rebootd_core::now::Now;
-use kube_rebootd_core::phase::Phase;
-use kube_rebootd_core::record::Hold;
-use kube_rebootd_core::shutdown::{self, Scheduled};
-use kube_rebootd_core::trigger::{self, Asked, Wishes};
-use tracing::warn;
-
-use super::Daemon;
+use super::Machine;
+use crate::config::Mode;
+use crate::names;
+use crate::node::Seen;
+use crate::now::Now;
+use crate::phase::Phase;
+use crate::record::Hold;
+use crate::shutdown::{self, Scheduled};
+use crate::trigger::{self, Asked, Finding, Wishes};
 
 /// After a cancellation that failed.
 const CANCEL_AGAIN: Duration = Duration::from_secs(5);
 
-impl Daemon {
+impl Machine {
     /// Why no scheduled shutdown becomes a request now.
     fn hindrance(&self) -> Option<&'static str> {
         let settles = |hold: &Hold| hold.settles(&self.facts.boot);
@@ -55,13 +53,14 @@ impl Daemon {
         let warning = scheduled
             .filter(|_| preparing == Some(false) && !self.going_down())
             .and_then(|it| shutdown::warning(it, adoption, hindrance, now.wall));
-        if let Some(words) = warning.as_ref().filter(|_| self.memory.warned != warning) {
-            warn!("{words}");
+        if let Some(words) = warning.clone().filter(|_| self.memory.warned != warning) {
+            self.say(words);
         }
         self.memory.warned = warning;
     }
 
-    pub(super) fn observe(&mut self, findings: &[trigger::Finding], now: Now) {
+    /// Whether a reboot is wanted, by what the triggers found and the Node's annotation says.
+    pub fn observe(&mut self, findings: &[Finding], now: Now) {
         self.scheduled(now);
         let adopts = self.facts.adopts.as_ref().map(Scheduled::words);
         let record = &self.facts.record;
@@ -87,5 +86,9 @@ impl Daemon {
         );
         let most = usize::try_from(self.config.reboot.max_per_day).unwrap_or(usize::MAX);
         self.facts.limited = trigger::over_daily_limit(&record.history, most, now.wall);
+        self.seen_before_cordon(now);
+        if self.verifying() && self.facts.started {
+            self.memory.pulse.node(&self.facts.node, now.boot);
+        }
     }
 }

@@ -1,14 +1,10 @@
-//! What package managers do, looked at while it matters: nothing is begun beside them, nor right after (I2, I8).
+//! What package managers do: nothing is begun beside them, nor right after (I2, I8).
 
+use std::fmt;
 use std::time::Duration;
 
-use kube_rebootd_core::facts::Facts;
-use kube_rebootd_core::gates::{Closed, Gate, Packages};
-use kube_rebootd_core::now::Now;
-use kube_rebootd_core::phase::Phase;
-
-use super::Daemon;
-use crate::host::outdated::{Locks, Working};
+use crate::gates::{Closed, Gate, Packages};
+use crate::now::Now;
 
 /// How often one that works is looked at, when nothing else is in the way: none tells when it has finished.
 const POLL: Duration = Duration::from_secs(2);
@@ -17,10 +13,23 @@ const EAGER: Duration = Duration::from_secs(5 * 60);
 /// Scripts and configuration management call one again and again, with pauses.
 const QUIET: Duration = Duration::from_secs(30);
 
+/// A package manager that works.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Working {
+    pub who: &'static str,
+    /// Which process, and how to go on when there is none.
+    pub how: String,
+}
+
+impl fmt::Display for Working {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} works{}", self.who, self.how)
+    }
+}
+
 /// What was seen of them.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Seen {
-    locks: Locks,
     now: Option<Result<Option<Working>, String>>,
     /// Who worked last, and when that was seen last.
     last: Option<(&'static str, Duration)>,
@@ -52,37 +61,24 @@ impl Seen {
             (None, _) => Packages::Unknown("nobody has looked yet".to_owned()),
         }
     }
-}
 
-impl Daemon {
-    /// At every turn: hooks that write a sentinel run before their package manager is done.
-    pub(super) async fn packages(&mut self, now: Now) {
-        let seen = &mut self.memory.packages;
-        if !matter(&self.facts) {
-            (seen.now, seen.since) = (None, None);
-            return;
-        }
-        let found = seen.locks.look(&self.root).await;
+    /// Nothing rests on it: what was seen of now is void.
+    pub(super) fn forget(&mut self) {
+        (self.now, self.since) = (None, None);
+    }
+
+    /// What a look found.
+    pub(super) fn look(&mut self, found: Result<Option<Working>, String>, now: Now) {
         if let Ok(Some(working)) = &found {
-            seen.last = Some((working.who, now.boot));
+            self.last = Some((working.who, now.boot));
         }
-        seen.now = Some(found);
-        seen.since = match seen.known(now) {
+        self.now = Some(found);
+        self.since = match self.known(now) {
             Packages::Quiet => None,
             Packages::Work(_) | Packages::Rest(..) | Packages::Unknown(_) => {
-                seen.since.or(Some(now.boot))
+                self.since.or(Some(now.boot))
             }
         };
-    }
-}
-
-/// A reboot is wanted, or a hold has not rebooted the host yet, as far as is known. Also after logind was asked: it may
-/// have refused, and is then asked again.
-fn matter(facts: &Facts) -> bool {
-    match facts.record.phase(Some(&facts.boot)) {
-        Phase::Idle | Phase::Pending | Phase::Queued => facts.observed.request.is_some(),
-        Phase::Claiming | Phase::Draining | Phase::Rebooting => true,
-        Phase::Verifying | Phase::Releasing | Phase::Undoing => false,
     }
 }
 
@@ -108,7 +104,7 @@ mod tests {
             seen.poll(std::slice::from_ref(&closed), now.boot),
             Duration::MAX
         );
-        seen.now = Some(Ok(None));
+        seen.look(Ok(None), now);
         assert_eq!(seen.known(now), Packages::Quiet);
         seen.since = Some(now.boot);
         assert_eq!(seen.poll(&[closed], now.boot), POLL);

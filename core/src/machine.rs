@@ -1,0 +1,264 @@
+//! One node's daemon without IO: what it has seen, what it concludes from that, and its next step.
+//!
+//! Whoever has the clients tells it what it saw ([`Machine::host`], [`Machine::pods`] and so on), asks what is to be
+//! looked at ([`Machine::host_due`] and so on), then for the conclusions ([`Machine::observe`], [`Machine::judge`]) and
+//! for the [`Machine::next`] step, and tells what became of it ([`Machine::wrote`]).
+
+mod draining;
+mod due;
+mod gates;
+mod memory;
+mod packages;
+mod proof;
+mod wishes;
+
+use std::mem;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+pub use due::HOST_POLL;
+pub use memory::{HostNow, Sight};
+pub use packages::Working;
+
+use crate::config::Config;
+use crate::decide::{self, Policy, Step};
+use crate::drain::{self, PodRef};
+use crate::facts::{Drained, Facts, LastList};
+use crate::health::{DaemonSet, Found, Marks};
+use crate::node::Seen;
+use crate::now::Now;
+use crate::phase::Phase;
+use crate::pod::{EvictAnswer, Pod};
+use crate::record::Record;
+use crate::trigger::Finding;
+use memory::Memory;
+
+/// One node's daemon without IO.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    /// What was seen, and what it means; answers of requests are written here as they come.
+    pub facts: Facts,
+    config: Config,
+    memory: Memory,
+    /// What is to be said in the log.
+    said: Vec<String>,
+}
+
+impl Machine {
+    /// A process that knows what `facts` say and has looked at nothing else yet.
+    pub fn new(config: Config, facts: Facts) -> Self {
+        Self {
+            facts,
+            config,
+            memory: Memory::default(),
+            said: Vec::new(),
+        }
+    }
+
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Another configuration. A drain under way keeps the policy it began with.
+    pub fn configure(&mut self, config: Config) {
+        self.config = config;
+        self.memory.blocking = None;
+    }
+
+    /// Where the Leases are: a slot stays where it was taken, whatever is configured meanwhile (I4).
+    pub fn namespace(&self) -> &str {
+        let held = self.facts.record.hold.as_ref();
+        let held = held.map(|hold| &hold.take.namespace);
+        held.unwrap_or(&self.config.coordination.namespace)
+    }
+
+    /// The group: while a slot is held, the slot's; else the Node's label when one is configured and set,
+    /// else the configured name.
+    pub fn group(&self) -> String {
+        let held = self.facts.record.hold.as_ref();
+        let slot = held.and_then(|hold| self.facts.leases.get(&hold.take.lease));
+        if let Some(lease) = slot.filter(|lease| !lease.group.is_empty()) {
+            return lease.group.clone();
+        }
+        let coordination = &self.config.coordination;
+        let labelled = match (&coordination.group_label, &self.facts.node) {
+            (Some(label), Seen::Present(node)) => node.labels.get(label).cloned(),
+            _ => None,
+        };
+        labelled
+            .filter(|group| !group.is_empty())
+            .unwrap_or_else(|| coordination.group.to_string())
+    }
+
+    /// What decisions about the Node `me` read of the configuration.
+    pub fn policy(&self, me: &str) -> Policy {
+        Policy::of(&self.config, me, self.namespace(), &self.group())
+    }
+
+    fn say(&mut self, words: String) {
+        self.said.push(words);
+    }
+
+    /// Warnings for the log, each once.
+    pub fn said(&mut self) -> Vec<String> {
+        mem::take(&mut self.said)
+    }
+}
+
+/// What it is told.
+impl Machine {
+    /// The host was looked at.
+    pub fn host(&mut self, host: HostNow) {
+        self.memory.host = Some(host);
+        self.memory.host_changed = false;
+    }
+
+    /// The host may be another than at the last look.
+    pub fn host_changed(&mut self) {
+        self.memory.host_changed = true;
+    }
+
+    /// That a scheduled shutdown is cancelled was tried.
+    pub fn cancelled(&mut self, now: Now) {
+        self.memory.cancelled = Some(now.boot);
+    }
+
+    /// The own pods, as their watch shows them; none: it shows nothing.
+    pub fn pods(&mut self, pods: Option<Vec<Pod>>, sight: Option<Sight>) {
+        self.memory.pods = pods;
+        self.memory.sight = sight.unwrap_or(self.memory.sight);
+    }
+
+    /// The API server gave a sign of life at this boot time.
+    pub fn heard(&mut self, at: Duration) {
+        self.memory.heard = Some(at);
+    }
+
+    /// The API server answered at `at` what was asked for at `sent`.
+    pub fn answered(&mut self, sent: Duration, at: Duration) {
+        self.memory.answered = Some((sent, at));
+    }
+
+    /// The evictions that were due are asked for.
+    pub fn sent(&mut self) {
+        self.memory.queue.clear();
+    }
+
+    /// The eviction of the pod `uid` was answered.
+    pub fn evicted(&mut self, uid: &str, answer: EvictAnswer, now: Duration) {
+        if let Some(drain) = &mut self.memory.drain {
+            drain.answer(uid, answer, now);
+        }
+    }
+
+    /// A consistent list of the own pods, asked for at `asked`.
+    pub fn listed(&mut self, pods: &[Pod], asked: Duration) {
+        self.facts.last_list = Some(LastList {
+            asked,
+            clean: self.clean(pods),
+            marks: Marks::take(pods),
+        });
+    }
+
+    /// A list of the own pods before the cordon.
+    pub fn listed_before(&mut self, pods: &[Pod], now: Now) {
+        let policy = &self.config.drain.policy;
+        let blockers = drain::seen_before_cordon(pods, policy);
+        self.memory.blocking = Some((now.boot, blockers));
+        self.memory.unmanaged = drain::not_made_again(pods, policy);
+    }
+
+    /// Whether the cluster has no other Node; none: that is to be looked at again.
+    pub fn alone(&mut self, alone: Option<bool>, now: Now) {
+        self.memory.alone = alone.map(|alone| (now.boot, alone));
+    }
+
+    /// What package managers do, or why that is not known.
+    pub fn packages(&mut self, found: Result<Option<Working>, String>, now: Now) {
+        self.memory.packages.look(found, now);
+    }
+
+    /// Nobody looks at package managers, as nothing rests on them.
+    pub fn packages_unseen(&mut self) {
+        self.memory.packages.forget();
+    }
+
+    /// The own heartbeat Lease was asked for.
+    pub fn pulse_read(&mut self, now: Now) {
+        self.memory.pulse_read = Some(now.boot);
+    }
+
+    /// The kubelet has renewed its heartbeat Lease at `at`, by its own clock.
+    pub fn renewed(&mut self, at: Option<Timestamp>) {
+        self.memory.pulse.renewed(at);
+    }
+
+    /// What was found of the `DaemonSet`s that have no pod here.
+    pub fn found(&mut self, found: impl IntoIterator<Item = (DaemonSet, Found)>, now: Now) {
+        let found = found.into_iter();
+        let found = found.map(|(set, found)| (set, (now.boot, found)));
+        self.memory.found.extend(found);
+    }
+}
+
+/// What follows.
+impl Machine {
+    /// The gates, the drain, and the health of what came back, as far as the phase needs them.
+    pub fn judge(&mut self, findings: &[Finding], now: Now) {
+        self.gates(findings, now);
+        self.facts.in_stage = self.memory.in_stage(&self.facts, now.boot);
+        self.facts.marks = self.memory.pods.as_deref().map(Marks::take);
+        let phase = self.facts.record.phase(Some(&self.facts.boot));
+        let draining = matches!(phase, Phase::Draining | Phase::Rebooting);
+        let pods = self.memory.pods.take();
+        self.facts.drain = match &pods {
+            Some(pods) if draining => self.drained(pods, now.boot),
+            _ => Drained::Starting,
+        };
+        self.memory.pods = pods;
+        self.prove(now);
+        self.facts.ending = self.ending();
+    }
+
+    /// Pods that nobody starts again after this reboot, from when it is wanted until the host goes down.
+    fn ending(&self) -> Vec<PodRef> {
+        let graceful = self.memory.host.as_ref().is_some_and(|host| host.graceful);
+        let (hold, wanted) = (&self.facts.record.hold, &self.facts.observed.request);
+        let before = hold
+            .as_ref()
+            .is_none_or(|hold| hold.boot == self.facts.boot);
+        if !graceful || !before || (wanted.is_none() && hold.is_none()) {
+            return Vec::new();
+        }
+        match (hold, &self.memory.pods) {
+            (Some(_), Some(pods)) => drain::not_made_again(pods, &self.config.drain.policy),
+            _ => self.memory.unmanaged.clone(),
+        }
+    }
+
+    /// The next step: what must be durable, then one effect.
+    pub fn next(&mut self, policy: &Policy, now: Now) -> Step {
+        let step = decide::decide(&self.facts, policy, now);
+        self.facts.ready = decide::ready(&self.facts, &step, now);
+        step
+    }
+
+    /// Its record is durable, or may be believed without; whether it is another hold than before, or none.
+    pub fn wrote(&mut self, record: Record) {
+        let of = |record: &Record| record.hold.as_ref().map(|hold| hold.take.acquire_time);
+        let another = of(&self.facts.record) != of(&record);
+        self.facts.record = record;
+        if another {
+            self.facts.forget_hold();
+            self.memory.forget_hold();
+        }
+    }
+
+    /// The step waits for something that has a time of its own, as far as that is so.
+    pub fn waits_for(&mut self, step: &Step) {
+        if decide::rests(&self.facts, step) {
+            self.memory.rests();
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! How far the drain is, from the pods that are seen and what became of their evictions (I9).
+
+use std::time::Duration;
+
+use super::Machine;
+use super::memory::Sight;
+use crate::drain::{self, Drain, Next, State};
+use crate::facts::Drained;
+use crate::node::Seen;
+use crate::pod::Pod;
+
+impl Machine {
+    pub(super) fn drained(&mut self, pods: &[Pod], now: Duration) -> Drained {
+        if !self.evicts() {
+            return self.done(now);
+        }
+        let (next, spent) = self.progress(pods, now);
+        self.memory.queue.extend(next.evict.iter().cloned());
+        let words = drain::describe(&next);
+        match next.state {
+            State::Unmounting { .. } => {
+                self.never_sent();
+                self.memory.done = None;
+                let wake = next.wake;
+                Drained::Unmounting { words, wake }
+            }
+            State::Drained { volumes, .. } => {
+                self.never_sent();
+                if self.memory.done.is_none() && !volumes.is_empty() {
+                    let volumes = volumes.join(", ");
+                    self.say(format!(
+                        "going on after drain.volumes_timeout although volumes are in use: {volumes}"
+                    ));
+                }
+                self.done(now)
+            }
+            State::Failed { .. } => Drained::Failed { why: words },
+            State::Going { blocked, jobs, .. } => {
+                self.memory.done = None;
+                Drained::Going {
+                    evict: self.memory.queue.clone(),
+                    words,
+                    spent,
+                    confirm: next.confirm,
+                    unseen: self.memory.sight == Sight::Unseen,
+                    wake: next.wake,
+                    blocked: blocked.into_iter().chain(jobs).collect(),
+                }
+            }
+        }
+    }
+
+    fn done(&mut self, now: Duration) -> Drained {
+        Drained::Done {
+            at: *self.memory.done.get_or_insert(now),
+        }
+    }
+
+    /// Pods leave by eviction: what was seen before the cordon stays true for the whole hold.
+    fn evicts(&self) -> bool {
+        let hold = self.facts.record.hold.as_ref();
+        let mode = self.config.drain.mode;
+        mode.evicts(hold.is_some_and(|hold| hold.alone))
+    }
+
+    /// Nobody is left to be asked: a pod that comes late must not wait for these answers.
+    fn never_sent(&mut self) {
+        if let Some(drain) = &mut self.memory.drain {
+            drain.unsent(self.memory.queue.drain(..));
+        }
+    }
+
+    /// The drain with all that is new, and the time it took.
+    fn progress(&mut self, pods: &[Pod], now: Duration) -> (Next, Duration) {
+        let memory = &mut self.memory;
+        let hold = self.facts.record.hold.as_ref();
+        let spent = Duration::from_secs(hold.map_or(0, |hold| hold.drain_spent));
+        let begin = if memory.begun {
+            Drain::new
+        } else {
+            Drain::resumed
+        };
+        // One that is under way keeps the policy it began with.
+        let policy = &self.config.drain.policy;
+        let drain = memory
+            .drain
+            .get_or_insert_with(|| begin(policy.clone(), spent));
+        // Before any other answer: a slow one says that the server was silent, which a later answer would hide.
+        if let Some((sent, at)) = memory.answered.take() {
+            drain.confirmed(sent, at);
+        }
+        if let Some(heard) = memory.heard.take() {
+            drain.heard(heard);
+        }
+        drain.blind(memory.sight != Sight::Seen, now);
+        drain.pods(pods, now);
+        drain.volumes(match &self.facts.node {
+            Seen::Present(node) => Some(&node.volumes_in_use),
+            Seen::Absent | Seen::Unknown => None,
+        });
+        (drain.next(now), drain.spent())
+    }
+
+    /// Whether nothing is left that must go, by one consistent list.
+    pub(super) fn clean(&self, pods: &[Pod]) -> bool {
+        if !self.evicts() {
+            return true;
+        }
+        match &self.memory.drain {
+            // on_timeout = "reboot": what was left behind on purpose does not keep us here.
+            Some(drain) => drain.clean(pods) || drain.gave_up(),
+            None => Drain::new(self.config.drain.policy.clone(), Duration::ZERO).clean(pods),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! After the boot: what the two steps of the health check say of what was seen (I4, I8).
+
+use std::collections::BTreeMap;
+
+use super::Machine;
+use crate::health::{self, DaemonSet, Found, HostSeen};
+use crate::now::Now;
+
+impl Machine {
+    /// Judges both steps while the boot is to be proved.
+    pub(super) fn prove(&mut self, now: Now) {
+        if !self.verifying() {
+            self.memory.verifying = None;
+            return;
+        }
+        let facts = &mut self.facts;
+        let since = *self.memory.verifying.get_or_insert(now.boot);
+        facts.verifying = now.since(since);
+        let config = &self.config.health;
+        let late = facts.verifying > config.timeout;
+        let hold = facts.record.hold.as_ref();
+        let marks = hold.and_then(|hold| hold.marks.clone());
+        let mut marks = marks.unwrap_or_default();
+        if !config.pods {
+            marks.daemon_sets.clear();
+        }
+        let host = self.memory.host.as_ref();
+        let seen = HostSeen {
+            boot: facts.boot.clone(),
+            before: hold.map_or_else(|| facts.boot.clone(), |hold| hold.boot.clone()),
+            system_state: host.and_then(|host| host.system_state.clone()),
+            boot_complete: host.and_then(|host| host.boot_complete),
+        };
+        let policy = health::Policy {
+            allow_degraded: config.allow_degraded,
+            boot_complete: config.boot_complete,
+            ready_for: config.ready_for,
+        };
+        let pods = self.memory.pods.as_deref();
+        facts.host_health = health::host_healthy(
+            &seen,
+            &self.memory.pulse,
+            &facts.node,
+            &marks,
+            pods,
+            &policy,
+            late,
+            now.boot,
+        );
+        let found: BTreeMap<DaemonSet, Found> = (self.memory.found.iter())
+            .map(|(set, (_, found))| (set.clone(), found.clone()))
+            .collect();
+        facts.pod_health = match pods {
+            Some(pods) => health::pods_healthy(&marks, pods, &found, late),
+            None if config.pods => Err(vec!["pods are not listed yet".to_owned()]),
+            None => Ok(()),
+        };
+        if late && let Some(pods) = pods {
+            let waived = health::waived(&marks, pods, &found);
+            self.waive(waived);
+        }
+    }
+
+    /// What is not waited for any longer is said once.
+    fn waive(&mut self, waived: Vec<String>) {
+        for words in waived {
+            if !self.memory.waived.contains(&words) {
+                self.say(format!(
+                    "not waited for any longer after health.timeout: {words}"
+                ));
+                self.memory.waived.push(words);
+            }
+        }
+    }
+}
