@@ -160,7 +160,7 @@ impl Daemon {
             // Not durable: the facts say so now, and another step follows, not at full speed.
             return Some(now.boot + UNWRITABLE);
         };
-        self.machine.waits_for(&step);
+        self.machine.rests(&step);
         if step.effect == Effect::Wait {
             return if wrote {
                 None

@@ -153,7 +153,7 @@ pub fn released(facts: &Facts, policy: &Policy, now: Now) -> bool {
 }
 
 /// Since when this process has been ready to take a slot, after `step` was decided: every gate is open, or only
-/// the group is paused. Whoever carries steps out keeps this in the facts of the next decision.
+/// the group is paused. `Machine::next` keeps this in the facts of the next decision.
 pub fn ready(facts: &Facts, step: &Step, now: Now) -> Option<Duration> {
     let paused = |closed: &Closed| closed.gate == Gate::GroupPaused;
     let ready = match step.phase {

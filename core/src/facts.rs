@@ -166,7 +166,7 @@ impl Facts {
     }
 
     /// Another hold, or none: what was known of the last one is void.
-    pub fn forget_hold(&mut self) {
+    pub(crate) fn forget_hold(&mut self) {
         self.take = TakeAnswer::default();
         self.ask = None;
         self.ask_accepted = None;

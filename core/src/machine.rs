@@ -1,8 +1,8 @@
 //! One node's daemon without IO: what it has seen, what it concludes from that, and its next step.
 //!
-//! Whoever has the clients tells it what it saw ([`Machine::host`], [`Machine::pods`] and so on), asks what is to be
-//! looked at ([`Machine::host_due`] and so on), then for the conclusions ([`Machine::observe`], [`Machine::judge`]) and
-//! for the [`Machine::next`] step, and tells what became of it ([`Machine::wrote`]).
+//! Whoever has the clients tells it what the watches show, has it [`Machine::observe`] whether a reboot is wanted, looks
+//! at what is due then (`due`) and tells what was seen, has it [`Machine::judge`] all that, carries out the
+//! [`Machine::next`] step, and tells that its record is durable ([`Machine::wrote`]).
 
 mod draining;
 mod due;
@@ -19,7 +19,7 @@ use jiff::Timestamp;
 
 pub use due::HOST_POLL;
 pub use memory::{HostNow, Sight};
-pub use packages::Working;
+pub use packages::PackageManager;
 
 use crate::config::Config;
 use crate::decide::{self, Policy, Step};
@@ -68,9 +68,8 @@ impl Machine {
 
     /// Where the Leases are: a slot stays where it was taken, whatever is configured meanwhile (I4).
     pub fn namespace(&self) -> &str {
-        let held = self.facts.record.hold.as_ref();
-        let held = held.map(|hold| &hold.take.namespace);
-        held.unwrap_or(&self.config.coordination.namespace)
+        let configured = &self.config.coordination.namespace;
+        self.facts.record.namespace(configured)
     }
 
     /// The group: while a slot is held, the slot's; else the Node's label when one is configured and set,
@@ -101,7 +100,7 @@ impl Machine {
     }
 
     /// Warnings for the log, each once.
-    pub fn said(&mut self) -> Vec<String> {
+    pub fn take_warnings(&mut self) -> Vec<String> {
         mem::take(&mut self.said)
     }
 }
@@ -109,23 +108,23 @@ impl Machine {
 /// What it is told.
 impl Machine {
     /// The host was looked at.
-    pub fn host(&mut self, host: HostNow) {
+    pub fn saw_host(&mut self, host: HostNow) {
         self.memory.host = Some(host);
         self.memory.host_changed = false;
     }
 
-    /// The host may be another than at the last look.
+    /// The host's state may have changed since the last look.
     pub fn host_changed(&mut self) {
         self.memory.host_changed = true;
     }
 
-    /// That a scheduled shutdown is cancelled was tried.
+    /// It was tried to cancel a scheduled shutdown.
     pub fn cancelled(&mut self, now: Now) {
         self.memory.cancelled = Some(now.boot);
     }
 
-    /// The own pods, as their watch shows them; none: it shows nothing.
-    pub fn pods(&mut self, pods: Option<Vec<Pod>>, sight: Option<Sight>) {
+    /// The own pods, as their watch shows them, if it shows any; and how well it sees, if there is one.
+    pub fn saw_pods(&mut self, pods: Option<Vec<Pod>>, sight: Option<Sight>) {
         self.memory.pods = pods;
         self.memory.sight = sight.unwrap_or(self.memory.sight);
     }
@@ -170,17 +169,17 @@ impl Machine {
     }
 
     /// Whether the cluster has no other Node; none: that is to be looked at again.
-    pub fn alone(&mut self, alone: Option<bool>, now: Now) {
+    pub fn saw_alone(&mut self, alone: Option<bool>, now: Now) {
         self.memory.alone = alone.map(|alone| (now.boot, alone));
     }
 
     /// What package managers do, or why that is not known.
-    pub fn packages(&mut self, found: Result<Option<Working>, String>, now: Now) {
+    pub fn saw_packages(&mut self, found: Result<Option<PackageManager>, String>, now: Now) {
         self.memory.packages.look(found, now);
     }
 
     /// Nobody looks at package managers, as nothing rests on them.
-    pub fn packages_unseen(&mut self) {
+    pub fn forget_packages(&mut self) {
         self.memory.packages.forget();
     }
 
@@ -195,7 +194,11 @@ impl Machine {
     }
 
     /// What was found of the `DaemonSet`s that have no pod here.
-    pub fn found(&mut self, found: impl IntoIterator<Item = (DaemonSet, Found)>, now: Now) {
+    pub fn saw_daemon_sets(
+        &mut self,
+        found: impl IntoIterator<Item = (DaemonSet, Found)>,
+        now: Now,
+    ) {
         let found = found.into_iter();
         let found = found.map(|(set, found)| (set, (now.boot, found)));
         self.memory.found.extend(found);
@@ -209,8 +212,7 @@ impl Machine {
         self.gates(findings, now);
         self.facts.in_stage = self.memory.in_stage(&self.facts, now.boot);
         self.facts.marks = self.memory.pods.as_deref().map(Marks::take);
-        let phase = self.facts.record.phase(Some(&self.facts.boot));
-        let draining = matches!(phase, Phase::Draining | Phase::Rebooting);
+        let draining = matches!(self.phase(), Phase::Draining | Phase::Rebooting);
         let pods = self.memory.pods.take();
         self.facts.drain = match &pods {
             Some(pods) if draining => self.drained(pods, now.boot),
@@ -244,7 +246,7 @@ impl Machine {
         step
     }
 
-    /// Its record is durable, or may be believed without; whether it is another hold than before, or none.
+    /// The record of a step is durable, or may be believed without. What was known of another hold is void then.
     pub fn wrote(&mut self, record: Record) {
         let of = |record: &Record| record.hold.as_ref().map(|hold| hold.take.acquire_time);
         let another = of(&self.facts.record) != of(&record);
@@ -255,8 +257,8 @@ impl Machine {
         }
     }
 
-    /// The step waits for something that has a time of its own, as far as that is so.
-    pub fn waits_for(&mut self, step: &Step) {
+    /// If the step only waits for something with a time limit of its own, that of its stage starts anew.
+    pub fn rests(&mut self, step: &Step) {
         if decide::rests(&self.facts, step) {
             self.memory.rests();
         }

@@ -317,6 +317,12 @@ struct Versioned {
 }
 
 impl Record {
+    /// Where the Leases are: a slot stays where it was taken, whatever is configured meanwhile (I4).
+    pub fn namespace<'a>(&'a self, configured: &'a str) -> &'a str {
+        let hold = self.hold.as_ref();
+        hold.map_or(configured, |hold| &hold.take.namespace)
+    }
+
     /// The text of the state file.
     pub fn encode(&self) -> String {
         // A record holds only strings, numbers and timestamps: there is nothing that could fail.

@@ -42,7 +42,7 @@ impl Question<'_> {
         let mut peers = self.claims().await?;
         let mut beats = Read::new();
         if matters(&peers) {
-            beats = self.counts().await?.into(&mut peers);
+            beats = self.counts().await?.complete(&mut peers);
         }
         Ok((peers, beats))
     }
@@ -50,7 +50,7 @@ impl Question<'_> {
     /// All of it, and at once: what is asked one after another is older when a reboot rests on it.
     pub async fn list_all(self) -> Result<(Peers, Read), ApiError> {
         let (mut peers, counts) = tokio::try_join!(self.claims(), self.counts())?;
-        let beats = counts.into(&mut peers);
+        let beats = counts.complete(&mut peers);
         Ok((peers, beats))
     }
 
@@ -100,8 +100,8 @@ struct Counts {
 }
 
 impl Counts {
-    /// Completes `peers`; the heartbeats are for another place.
-    fn into(self, peers: &mut Peers) -> Read {
+    /// Completes `peers`; returns the heartbeats.
+    fn complete(self, peers: &mut Peers) -> Read {
         let mut beats = Read::new();
         peers.census = self.census;
         peers.quorum_down = self.others.map(|others| {

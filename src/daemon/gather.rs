@@ -20,7 +20,7 @@ const SCHEDULE: &str = "/run/systemd/shutdown/scheduled";
 /// The API server sends a bookmark on each watch about once a minute: who heard nothing for so long hears nothing.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(90);
 
-/// What tells that the host may be another than at the last look, and who looks at package managers.
+/// What tells that the host's state may have changed, and who looks at package managers.
 pub(super) struct HostWatch {
     logind: Changes,
     /// Tells when logind schedules a shutdown, which 252 gives no signal of.
@@ -40,6 +40,7 @@ impl HostWatch {
     /// Resolves when the host is to be looked at again. Cancel-safe.
     pub(super) async fn changed(&mut self) {
         tokio::select! {
+            biased;
             () = self.logind.next() => {}
             () = self.schedule.changed() => {}
         }
@@ -58,6 +59,8 @@ impl Daemon {
             (self.machine).evicted(&evicted.uid, evicted.answer, now.boot);
         }
         self.machine.observe(&findings, now);
+        // Before reads that may take long: of a shutdown that goes around the drain somebody must hear in time.
+        self.warn();
         if self.machine.host_due(now) {
             self.read_host().await;
         }
@@ -67,7 +70,12 @@ impl Daemon {
         self.alone(now).await;
         self.packages(now).await;
         self.machine.judge(&findings, now);
-        for words in self.machine.said() {
+        self.warn();
+    }
+
+    /// What the machine has to say.
+    fn warn(&mut self) {
+        for words in self.machine.take_warnings() {
             warn!("{words}");
         }
     }
@@ -93,7 +101,7 @@ impl Daemon {
         // One that cannot be read may be there, and may begin at any time (I8).
         let shutting_down = shutting_down.filter(|_| scheduled.is_ok());
         let scheduled = scheduled.ok().flatten();
-        self.machine.host(HostNow {
+        self.machine.saw_host(HostNow {
             read,
             shutting_down,
             inhibitors,
@@ -151,7 +159,7 @@ impl Daemon {
         refused |= trouble.is_some_and(ApiError::unauthorized);
         let items = view.and_then(|view| view.items);
         let pods = items.map(|items| items.into_values().collect());
-        self.machine.pods(pods, sight);
+        self.machine.saw_pods(pods, sight);
         // Told again, a sign of life is no news.
         if heard > self.heard
             && let Some(instant) = heard
@@ -196,7 +204,7 @@ impl Daemon {
         let clients = &connected.clients;
         let own = connected.node.api();
         match daemon_sets::look(&clients.coordinator, &own, &clients.name, &due).await {
-            Ok(found) => self.machine.found(found, now),
+            Ok(found) => self.machine.saw_daemon_sets(found, now),
             Err(err) => self.failed(&err),
         }
     }
@@ -231,14 +239,14 @@ impl Daemon {
         self.patience.asks(false);
         match peers::others(&clients.coordinator, &clients.name).await {
             Ok(others) => {
-                self.machine.alone(Some(!others), now);
+                self.machine.saw_alone(Some(!others), now);
                 self.patience.worked(now.boot);
             }
             Err(err) => {
                 // Who cannot look does not know that it is alone (I8), and looks again later: what else is to be asked comes
                 // first.
                 let alone = (!err.unauthorized()).then_some(false);
-                self.machine.alone(alone, now);
+                self.machine.saw_alone(alone, now);
                 self.failed(&err);
             }
         }
@@ -246,11 +254,11 @@ impl Daemon {
 
     /// Package managers, at every turn: hooks that write a sentinel run before their package manager is done.
     async fn packages(&mut self, now: Now) {
-        if self.machine.packages_due() {
+        if self.machine.packages_matter() {
             let found = self.host.locks.look(&self.root).await;
-            self.machine.packages(found, now);
+            self.machine.saw_packages(found, now);
         } else {
-            self.machine.packages_unseen();
+            self.machine.forget_packages();
         }
     }
 }

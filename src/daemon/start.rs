@@ -167,14 +167,11 @@ pub fn access(root: &Root, config: &Config) -> Access {
     }
 }
 
-/// The same, with the namespace of the hold while there is one: a slot stays where it was taken, whatever is configured
-/// meanwhile (I4).
+/// The same, with the namespace of the hold while there is one.
 pub(super) fn held_access(root: &Root, config: &Config, record: &Record) -> Access {
-    let held = record.hold.as_ref().map(|hold| &hold.take.namespace);
-    let configured = access(root, config);
     Access {
-        namespace: held.unwrap_or(&configured.namespace).clone(),
-        ..configured
+        namespace: record.namespace(&config.coordination.namespace).to_owned(),
+        ..access(root, config)
     }
 }
 

@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
-use kube_rebootd_core::machine::Working;
+use kube_rebootd_core::machine::PackageManager;
 use kube_rebootd_core::trigger::Builtin;
 use kube_rebootd_outdated::{Answer, kernel, libraries};
 use nix::errno::Errno;
@@ -42,7 +42,7 @@ pub async fn look(root: &Root, bus: &Bus, builtin: Builtin) -> Answer {
 }
 
 /// Which package manager works now, or why that is not known.
-pub fn package_manager(root: &Root) -> Result<Option<Working>, String> {
+pub fn package_manager(root: &Root) -> Result<Option<PackageManager>, String> {
     locks::held(root).map_err(|err| err.to_string())
 }
 

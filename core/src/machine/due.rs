@@ -35,7 +35,7 @@ impl Machine {
         self.phase() == Phase::Verifying
     }
 
-    fn phase(&self) -> Phase {
+    pub(super) fn phase(&self) -> Phase {
         self.facts.record.phase(Some(&self.facts.boot))
     }
 
@@ -69,7 +69,7 @@ impl Machine {
 
     /// Package managers: a reboot is wanted, or a hold has not rebooted the host yet, as far as is known. Also after logind
     /// was asked: it may have refused, and is then asked again.
-    pub fn packages_due(&self) -> bool {
+    pub fn packages_matter(&self) -> bool {
         match self.phase() {
             Phase::Idle | Phase::Pending | Phase::Queued => self.facts.observed.request.is_some(),
             Phase::Claiming | Phase::Draining | Phase::Rebooting => true,
@@ -127,7 +127,8 @@ impl Machine {
         self.facts.started && self.waits() && due && self.config.drain.mode != Mode::Never
     }
 
-    /// While pods close the gate: where the cluster has no other Node nothing is evicted, and they stop nothing.
+    /// Whether there are other Nodes is to be looked at, while pods close the gate: where there are none nothing is evicted,
+    /// and those pods stop nothing.
     pub fn alone_due(&self, now: Now) -> bool {
         let due = (self.memory.alone).is_none_or(|(read, _)| now.since(read) >= ALONE);
         self.config.drain.mode == Mode::Auto && due && self.blocked_before()

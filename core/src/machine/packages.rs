@@ -15,13 +15,13 @@ const QUIET: Duration = Duration::from_secs(30);
 
 /// A package manager that works.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Working {
+pub struct PackageManager {
     pub who: &'static str,
     /// Which process, and how to go on when there is none.
     pub how: String,
 }
 
-impl fmt::Display for Working {
+impl fmt::Display for PackageManager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} works{}", self.who, self.how)
     }
@@ -30,7 +30,7 @@ impl fmt::Display for Working {
 /// What was seen of them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Seen {
-    now: Option<Result<Option<Working>, String>>,
+    now: Option<Result<Option<PackageManager>, String>>,
     /// Who worked last, and when that was seen last.
     last: Option<(&'static str, Duration)>,
     /// Since when it has not been quiet.
@@ -68,7 +68,7 @@ impl Seen {
     }
 
     /// What a look found.
-    pub(super) fn look(&mut self, found: Result<Option<Working>, String>, now: Now) {
+    pub(super) fn look(&mut self, found: Result<Option<PackageManager>, String>, now: Now) {
         if let Ok(Some(working)) = &found {
             self.last = Some((working.who, now.boot));
         }

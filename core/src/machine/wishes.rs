@@ -33,9 +33,8 @@ impl Machine {
 
     /// The node is drained, holds its slot, and has asked for the reboot: one that is scheduled goes around neither.
     fn going_down(&self) -> bool {
-        let record = &self.facts.record;
-        record.phase(Some(&self.facts.boot)) == Phase::Rebooting
-            && record.hold.as_ref().is_some_and(Hold::asked)
+        let hold = self.facts.record.hold.as_ref();
+        self.phase() == Phase::Rebooting && hold.is_some_and(Hold::asked)
     }
 
     /// A shutdown that somebody else scheduled: taken over, or told of once per change.
@@ -59,7 +58,8 @@ impl Machine {
         self.memory.warned = warning;
     }
 
-    /// Whether a reboot is wanted, by what the triggers found and the Node's annotation says.
+    /// Whether a reboot is wanted, by what the triggers found and the Node's annotation says; and what the watches tell of
+    /// pods that would stop the drain, and of the kubelet's life. What is due rests on it.
     pub fn observe(&mut self, findings: &[Finding], now: Now) {
         self.scheduled(now);
         let adopts = self.facts.adopts.as_ref().map(Scheduled::words);

@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
-use kube_rebootd_core::machine::Working;
+use kube_rebootd_core::machine::PackageManager;
 use kube_rebootd_core::text::{self, NAME};
 use kube_rebootd_outdated::cgroup;
 use nix::fcntl::{FcntlArg, fcntl};
@@ -44,12 +44,12 @@ const READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// Looks beside the loop.
 #[derive(Debug, Default)]
 pub struct Locks {
-    beside: Beside<Result<Option<Working>, String>>,
+    beside: Beside<Result<Option<PackageManager>, String>>,
 }
 
 impl Locks {
     /// Who works now, or why that is not known. Cancel safe.
-    pub async fn look(&mut self, root: &Root) -> Result<Option<Working>, String> {
+    pub async fn look(&mut self, root: &Root) -> Result<Option<PackageManager>, String> {
         let root = root.clone();
         let look = move || package_manager(&root);
         let found = self.beside.look(READ_TIMEOUT, look).await;
@@ -62,7 +62,7 @@ impl Locks {
 }
 
 /// Who works.
-pub(super) fn held(root: &Root) -> Result<Option<Working>, Unread> {
+pub(super) fn held(root: &Root) -> Result<Option<PackageManager>, Unread> {
     let pacman = root.path(PACMAN);
     // Of mode 0: its existence is all there is to read.
     if absent(std::fs::symlink_metadata(&pacman))
@@ -70,14 +70,14 @@ pub(super) fn held(root: &Root) -> Result<Option<Working>, Unread> {
         .is_some()
     {
         let how = format!("; if it does not: rm {PACMAN}");
-        return Ok(Some(Working { who: "pacman", how }));
+        return Ok(Some(PackageManager { who: "pacman", how }));
     }
     for (who, path) in LOCKS {
         let path = root.path(path);
         match locked(&path).map_err(Unread::at(&path))? {
             Some(pid) if !of_a_check(root, pid) => {
                 let how = format!(" ({})", process(root, pid));
-                return Ok(Some(Working { who, how }));
+                return Ok(Some(PackageManager { who, how }));
             }
             Some(_) | None => {}
         }
@@ -96,7 +96,7 @@ pub(super) fn held(root: &Root) -> Result<Option<Working>, Unread> {
         return Ok(None);
     }
     let process = process(root, pid);
-    Ok(Some(Working {
+    Ok(Some(PackageManager {
         who: "zypper or PackageKit",
         how: format!(" ({process}); if that is neither: rm {ZYPP}"),
     }))
