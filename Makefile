@@ -157,9 +157,9 @@ $(TOOLS)/bin/cargo-deny:
 ALONE = model:: simulator:: whole::
 
 # Everything: lints, unit tests, the simulator, the real API server, real hosts; then what the whole
-# suite asked of the API server. A test that fails keeps no other from being run, as a run is long; the bed goes down
-# whatever happens. What must be there first is made two at a time: linking Kubernetes and the release keeps one core
-# busy for minutes.
+# suite asked of the API server, and the oldest and the newest release of Kubernetes that there is. A test that fails
+# keeps no other from being run, as a run is long; the bed goes down whatever happens. What must be there first is made
+# two at a time: linking Kubernetes and the release keeps one core busy for minutes.
 test:
 	$(MAKE) -j2 prepare build lint test-build
 	$(BED) down
@@ -171,6 +171,8 @@ test:
 	    --test-threads=$(THREADS) $(ALONE:%=--skip %) || failed=1; \
 	  $(CARGO) test --locked --workspace --test packages || failed=1; \
 	  $(CARGO) test --locked --test requests || failed=1; \
+	  $(BED) down; \
+	  target/debug/matrix --ends || failed=1; \
 	  exit $$failed
 
 test-build:

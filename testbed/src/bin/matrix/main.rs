@@ -15,7 +15,7 @@ use testbed::releases::{self, RELEASES, Release, USUAL};
 const BED: &str = "matrix";
 
 /// Leases, nodes, pods, evictions, the queue and the policies on a control plane, and a cycle with the real kubelet.
-const ALL: [&str; 9] = [
+const ALL: [&str; 10] = [
     "cluster_",
     "run_queue",
     "rotation",
@@ -24,10 +24,12 @@ const ALL: [&str; 9] = [
     "memory::conformance",
     "e2e::three_hosts",
     "real::cycle",
-    // The last: older servers do not know what `manifests --constrained` grants.
+    // The last two: older servers do not know what `manifests --constrained` grants, nor MutatingAdmissionPolicies.
     "hostile",
+    "run_dropped",
 ];
-const CONSTRAINED_FROM: &str = "1.36";
+const OLDER: usize = ALL.len() - 2;
+const ALL_FROM: &str = "1.36";
 /// A cycle with the real kubelet.
 const CYCLE: [&str; 3] = ["real::cycle", "real::graceful", "real::volumes"];
 /// The package and a cycle on other releases of Debian.
@@ -43,6 +45,9 @@ struct Cli {
     /// Only rows whose name contains this; may be repeated.
     #[arg(long)]
     row: Vec<String>,
+    /// Only the oldest and the newest release, as `make test` does.
+    #[arg(long, conflicts_with = "row")]
+    ends: bool,
     /// Name the rows and end.
     #[arg(long)]
     list: bool,
@@ -74,8 +79,8 @@ fn rows() -> Vec<Row> {
         plane: release,
         kubelet: release,
         suite: None,
-        tests: if release.minor < CONSTRAINED_FROM {
-            &ALL[..ALL.len() - 1]
+        tests: if release.minor < ALL_FROM {
+            &ALL[..OLDER]
         } else {
             &ALL
         },
@@ -118,6 +123,10 @@ fn main() -> ExitCode {
 /// Whether every row passed.
 fn run(cli: &Cli) -> Result<bool> {
     let mut rows = rows();
+    if cli.ends {
+        rows.truncate(RELEASES.len());
+        rows = vec![rows.remove(0), rows.remove(RELEASES.len() - 2)];
+    }
     let wanted = |row: &Row| cli.row.iter().any(|part| row.name().contains(part));
     rows.retain(|row| cli.row.is_empty() || wanted(row));
     if rows.is_empty() {
@@ -138,6 +147,9 @@ fn run(cli: &Cli) -> Result<bool> {
         eprintln!("matrix: {}; its output is in {}", row.name(), log.display());
         let came = on_bed(&row, &log).with_context(|| row.name())?;
         good &= came.failed == 0 && came.passed > 0;
+        if came.failed > 0 {
+            eprintln!("{}", failures(&fs::read_to_string(&log)?));
+        }
         let (passed, failed, took) = (came.passed, came.failed, came.took.as_secs());
         let line = format!("| {} | {passed} | {failed} | {took} s |\n", row.name());
         eprint!("matrix: {line}");
@@ -204,6 +216,12 @@ fn unmet<'a>(text: &str, filters: &[&'a str]) -> Option<&'a str> {
     filters.iter().copied().find(|filter| !met(filter))
 }
 
+/// What failed tests said: with journals it is long, and nobody may be there to open the file.
+fn failures(text: &str) -> &str {
+    let begin = text.find("\nfailures:\n").unwrap_or_default();
+    &text[begin..]
+}
+
 /// Passed and failed tests, by the line with which libtest ends.
 fn counts(text: &str) -> Option<(u32, u32)> {
     let line = text
@@ -227,6 +245,13 @@ mod tests {
                     test result: FAILED. 57 passed; 2 failed; 0 ignored; 0 measured; 9 filtered out; finished in 1.00s\n";
         assert_eq!(counts(text), Some((57, 2)));
         assert_eq!(counts("error: could not compile"), None);
+    }
+
+    #[test]
+    fn what_failed_tests_said_is_the_end_of_the_output() {
+        let text = "test one ... ok\ntest two ... FAILED\n\nfailures:\n\n---- two stdout ----\n";
+        assert!(failures(text).starts_with("\nfailures:\n"));
+        assert_eq!(failures("nothing"), "nothing");
     }
 
     #[test]
