@@ -295,6 +295,13 @@ impl Host {
         self.sh(&format!("systemctl {}", args.join(" ")))
     }
 
+    /// Delays shutdowns of this boot as long as logind lets it (`InhibitDelayMaxSec=`), or until the unit `late` stops:
+    /// whoever else has something to do then is not cut off on a busy machine.
+    pub fn delay_shutdowns(&self) -> Result<()> {
+        let line = "systemd-run --quiet --unit=late systemd-inhibit --what=shutdown --mode=delay sleep 600";
+        self.sh(line).map(|_| ())
+    }
+
     /// Power loss: every process ends at once.
     pub fn power_cut(&self) -> Result<()> {
         ground::clear(&ground::cgroup(self.bed.name()).join(format!("host-{}", self.name)))?;

@@ -63,10 +63,7 @@ fn i6_it_restarts_by_itself_and_finishes_what_it_asked_for() {
     site.wait_status(&host, "idle");
     // Killed as soon as it says that it is about to reboot: before, at or after the call to logind. The shutdown waits up
     // to five seconds (InhibitDelayMaxSec), else it may be quicker than the killer.
-    host.sh(
-        "systemd-run --quiet --unit=late systemd-inhibit --what=shutdown --mode=delay sleep 100",
-    )
-    .unwrap();
+    host.delay_shutdowns().unwrap();
     host.sh(
         "systemd-run --unit=killer sh -c 'journalctl -f -n 0 -u kube-rebootd PHASE=Rebooting | head -n 1 && systemctl kill -s KILL kube-rebootd'",
     )

@@ -85,9 +85,7 @@ impl Journey {
         self.site.hold_by_admin(&self.lease, HOLDER);
         self.host.systemctl(&["disable", "kubelet"]).unwrap();
         // Held by a process of its own, so that the shutdown waits for it and not for us.
-        self.host
-            .sh("systemd-run --unit=late systemd-inhibit --what=shutdown --mode=delay sleep 600")
-            .unwrap();
+        self.host.delay_shutdowns().unwrap();
         self.host.touch("/run/reboot-required").unwrap();
     }
 

@@ -189,9 +189,7 @@ const ASKED: &str = "did AskReboot";
 
 /// The shutdown waits for a process of the host's own.
 fn delay_shutdown(station: &Station) -> Result<(), String> {
-    let line =
-        "systemd-run --quiet --unit=late systemd-inhibit --what=shutdown --mode=delay sleep 100";
-    station.host.sh(line).map(|_| ()).map_err(words)
+    station.host.delay_shutdowns().map_err(words)
 }
 
 fn let_shut_down(station: &Station) -> Result<(), String> {
