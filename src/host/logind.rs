@@ -1,6 +1,6 @@
 //! logind: who blocks a shutdown, whether one is under way, and asking for the reboot (I2).
 //!
-//! Interface: `org.freedesktop.login1(5)`. Facts proved on systemd 252, 257 and 262: `CanReboot`
+//! Interface: `org.freedesktop.login1(5)`. Facts seen on systemd 252, 257 and 262 (`host_logind`): `CanReboot`
 //! says yes to root whatever locks are held, so inhibitors are listed; up to 256 root's `Reboot`
 //! cuts through block locks, so the caller must respect them; from 257 logind refuses, in one of
 //! the spellings of [`RebootError::BlockedByInhibitor`].
@@ -15,8 +15,8 @@ use kube_rebootd_core::text::{self, MESSAGE, WORDS};
 use thiserror::Error;
 use tokio::time::Instant;
 use zbus::{
-    Connection, MatchRule, Message, MessageStream, OwnedVariant, fdo, message::Type, proxy,
-    proxy::CacheProperties,
+    Connection, MatchRule, Message, MessageStream, OwnedVariant, fdo, message::Type,
+    names::OwnedUniqueName, proxy, proxy::CacheProperties,
 };
 
 use super::bus::{Bus, BusError, CALL_TIMEOUT, bounded};
@@ -60,7 +60,7 @@ pub trait Login {
 pub struct Locks {
     /// Those that block it.
     pub block: Vec<Inhibitor>,
-    /// The kubelet delays it, to end the pods first (`GracefulNodeShutdown`).
+    /// The kubelet delays it, to end the pods first (`GracefulNodeShutdown`; `e2e::three_hosts`).
     pub kubelet: bool,
 }
 
@@ -227,9 +227,25 @@ pub struct Changes {
 #[derive(Debug)]
 struct Live {
     connection: Connection,
-    properties: MessageStream,
+    /// Who is logind on the bus.
     owner: MessageStream,
+    /// None while logind is not there.
+    signals: Option<Signals>,
+}
+
+#[derive(Debug)]
+struct Signals {
+    properties: MessageStream,
     shutdown: MessageStream,
+}
+
+/// What a subscription told.
+enum Heard {
+    Change,
+    /// logind went, or came: it has another name on the bus.
+    Owner,
+    /// The connection is gone.
+    Lost,
 }
 
 impl Changes {
@@ -248,11 +264,12 @@ impl Changes {
     pub async fn next(&mut self) {
         loop {
             if let Some(live) = &mut self.live {
-                if live.next().await {
-                    return;
+                match live.next().await {
+                    Heard::Change => return,
+                    Heard::Owner => self.retry_at = Instant::now(),
+                    Heard::Lost => self.retry_at = Instant::now() + RETRY_MIN,
                 }
                 self.live = None;
-                self.retry_at = Instant::now() + RETRY_MIN;
             }
             tokio::time::sleep_until(self.retry_at).await;
             match Live::subscribe(&self.bus).await {
@@ -276,48 +293,82 @@ impl Changes {
 impl Live {
     async fn subscribe(bus: &Bus) -> Result<Self, BusError> {
         bus.call("subscribing to logind's signals", |connection| async move {
-            // Any local user may broadcast a signal of any name, and a flood of them would keep answers from this
-            // connection (I14). Without a bus in between there are no senders, and nobody else.
-            let rule = |sender, path, interface, member| {
+            let bus = connection.is_bus();
+            let rule = |sender: Option<OwnedUniqueName>, path, interface, member| {
                 let rule = MatchRule::builder()
                     .msg_type(Type::Signal)
                     .path(path)
                     .interface(interface)
                     .member(member);
-                if connection.is_bus() {
-                    rule.sender(sender)
-                } else {
-                    rule
+                match sender {
+                    Some(sender) => rule.sender(sender),
+                    None => rule,
                 }
             };
-            let properties = rule(
-                NAME,
-                PATH,
-                "org.freedesktop.DBus.Properties",
-                "PropertiesChanged",
-            )
-            .arg(0, INTERFACE)
-            .build()?;
+            let dbus = || OwnedUniqueName::try_from("org.freedesktop.DBus");
             let owner = rule(
-                "org.freedesktop.DBus",
+                bus.then(dbus).transpose()?,
                 "/org/freedesktop/DBus",
                 "org.freedesktop.DBus",
                 "NameOwnerChanged",
             )
             .arg(0, NAME)
             .build()?;
-            let shutdown = rule(NAME, PATH, INTERFACE, "PrepareForShutdown").build()?;
-            Ok(Self {
+            // Before it is asked who it is now.
+            let owner = MessageStream::for_match_rule(owner, &connection, None).await?;
+            let logind = if bus {
+                owner_of_logind(&connection).await?
+            } else {
+                None
+            };
+            // Without a bus in between there are no senders, and nobody else.
+            if bus && logind.is_none() {
+                return Ok(Self {
+                    connection,
+                    owner,
+                    signals: None,
+                });
+            }
+            let properties = rule(
+                logind.clone(),
+                PATH,
+                "org.freedesktop.DBus.Properties",
+                "PropertiesChanged",
+            )
+            .arg(0, INTERFACE)
+            .build()?;
+            let shutdown = rule(logind, PATH, INTERFACE, "PrepareForShutdown").build()?;
+            let signals = Signals {
                 properties: MessageStream::for_match_rule(properties, &connection, None).await?,
-                owner: MessageStream::for_match_rule(owner, &connection, None).await?,
                 shutdown: MessageStream::for_match_rule(shutdown, &connection, None).await?,
+            };
+            Ok(Self {
                 connection,
+                owner,
+                signals: Some(signals),
             })
         })
         .await
     }
 
-    /// True for a signal, false when the connection is gone.
+    async fn next(&mut self) -> Heard {
+        let signals = async {
+            match &mut self.signals {
+                Some(signals) => signals.next().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            true = signals => Heard::Change,
+            Some(Ok(_)) = self.owner.next() => Heard::Owner,
+            () = self.connection.closed() => Heard::Lost,
+            else => Heard::Lost,
+        }
+    }
+}
+
+impl Signals {
+    /// True for one that matters, false when the connection is gone.
     async fn next(&mut self) -> bool {
         loop {
             tokio::select! {
@@ -326,11 +377,22 @@ impl Live {
                     Some(Ok(_)) => {}
                     Some(Err(_)) | None => return false,
                 },
-                message = self.owner.next() => return matches!(message, Some(Ok(_))),
                 message = self.shutdown.next() => return matches!(message, Some(Ok(_))),
-                () = self.connection.closed() => return false,
             }
         }
+    }
+}
+
+/// The unique name of logind's connection; none: it is not on the bus.
+///
+/// Any local user may send us a signal of any name: the bus lets no rule about its sender keep one away that is sent to
+/// us alone, and zbus compares unique names only. A flood of what passes would keep answers from this connection (I14).
+async fn owner_of_logind(connection: &Connection) -> zbus::Result<Option<OwnedUniqueName>> {
+    let bus = fdo::DBusProxy::new(connection).await?;
+    match bus.get_name_owner(NAME.try_into()?).await {
+        Ok(owner) => Ok(Some(owner)),
+        Err(fdo::Error::NameHasNoOwner(_)) => Ok(None),
+        Err(err) => Err(err.into()),
     }
 }
 

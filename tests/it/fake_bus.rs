@@ -226,19 +226,13 @@ impl FakeHostBus {
     }
 
     /// Anybody else on the bus sends logind's signals, many times.
-    pub(crate) async fn forge(&self) {
+    pub(crate) async fn forge(&self, to: Option<&str>) {
         let address = self.address();
         let stranger = Builder::address(address.as_str()).build().await.unwrap();
         let interface = "org.freedesktop.login1.Manager";
         for _ in 0..500 {
             stranger
-                .emit_signal(
-                    None::<&str>,
-                    LOGIN_PATH,
-                    interface,
-                    "PrepareForShutdown",
-                    &true,
-                )
+                .emit_signal(to, LOGIN_PATH, interface, "PrepareForShutdown", &true)
                 .await
                 .unwrap();
         }
