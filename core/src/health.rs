@@ -1,7 +1,7 @@
 //! Whether the host and its pods are healthy after the boot (docs/design.md 9).
 //!
 //! Keeps I4 (a slot is given up only when healthy) and I8 (what is not known is not healthy). A Ready
-//! from before the boot is no evidence (proved): values are compared, never clocks (I5).
+//! from before the boot is no evidence (`real::silent`): values are compared, never clocks (I5).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::boot::Boot;
+use crate::config::is_subdomain;
 use crate::node::Seen;
 use crate::pod::{Container, Pod};
 use crate::scatter::scatter;
@@ -53,7 +54,8 @@ pub struct DaemonSet {
 impl DaemonSet {
     fn of(pod: &Pod) -> Option<Self> {
         let owner = pod.daemon_set()?;
-        let known = owner.api.starts_with("apps/");
+        // A name that no DaemonSet can have would be another path, and its answer would be about something else (I14).
+        let known = owner.api.starts_with("apps/") && is_subdomain(&owner.name);
         let text = |text: &String| if known { text.clone() } else { String::new() };
         Some(Self {
             uid: owner.uid.clone(),
@@ -73,6 +75,11 @@ impl DaemonSet {
             }
         };
         !pod.mirror && Self::of(pod).is_some_and(same)
+    }
+
+    /// Its pods here. One that is on its way out is none: whoever made it may keep it so with a finalizer (I14).
+    fn here<'a>(&'a self, pods: &'a [Pod]) -> impl Iterator<Item = &'a Pod> {
+        (pods.iter()).filter(|pod| self.has(pod) && !pod.terminating)
     }
 
     /// `namespace/name`, or its UID.
@@ -290,7 +297,7 @@ fn changed(known: &mut Option<Timestamp>, read: Option<Timestamp>) -> bool {
 ///
 /// A kubelet that names its boot must name this one: its heartbeat Lease may be renewed before it has looked at a
 /// single pod, while the Node still says Ready from before. One that names none (kubemark), and a boot that kept
-/// its ID (a soft-reboot), are told by a change alone.
+/// its ID (a soft-reboot), are told by a change alone (`e2e::one_host`).
 fn kubelet_alive(pulse: &Pulse, boot: &Boot, before: &Boot) -> Result<(), String> {
     if !pulse.boot_id.is_empty() && pulse.boot_id != boot.id {
         return Err(format!(
@@ -368,8 +375,9 @@ fn not_ready(pulse: &Pulse, node: &Seen, ready_for: Duration, now: Duration) -> 
         Seen::Present(node) if !node.ready => Some("the Node is not Ready".to_owned()),
         Seen::Present(_) => {
             let lasted = |since| now.saturating_sub(since) >= ready_for;
-            (!pulse.ready_since.is_some_and(lasted))
-                .then(|| format!("the Node is not Ready for health.ready_for of {ready_for:?} yet"))
+            (!pulse.ready_since.is_some_and(lasted)).then(|| {
+                format!("the Node has been Ready for less than health.ready_for of {ready_for:?}")
+            })
         }
     }
 }
@@ -395,7 +403,7 @@ fn mirrors_absent(marks: &Marks, pods: &[Pod]) -> Vec<String> {
 
 /// The marked DaemonSets that have no pod here and can be asked for.
 pub fn absent<'a>(marks: &'a Marks, pods: &[Pod]) -> Vec<&'a DaemonSet> {
-    let absent = |set: &&DaemonSet| !set.name.is_empty() && !pods.iter().any(|pod| set.has(pod));
+    let absent = |set: &&DaemonSet| !set.name.is_empty() && set.here(pods).next().is_none();
     marks.daemon_sets.iter().filter(absent).collect()
 }
 
@@ -413,9 +421,10 @@ pub fn waived(marks: &Marks, pods: &[Pod], found: &BTreeMap<DaemonSet, Found>) -
     waived
 }
 
-/// The second step, after the uncordon: each marked DaemonSet has a ready pod here as long as it exists. Under the kubelet's
-/// graceful shutdown the pods of before are deleted, and the controller makes new ones only when the Node is Ready
-/// (proved). `found` is what the API server says about those without a pod; `late`: `health.timeout` has passed.
+/// The second step, after the uncordon: each marked DaemonSet has a ready pod here as long as it exists. Under the
+/// kubelet's graceful shutdown the pods of before are deleted, and the controller makes new ones only when the Node is
+/// Ready (`real::graceful`). `found` is what the API server says about those without a pod; `late`: `health.timeout` has
+/// passed.
 pub fn pods_healthy(
     marks: &Marks,
     pods: &[Pod],
@@ -423,7 +432,7 @@ pub fn pods_healthy(
     late: bool,
 ) -> Result<(), Vec<String>> {
     let missing = |set: &DaemonSet| {
-        let mut here = pods.iter().filter(|pod| set.has(pod)).peekable();
+        let mut here = set.here(pods).peekable();
         let Some(first) = here.peek().copied() else {
             return no_pod(set, found.get(set), late);
         };

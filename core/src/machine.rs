@@ -193,15 +193,9 @@ impl Machine {
         self.memory.pulse.renewed(at);
     }
 
-    /// What was found of the `DaemonSet`s that have no pod here.
-    pub fn saw_daemon_sets(
-        &mut self,
-        found: impl IntoIterator<Item = (DaemonSet, Found)>,
-        now: Now,
-    ) {
-        let found = found.into_iter();
-        let found = found.map(|(set, found)| (set, (now.boot, found)));
-        self.memory.found.extend(found);
+    /// What was found of a `DaemonSet` that has no pod here.
+    pub fn saw_daemon_set(&mut self, set: DaemonSet, found: Found, now: Now) {
+        self.memory.found.insert(set, (now.boot, found));
     }
 }
 

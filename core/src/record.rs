@@ -162,6 +162,29 @@ pub enum Why {
 }
 
 impl Why {
+    /// The same in bounded words: they are written to disk, and more than can be read back would be lost with all else.
+    #[must_use]
+    pub fn bounded(self) -> Self {
+        let cut = |words: String| text::clean(&words, MESSAGE);
+        match self {
+            Self::Drain(words) => Self::Drain(cut(words)),
+            Self::Collision(words) => Self::Collision(cut(words)),
+            Self::Quorum(words) => Self::Quorum(cut(words)),
+            Self::Gate(words) => Self::Gate(cut(words)),
+            Self::Budget(words) => Self::Budget(cut(words)),
+            Self::Paused(words) => Self::Paused(cut(words)),
+            Self::Reboot(words) => Self::Reboot(cut(words)),
+            Self::Refused(words) => Self::Refused(cut(words)),
+            Self::Uncordoned
+            | Self::Lost
+            | Self::Withdrawn
+            | Self::NodeReplaced
+            | Self::Unwritable
+            | Self::NoHold
+            | Self::Ordered => self,
+        }
+    }
+
     /// A failed attempt, after which the next one waits; the others are somebody's wish, or end by
     /// themselves.
     pub fn backs_off(&self) -> bool {

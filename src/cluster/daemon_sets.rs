@@ -40,20 +40,20 @@ struct PodSpec {
     tolerations: Option<Vec<Toleration>>,
 }
 
-/// Looks for `wanted`, and whether they select the own Node `me`. An answer that says nothing about them is an error:
-/// to be asked again.
+/// Looks for `wanted`, and whether they select the own Node `me`. An answer that says nothing about one is an error: to be
+/// asked again, whatever was answered about the others.
 pub async fn look(
     coordinator: &Client,
     own: &Api<Node>,
     me: &str,
     wanted: &[DaemonSet],
-) -> Result<Vec<(DaemonSet, Found)>, ApiError> {
+) -> Result<Vec<(DaemonSet, Result<Found, ApiError>)>, ApiError> {
     let node = call("get own Node", CALL, own.get(me)).await?;
     let looks = wanted.iter().take(AT_ONCE).map(async |set| {
-        let found = one(coordinator, &node, set).await?;
-        Ok((set.clone(), found))
+        let found = one(coordinator, &node, set).await;
+        (set.clone(), found)
     });
-    join_all(looks).await.into_iter().collect()
+    Ok(join_all(looks).await)
 }
 
 async fn one(coordinator: &Client, node: &Node, set: &DaemonSet) -> Result<Found, ApiError> {

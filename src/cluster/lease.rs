@@ -11,7 +11,7 @@ use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use kube_rebootd_core::names;
 use kube_rebootd_core::scatter::scatter;
-use kube_rebootd_core::slot::{Fence, GiveUp, Lease, Take, TakeSaid};
+use kube_rebootd_core::slot::{Fence, GiveUp, HINTS, Lease, Take, TakeSaid};
 use kube_rebootd_core::stale::Held;
 use kube_rebootd_core::text::{self, NAME, WORDS};
 use serde_json::{Value, json};
@@ -149,7 +149,7 @@ impl Leases {
 
     /// Gives the slot up in one request and returns the freed Lease.
     ///
-    /// An apply cannot do this: what kubectl, a restore or `GitOps` came to own would stay (proved).
+    /// An apply cannot do this: what kubectl, a restore or `GitOps` came to own would stay (`cluster_lease`).
     pub async fn give_up(&self, give_up: &GiveUp, asked: Duration) -> Result<Lease, GiveUpError> {
         let next = Some(give_up.next.join(",")).filter(|next| !next.is_empty());
         let body = json!({
@@ -197,7 +197,7 @@ impl Leases {
 
     /// Makes a paused Lease for `group`, where RBAC lets it: the shipped role does for `default`.
     ///
-    /// An apply, because RBAC checks a name only for a create by PATCH (proved); of an object that is
+    /// An apply, because RBAC checks a name only for a create by PATCH (`cluster_lease`); of an object that is
     /// there nothing is touched, so that an opened slot is not paused again.
     pub async fn create(
         &self,
@@ -303,6 +303,7 @@ pub fn read(object: &Object, asked: Option<Duration>) -> Lease {
             next.split(',')
                 .map(str::trim)
                 .filter(|node| !node.is_empty())
+                .take(HINTS)
                 .map(|node| text::name(node, NAME))
                 .collect()
         }),

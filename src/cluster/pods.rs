@@ -1,7 +1,7 @@
 //! Pods of the own node: consistent list, what a watch delivers, and evictions (I9, I11).
 //!
-//! A pod is never read by GET: a node's identity gets 403 once the pod is gone (proved). The
-//! eviction's body is our own: kube 5.0.0 names `deleteOptions` wrongly, so its precondition would
+//! A pod is never read by GET: a node's identity gets 403 once the pod is gone (`memory::conformance::reads`).
+//! The eviction's body is our own: kube 5.0.0 names `deleteOptions` wrongly, so its precondition would
 //! never reach the server.
 
 use kube::api::ListParams;
@@ -24,6 +24,8 @@ pub use object::{Object, images};
 const MIRROR: &str = "kubernetes.io/config.mirror";
 /// Longer than any UID that the API server makes (36).
 const UID: usize = 64;
+/// Labels of a pod that are kept: whoever may make pods can give each a megabyte of them (I14).
+const LABELS: usize = 256;
 /// What the eviction API says when more than one budget matches (eviction.go); it has no reason.
 const TWO_BUDGETS: &str = "more than one PodDisruptionBudget";
 /// What `NodeRestriction` says about a pod that meanwhile is another node's.
@@ -144,7 +146,9 @@ pub fn read(object: &Object) -> Pod {
         namespace: text::name(&object.namespace().unwrap_or_default(), NAME),
         name: text::name(&object.name_any(), NAME),
         uid: object.uid().unwrap_or_default(),
-        labels: object.labels().clone(),
+        labels: (object.labels().iter().take(LABELS))
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect(),
         mirror: object.annotations().contains_key(MIRROR),
         controller,
         phase: match status.and_then(|status| status.phase.as_deref()) {

@@ -204,7 +204,14 @@ impl Daemon {
         let clients = &connected.clients;
         let own = connected.node.api();
         match daemon_sets::look(&clients.coordinator, &own, &clients.name, &due).await {
-            Ok(found) => self.machine.saw_daemon_sets(found, now),
+            Ok(looks) => {
+                for (set, found) in looks {
+                    match found {
+                        Ok(found) => self.machine.saw_daemon_set(set, found, now),
+                        Err(err) => self.failed(&err),
+                    }
+                }
+            }
             Err(err) => self.failed(&err),
         }
     }

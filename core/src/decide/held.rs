@@ -66,6 +66,7 @@ pub(super) fn advance(at: &At, hold: &Hold, stage: Stage) -> Record {
 
 /// Nothing was rebooted: from here on only take back (I3, I4).
 pub(super) fn undo(at: &At, hold: &Hold, why: Why) -> Step {
+    let why = why.bounded();
     let mut record = at.facts.record.clone();
     let cordoned = matches!(hold.stage, Stage::Draining | Stage::Rebooting);
     if let (Why::Paused(words), Seen::Present(node)) = (&why, &at.facts.node)

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::backoff::doubled;
 use crate::pod::{EvictAnswer, Pod};
 use crate::scatter::scatter;
+use crate::text::{self, WORDS};
 
 use super::judge::{Block, Judgement};
 
@@ -136,7 +137,7 @@ impl Entry {
         self.finished.filter(|_| !self.finalizers.is_empty())?;
         Some(Blocker {
             pod: self.pod.clone(),
-            why: self.finalizers.join(", "),
+            why: text::clean(&self.finalizers.join(", "), WORDS),
             budget: None,
         })
     }

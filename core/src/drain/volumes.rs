@@ -1,16 +1,15 @@
 //! Volumes that are still in use when the pods have gone (docs/design.md 7).
 //!
-//! The kubelet lists in its Node's `status.volumesInUse` what is or will be mounted, until it is safely
-//! unmounted (`volume_manager.go`). A volume that is on this list when the host goes down is not detached until the host is
-//! back, or until 6 minutes have passed (`maxWaitForUnmountDuration`) and its Node is not Ready
-//! (`attachdetach/reconciler`): that long its next pod waits elsewhere. The names there are those of
-//! drivers, which a node cannot tell from those of claims; so they are counted: what is above the
-//! volumes of pods that stay is waited for.
+//! The kubelet lists in its Node's `status.volumesInUse` what is or will be mounted, until it is safely unmounted
+//! (`volume_manager.go`; `real::volumes`). A volume that is on this list when the host goes down is not detached until the
+//! host is back, or until 6 minutes have passed (`maxWaitForUnmountDuration`) and its Node is not Ready
+//! (`attachdetach/reconciler`): that long its next pod waits elsewhere. The names there are those of drivers, which a node
+//! cannot tell from those of claims; so they are counted: what is above the volumes of pods that stay is waited for.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::pod::Pod;
+use crate::pod::{Pod, PodPhase};
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Volumes {
@@ -29,9 +28,10 @@ impl Volumes {
         self.matter = true;
     }
 
-    /// All pods of the node: a finished one uses nothing any more.
+    /// All pods of the node: a finished one uses nothing any more. One that has not started may never use what it names,
+    /// and must not stand for what others use (I14).
     pub(super) fn view(&mut self, pods: &[Pod]) {
-        let running = pods.iter().filter(|pod| !pod.finished());
+        let running = pods.iter().filter(|pod| pod.phase == PodPhase::Running);
         // Two pods may share a claim.
         let used: BTreeSet<_> = running.flat_map(|pod| &pod.volumes).collect();
         self.stay = used.len();
@@ -112,12 +112,16 @@ mod tests {
     fn one_row_per_reason_to_wait() {
         let agent = with("agent", "DaemonSet", &["shop/agent"]);
         let mut done = with("done", "Job", &["shop/report"]);
-        done.phase = crate::pod::PodPhase::Succeeded;
+        done.phase = PodPhase::Succeeded;
         let mut twin = with("twin", "DaemonSet", &["shop/agent"]);
         twin.ready = false;
+        let mut never = with("never", "DaemonSet", &["x/1", "x/2", "x/3"]);
+        never.phase = PodPhase::Pending;
         let db = with("db", "StatefulSet", &["shop/db"]);
         let web = with("web", "ReplicaSet", &[]);
-        let rows: [Row; 9] = [
+        let rows: [Row; 10] = [
+            // Found by an attacker: a pod that never starts stood for the volumes of others.
+            ("one that has not started", &db, &[&never], &["db"], true),
             ("none in use", &db, &[], &[], false),
             ("its own", &db, &[], &["db"], true),
             ("it used none", &web, &[], &["db"], false),
@@ -154,7 +158,7 @@ mod tests {
         let next = drain.next(secs(129));
         assert_eq!(
             describe(&next),
-            "no pod left, 1 volume still in use: kubernetes.io/csi/ebs.csi.aws.com^db"
+            "all pods are gone, 1 volume still in use: kubernetes.io/csi/ebs.csi.aws.com^db"
         );
         assert_eq!(next.wake, Some(secs(130)));
         let State::Drained { volumes, .. } = drain.next(secs(130)).state else {

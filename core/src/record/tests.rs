@@ -386,3 +386,22 @@ fn i6_the_record_on_the_node_is_bounded_and_still_enough() {
         "shortened once more it stays the same"
     );
 }
+
+/// Found by an attacker: a megabyte of finalizers on a pod came into the state file, which is refused over a mebibyte.
+#[test]
+fn i6_i14_why_a_hold_is_undone_is_bounded() {
+    let long = "x".repeat(1 << 20);
+    for why in [
+        Why::Drain(long.clone()),
+        Why::Gate(long.clone()),
+        Why::Paused(long.clone()),
+        Why::Refused(long),
+    ] {
+        let words = why.bounded().words();
+        assert!(words.len() < 16 * 1024, "{}", words.len());
+    }
+    assert_eq!(
+        Why::Drain("short".to_owned()).bounded(),
+        Why::Drain("short".to_owned())
+    );
+}

@@ -77,6 +77,14 @@ fn damaged() -> impl Strategy<Value = Value> {
     )
 }
 
+/// Found by an attacker: a compromised node fills the annotation, and every daemon keeps what it read.
+#[test]
+fn i14_no_more_names_are_read_than_count() {
+    let many = vec!["n"; 100_000].join(",");
+    let value = json!({"metadata": {"name": "a", "annotations": {(names::NEXT): many}}});
+    assert_eq!(read(&object(value), None).next.len(), HINTS);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
