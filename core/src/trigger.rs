@@ -248,6 +248,8 @@ pub struct Observed {
     pub settled: Option<Settled>,
     /// Still there although the last reboot was for them: reported and ignored (I10).
     pub uncleared: Vec<Reason>,
+    /// Triggers that do not answer, and why, of which no reason is known: nobody knows whether they want a reboot (I8).
+    pub unknown: Vec<(String, String)>,
 }
 
 /// Follows the triggers. What was scheduled stays a wish although it is cancelled; the Node annotation is one
@@ -274,7 +276,10 @@ pub fn observe(
     for finding in findings {
         let old = known.remove(&finding.trigger);
         match &finding.verdict {
-            Verdict::Unknown { .. } => reasons.extend(old.map(|old| in_this_boot(old, now))),
+            Verdict::Unknown { why } => match old {
+                Some(old) => reasons.push(in_this_boot(old, now)),
+                None => (observed.unknown).push((finding.trigger.clone(), why.clone())),
+            },
             Verdict::No => gone(&mut observed.settled, &finding.trigger),
             Verdict::Reboot { pkgs, words } => {
                 let fresh = Reason {

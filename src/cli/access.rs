@@ -131,7 +131,8 @@ fn told(node: &str, done: &unlock::Unlocked) -> String {
     }
     let _ = writeln!(
         text,
-        "a cordon stays: look at the host, then kubectl uncordon {node}"
+        "a cordon stays until the node is healthy, and its daemon takes it off; where kube-rebootd does not run any more: \
+         kubectl uncordon {node}"
     );
     text
 }

@@ -126,9 +126,13 @@ fn idle(at: &At, mut record: Record) -> Step {
     record.backoff = (record.backoff).filter(|backoff| backoff.left(boot, now) > 0);
     record.flaps = record.flaps.filter(|flaps| flaps.left(boot, now) > 0);
     record.waiting = None;
-    let status = match at.facts.observed.uncleared.as_slice() {
-        [] => "idle: no reboot needed".to_owned(),
-        uncleared => {
+    let observed = &at.facts.observed;
+    let status = match (observed.uncleared.as_slice(), observed.unknown.as_slice()) {
+        ([], []) => "idle: no reboot needed".to_owned(),
+        ([], [(trigger, why), ..]) => {
+            format!("idle: no reboot needed, but {trigger} gives no answer: {why}")
+        }
+        (uncleared, _) => {
             let left = record.settled.as_ref();
             let left = left.and_then(|settled| settled.left(&at.facts.boot, at.now));
             let until = left.and_then(|left| at.now.wall.checked_add(left).ok());
@@ -201,9 +205,13 @@ fn blocked(at: &At, record: &Record, request: &Request) -> Option<Blocked> {
         && backing_off(at, record)
     {
         let left = backoff.until.saturating_sub(at.now.boot).as_secs();
-        let (failures, last) = (backoff.failures, &backoff.why);
-        let why = format!("{failures} failed attempts, next in {left}s: {last}");
-        let waits = format!("a pause after {failures} failed attempts: {last}");
+        let last = &backoff.why;
+        let failures = match backoff.failures {
+            1 => "1 failed attempt".to_owned(),
+            failures => format!("{failures} failed attempts"),
+        };
+        let why = format!("{failures}, next in {left}s: {last}");
+        let waits = format!("a pause after {failures}: {last}");
         return Some(Blocked::new(why, waits).until(backoff.until));
     }
     if let Some((why, opens)) = rehearse::refused(at) {

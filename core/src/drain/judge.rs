@@ -9,8 +9,9 @@ use super::{EmptyDir, Jobs, Policy, Unmanaged};
 pub enum Judgement {
     Leave(Leave),
     Evict,
-    /// Terminating: it is not evicted again, as that would shorten its grace (proved). It is waited for until
-    /// its object is gone, also when it has finished: the kubelet may still be unmounting its volumes.
+    /// Terminating: it is not evicted again, as that would shorten its grace (`cluster_pods`). It is waited for
+    /// until its object is gone, also when it has finished: the kubelet may still be unmounting its volumes
+    /// (`real::volumes`).
     Wait,
     /// A Job's: waited for until it has finished.
     Finish,
@@ -25,7 +26,7 @@ pub enum Leave {
     /// And nobody deletes it.
     Finished,
     Skipped,
-    /// No controller, but the kubelet starts it again after the boot, unless it shuts down gracefully.
+    /// No controller, but the kubelet starts it again after the boot, unless it shuts down gracefully (`e2e::sorts`).
     Unmanaged,
 }
 

@@ -117,7 +117,7 @@ impl Drain {
             )
         } else {
             format!(
-                "no pod left for drain.stall of {:?}, {left} remain",
+                "no pod went away for drain.stall of {:?}, {left} remain",
                 self.policy.stall
             )
         }

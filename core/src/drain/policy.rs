@@ -9,7 +9,7 @@ use crate::selector::Selector;
 pub struct Policy {
     /// Time of the whole drain; does not run while the API server is silent.
     pub timeout: Duration,
-    /// Time in which no pod left; does not run while the API server is silent.
+    /// Time in which no pod went away; does not run while the API server is silent.
     pub stall: Duration,
     pub on_timeout: OnTimeout,
     /// Evictions sent and not yet answered, at least 1.

@@ -54,8 +54,10 @@ fn unmounting(volumes: &[String], stay: usize) -> String {
     let number = volumes.len().saturating_sub(stay);
     let noun = if number == 1 { "volume" } else { "volumes" };
     match volumes {
-        [first, ..] if stay == 0 => format!("no pod left, {number} {noun} still in use: {first}"),
-        _ => format!("no pod left, {number} {noun} still in use"),
+        [first, ..] if stay == 0 => {
+            format!("all pods are gone, {number} {noun} still in use: {first}")
+        }
+        _ => format!("all pods are gone, {number} {noun} still in use"),
     }
 }
 

@@ -71,10 +71,14 @@ fn rebooted(finding: &Finding) -> Observed {
 
 #[test]
 fn i8_unknown_neither_adds_nor_removes() {
-    assert_eq!(look(Observed::default(), &unknown(), 1).request, None);
+    let first = look(Observed::default(), &unknown(), 1);
+    assert_eq!(first.request, None);
+    let named = ("check dnf".to_owned(), "timeout".to_owned());
+    assert_eq!(first.unknown, [named]);
     let asked = look(Observed::default(), &wants("glibc"), 1);
     let after = look(asked.clone(), &unknown(), 2);
     assert_eq!(after.request, asked.request);
+    assert_eq!(after.unknown, [], "what it said before counts");
     assert_eq!(look(after, &finding(Verdict::No), 3).request, None);
 }
 

@@ -20,7 +20,7 @@ fn i4_a_budget_that_allows_nothing_aborts_the_drain_and_hands_the_slot_on() {
     first.touch("/run/reboot-required").unwrap();
     site.wait_status(&first, &format!("blocked by budget {}/web", work.namespace));
     second.touch("/run/reboot-required").unwrap();
-    site.wait_status(&first, "1 failed attempts, next in");
+    site.wait_status(&first, "1 failed attempt, next in");
     assert!(!site.cordoned(&first), "still cordoned after the abort");
     let status = first.status().unwrap();
     assert!(status.contains("drain.timeout of 8s"), "{status}");

@@ -312,7 +312,7 @@ impl Local {
             observed: Observed {
                 request: (self.mood != Mood::Withdrawn).then(request),
                 settled: record.settled.clone(),
-                uncleared: Vec::new(),
+                ..Observed::default()
             },
             closed: (self.mood == Mood::Closed)
                 .then(|| Closed {

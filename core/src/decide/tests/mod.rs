@@ -253,7 +253,7 @@ prop_compose! {
             writable: flags[1] || flags[2],
             shutting_down: flags[3] && flags[4],
             host_read,
-            observed: Observed { request: wish, settled, uncleared: Vec::new() },
+            observed: Observed { request: wish, settled, ..Observed::default() },
             rehearsed: Some(Rehearsed { at: NOW, said: Ok(()) }),
             closed: closed.then(|| Closed { gate: Gate::Inhibitors, why: "shut".to_owned(), opens: None }).into_iter().collect(),
             node,

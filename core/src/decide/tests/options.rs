@@ -156,6 +156,7 @@ fn i10_what_a_reboot_did_not_clear_is_said_with_when_that_ends() {
                 since: now().wall,
                 since_boot: NOW,
             }],
+            unknown: Vec::new(),
         };
         decide(&facts, &policy(), now()).status
     };
@@ -167,5 +168,23 @@ fn i10_what_a_reboot_did_not_clear_is_said_with_when_that_ends() {
         said("another").contains("gone once or its reasons"),
         "{}",
         said("another")
+    );
+}
+
+/// Found by an operator: a check whose program was gone showed as "no reboot needed".
+#[test]
+fn i8_a_trigger_that_gives_no_answer_is_named_while_nothing_else_asks() {
+    let mut facts = about_to_take();
+    facts.record = Record::default();
+    let unknown = ("check dnf".to_owned(), "its program is missing".to_owned());
+    facts.observed = Observed {
+        unknown: vec![unknown],
+        ..Observed::default()
+    };
+    let step = decide(&facts, &policy(), now());
+    assert_eq!(step.phase, Phase::Idle);
+    assert_eq!(
+        step.status,
+        "idle: no reboot needed, but check dnf gives no answer: its program is missing"
     );
 }
