@@ -90,6 +90,37 @@ fn each_test_that_a_page_names_exists() {
     }
 }
 
+/// Code says what the API server, the kubelet and systemd do, and names the test that shows it.
+#[test]
+fn each_test_that_a_comment_names_exists() {
+    let tests = tests();
+    let roots = fs::read_dir(top().join("tests/it")).unwrap();
+    let roots = roots.map(|entry| entry.unwrap().path());
+    let roots: BTreeSet<String> = roots
+        .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
+        .collect();
+    let mut seen = 0;
+    for root in ["src", "core/src", "outdated/src"].map(|dir| top().join(dir)) {
+        for file in sources(&root) {
+            let text = fs::read_to_string(&file).unwrap();
+            let comments = text
+                .lines()
+                .filter(|line| line.trim_start().starts_with("//"));
+            for name in comments.flat_map(code) {
+                let module = name.split("::").next().unwrap_or_default();
+                // Others are the daemon's own names, as `host::journal`.
+                if !roots.contains(module) || module == name && !module.contains('_') {
+                    continue;
+                }
+                let known = tests.contains(name);
+                assert!(known, "{}: {name} is no test", file.display());
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 25, "{seen}");
+}
+
 #[test]
 fn each_section_that_code_refers_to_exists() {
     let design = fs::read_to_string(top().join("docs/design.md")).unwrap();

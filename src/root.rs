@@ -38,8 +38,8 @@ impl Root {
     /// The same with its links followed: below a root that is not `/` an absolute one must stay below it.
     ///
     /// On the host the path stays as it is: there the kernel follows links, each time anew (the kubelet's
-    /// certificate is a link that moves). From what is missing, or cannot be looked at, the rest is taken as
-    /// written: whoever opens it is told why.
+    /// certificate is a link that moves: `real::certificates`). From what is missing, or cannot be looked at, the rest is
+    /// taken as written: whoever opens it is told why.
     ///
     /// # Errors
     /// Links without an end.

@@ -11,7 +11,7 @@ use std::time::Duration;
 /// once.
 const ALIVE: Duration = Duration::from_secs(5);
 /// A kubelet renews its Lease as often as this in its `leaseDurationSeconds`, which is 40 by default (kubelet
-/// `nodeLeaseRenewIntervalFraction`).
+/// `nodeLeaseRenewIntervalFraction`; `real::heartbeat`).
 const RENEWALS: u32 = 4;
 /// The longest time between two heartbeats that is believed: whoever says more does not beat.
 const APART_MAX: Duration = Duration::from_secs(60);

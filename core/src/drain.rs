@@ -351,7 +351,8 @@ fn earliest(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> 
 }
 
 /// Pods that stay although nobody makes them again when they end: without a controller, with `unmanaged = "leave"`.
-/// The kubelet starts them again after the boot, but not when it ended them itself (`GracefulNodeShutdown`; proved).
+/// The kubelet starts them again after the boot, but not when it ended them itself (`GracefulNodeShutdown`);
+/// `real::cycle` and `real::graceful` show both.
 pub fn not_made_again(pods: &[Pod], policy: &Policy) -> Vec<PodRef> {
     pods.iter()
         .filter(|pod| judge(pod, policy) == Judgement::Leave(judge::Leave::Unmanaged))

@@ -47,8 +47,8 @@ impl Inhibitor {
 
     /// The kubelet's delay lock, which it takes only with `GracefulNodeShutdown` (Kubernetes
     /// `pkg/kubelet/nodeshutdown`, `systemd/inhibit_linux.go`: who "kubelet", why "Kubelet needs time to handle node
-    /// shutdown"; proved). Distributions with a kubelet in a program of another name have the same words. Any local user
-    /// may take a lock of these words, but not as root (I14).
+    /// shutdown"; `real::graceful`). Distributions with a kubelet in a program of another name have the same words. Any
+    /// local user may take a lock of these words, but not as root (I14).
     pub fn kubelets_delay(&self) -> bool {
         let shutdown = self.why.to_lowercase().contains("node shutdown");
         let kubelet = self.uid == 0 && (self.who == "kubelet" || shutdown);

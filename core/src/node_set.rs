@@ -1,7 +1,7 @@
 //! The one set of things of ours on the own Node (I3).
 //!
 //! The set is a pure function of phase and record, never a delta: a partial apply would drop what it
-//! does not name (proved), and a restart must reach the same set again.
+//! does not name (`cluster_node`), and a restart must reach the same set again.
 
 use crate::names;
 use crate::node::Node;
@@ -11,10 +11,10 @@ use crate::slot::Keys;
 /// All of ours on the Node: what one apply holds.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NodeSet {
-    /// `metadata.uid` of the apply: without it a deleted Node would come back to life (proved).
+    /// `metadata.uid` of the apply: without it a deleted Node would come back to life (`cluster_node`).
     pub uid: String,
     /// `metadata.resourceVersion` of the apply: without it somebody's uncordon, or a late repeat of
-    /// our own, would be overwritten (proved).
+    /// our own, would be overwritten (`cluster_node`).
     pub resource_version: String,
     pub unschedulable: bool,
     pub labels: Keys,
@@ -169,7 +169,7 @@ pub fn foreign_cordon(node: &Node) -> bool {
 /// What an apply of `set` could not take away, read from its answer; `cordoned`: the cordon was ours
 /// alone, so that one without any real owner (`before-first-apply`) still is.
 ///
-/// An admin's server-side dump or wiped managedFields leave such keys behind (proved).
+/// An admin's server-side dump or wiped managedFields leave such keys behind (`cluster_node`).
 pub fn leftovers(node: &Node, set: &NodeSet, cordoned: bool) -> Option<Leftovers> {
     let label = (!set.labels.contains_key(names::SLOT) && node.labels.contains_key(names::SLOT))
         .then(|| names::SLOT.to_owned());

@@ -97,7 +97,7 @@ impl Pod {
     }
 
     /// It has finished and is to be deleted. The kubelet says that it has finished as soon as its containers
-    /// have stopped; after that it unmounts the volumes, and only then it lets the object go (proved).
+    /// have stopped; after that it unmounts the volumes, and only then it lets the object go (`real::volumes`).
     pub fn cleaning_up(&self) -> bool {
         self.terminating && self.finished()
     }

@@ -80,7 +80,7 @@ pub struct Found {
 /// Contents of the kubeconfig and of the certificates, keys and CAs it names.
 ///
 /// Only a hash is kept: keys do not stay in memory for this. Links are followed anew each time: the
-/// kubelet's certificate is one that moves.
+/// kubelet's certificate is one that moves (`real::certificates`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fingerprint {
     root: Root,

@@ -48,7 +48,7 @@ impl OwnNode {
     /// Holds exactly `set` on the Node, and what the Node is then.
     ///
     /// Forced: without it a label that an admin set, or a `GitOps` `unschedulable: false`, would leave
-    /// the node without a cordon (proved); equal values stay shared, so nobody loses anything.
+    /// the node without a cordon (`cluster_node`); equal values stay shared, so nobody loses anything.
     pub async fn apply(&self, set: &NodeSet, asked: Duration) -> Result<Node, ApiError> {
         let params = PatchParams::apply(names::NODE_MANAGER).force();
         let patch = Patch::Apply(body(&self.name, set));
@@ -85,8 +85,8 @@ const VOLUME: usize = 1_024;
 const WORDED: [&str; 2] = [names::PAUSED, names::REBOOT];
 
 /// Only fields that are set, and an empty spec: when we own the only field of a spec, an apply without
-/// one takes away the whole spec with all that nobody owns in it (proved: the taint that the server
-/// itself puts on a new Node, which `NodeRestriction` answers with 403 "not allowed to modify taints").
+/// one takes away the whole spec with all that nobody owns in it (`cluster_node`): the taint that the server
+/// itself puts on a new Node, which `NodeRestriction` answers with 403 "not allowed to modify taints".
 fn body(name: &str, set: &NodeSet) -> Value {
     let mut metadata = Map::new();
     metadata.insert("name".to_owned(), json!(name));
@@ -170,7 +170,7 @@ fn condition(object: &Object) -> Option<&NodeCondition> {
         .find(|condition| condition.type_ == "Ready")
 }
 
-/// Its kubelet says so, and was heard of lately: else the lifecycle controller says Unknown.
+/// Its kubelet says so, and was heard of lately: else the lifecycle controller says Unknown (`real::silent`).
 pub(crate) fn ready(object: &Object) -> bool {
     condition(object).is_some_and(|ready| ready.status == "True")
 }

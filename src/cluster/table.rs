@@ -16,7 +16,7 @@ const NAME: &str = "Name";
 const STATUS: &str = "Status";
 /// What it begins with when the Node's condition Ready is True; else it is `NotReady`, or `Unknown` without that
 /// condition, and `,SchedulingDisabled` may follow any of them (Kubernetes
-/// pkg/printers/internalversion/printers.go, printNode; proved).
+/// pkg/printers/internalversion/printers.go, printNode; `cluster_queue`).
 const READY: &str = "Ready";
 /// One of the words after it when the Node is cordoned.
 const CORDONED: &str = "SchedulingDisabled";

@@ -2,7 +2,7 @@
 //! them as the list of waiters (docs/design.md 5; I11).
 //!
 //! The own Lease can be read and patched by the node, not watched; label and annotation survive the
-//! kubelet's renewals (proved).
+//! kubelet's renewals (`real::heartbeat`).
 
 use jiff::Timestamp;
 use kube::api::{ListParams, Patch, PatchParams};

@@ -13,7 +13,7 @@ use crate::bounded::{self, ReadError};
 use crate::root::Root;
 
 /// The kernel's boot id. On systemd 252 in a container, a sandboxed service sees the outer machine's
-/// here (proved); PID 1's timestamp changes all the same, and reading /proc/1/root would need
+/// here (`distributions::versions`); PID 1's timestamp changes all the same, and reading /proc/1/root would need
 /// `CAP_SYS_PTRACE`.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// Bytes of it: a UUID and a line break are 37.
@@ -38,7 +38,7 @@ pub async fn read(root: &Root, bus: &Bus) -> Result<Boot, BootError> {
     })
 }
 
-/// The kernel's boot id alone, which the kubelet reports as `nodeInfo.bootID`.
+/// The kernel's boot id alone, which the kubelet reports as `nodeInfo.bootID` (`real::cycle`).
 pub fn boot_id(root: &Root) -> Result<String, BootError> {
     let id = bounded::text(&root.path(BOOT_ID), BOOT_ID_MAX)
         .map_err(BootError::Id)?

@@ -1,7 +1,7 @@
 //! Check commands, and credential plugins: run outside the daemon's sandbox as transient units, and judged (I8).
 //!
-//! PID 1 runs them: in our mount namespace lsof, rpm and others answer wrongly without an error
-//! (proved). Each property below answers a trap proved on systemd 252 and 257; docs/design.md 4.
+//! PID 1 runs them: in our mount namespace lsof, rpm and others answer wrongly without an error.
+//! Each property below answers a trap of systemd 252 and 257 (`host_check`, `e2e::checks`); docs/design.md 4.
 
 use std::{
     collections::{BTreeSet, hash_map::RandomState},

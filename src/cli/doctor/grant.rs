@@ -134,7 +134,7 @@ fn judge(verb: Verb, names: Names, server: (u32, u32), prove_node: bool, node: &
     }
 }
 
-/// A node that may act as any user escapes `NodeRestriction` (proved): then no record of
+/// A node that may act as any user escapes `NodeRestriction` (`hostile`): then no record of
 /// a node's own is worth more than another's word.
 pub(super) async fn escape(node: &Client) -> Check {
     let question = ResourceAttributes {
