@@ -1,9 +1,9 @@
 //! logind: who blocks a shutdown, whether one is under way, and asking for the reboot (I2).
 //!
-//! Interface: `org.freedesktop.login1(5)`. Facts seen on systemd 252, 257 and 262 (`host_logind`): `CanReboot`
-//! says yes to root whatever locks are held, so inhibitors are listed; up to 256 root's `Reboot`
-//! cuts through block locks, so the caller must respect them; from 257 logind refuses, in one of
-//! the spellings of [`RebootError::BlockedByInhibitor`].
+//! Interface: `org.freedesktop.login1(5)`. Facts seen on systemd 252, 257 and 262: `CanReboot` says yes to root whatever
+//! locks are held, so inhibitors are listed; up to 256 root's `Reboot` cuts through block locks, so the caller must
+//! respect them; from 257 logind refuses, in one of the spellings of [`RebootError::BlockedByInhibitor`] (`host_logind`
+//! has them all).
 
 use std::{collections::HashMap, time::Duration};
 
@@ -358,11 +358,14 @@ impl Live {
                 None => std::future::pending().await,
             }
         };
+        // A stream that ends is lost, though the connection may be there.
         tokio::select! {
-            true = signals => Heard::Change,
-            Some(Ok(_)) = self.owner.next() => Heard::Owner,
+            heard = signals => if heard { Heard::Change } else { Heard::Lost },
+            message = self.owner.next() => match message {
+                Some(Ok(_)) => Heard::Owner,
+                Some(Err(_)) | None => Heard::Lost,
+            },
             () = self.connection.closed() => Heard::Lost,
-            else => Heard::Lost,
         }
     }
 }
