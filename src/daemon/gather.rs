@@ -205,11 +205,16 @@ impl Daemon {
         let own = connected.node.api();
         match daemon_sets::look(&clients.coordinator, &own, &clients.name, &due).await {
             Ok(looks) => {
+                // The pause grows once for one look, however many of its requests failed.
+                let mut failed = None;
                 for (set, found) in looks {
                     match found {
                         Ok(found) => self.machine.saw_daemon_set(set, found, now),
-                        Err(err) => self.failed(&err),
+                        Err(err) => failed = Some(err),
                     }
+                }
+                if let Some(err) = failed {
+                    self.failed(&err);
                 }
             }
             Err(err) => self.failed(&err),
