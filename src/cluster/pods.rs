@@ -1,6 +1,6 @@
 //! Pods of the own node: consistent list, what a watch delivers, and evictions (I9, I11).
 //!
-//! A pod is never read by GET: a node's identity gets 403 once the pod is gone (`memory::conformance::reads`).
+//! A pod is never read by GET: a node's identity gets 403 once the pod is gone (seen on 1.36.3).
 //! The eviction's body is our own: kube 5.0.0 names `deleteOptions` wrongly, so its precondition would
 //! never reach the server.
 

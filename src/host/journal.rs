@@ -1,6 +1,6 @@
 //! Logging: structured records to journald, or lines to standard error.
 //!
-//! A stuck journald blocks whoever writes to it (`e2e::troubles`), and a daemon that blocks there misses its
+//! A stuck journald blocks whoever writes to it (its tests have one), and a daemon that blocks there misses its
 //! watchdog in the middle of a drain. So the caller only formats and queues; a thread writes. A full
 //! queue drops records, counts them, and says so once it drains.
 

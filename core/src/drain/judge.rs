@@ -9,7 +9,7 @@ use super::{EmptyDir, Jobs, Policy, Unmanaged};
 pub enum Judgement {
     Leave(Leave),
     Evict,
-    /// Terminating: it is not evicted again, as that would shorten its grace (`cluster_pods`). It is waited for
+    /// Terminating: it is not evicted again, as that would shorten its grace (seen on 1.36.3). It is waited for
     /// until its object is gone, also when it has finished: the kubelet may still be unmounting its volumes
     /// (`real::volumes`).
     Wait,

@@ -14,7 +14,7 @@ pub const HOST_POLL: Duration = Duration::from_secs(15);
 /// In Idle every change wakes the loop by itself; this is for what no signal tells.
 const IDLE: Duration = Duration::from_secs(300);
 /// While the kubelet is awaited, how often its heartbeat Lease is read: that Lease cannot be watched by a node
-/// (`memory::conformance::leases`), and the kubelet renews it every 10 s (`real::heartbeat`).
+/// (`cluster_access`), and the kubelet renews it every 10 s (`real::heartbeat`).
 const PULSE: Duration = Duration::from_secs(2);
 /// Between two looks at a `DaemonSet` that has no pod here: nothing tells when it is deleted, and a pod that comes is
 /// seen by the watch.

@@ -50,7 +50,8 @@ impl Progress {
     pub(super) fn see(&mut self, state: &Reading) -> Option<Exit> {
         let lost = |why: &str| Some(Exit::Lost(why.to_owned()));
         if state.load_state != "loaded" {
-            // A unit that is gone reads as inactive with result success and status 0 (`host_check`).
+            // A unit that is gone reads as inactive with result success and status 0 (seen on systemd 257; `host_check`
+            // plays it).
             return lost("its unit is gone, and its answer with it");
         }
         let started = state.invocation_id.iter().any(|byte| *byte != 0);

@@ -1,7 +1,7 @@
 //! The host's processes and the replaced code they run, from /proc alone.
 //!
 //! Nothing is looked up by the paths in there: a process may have another mount namespace. Whether it
-//! has the host's root tells `PID/root`, not the namespace: hardened services have their own (`outdated`).
+//! has the host's root tells `PID/root`, not the namespace: hardened services have their own.
 //!
 //! Any user can make such a namespace, mount what he likes over /usr, and delete a file there or wait until root deletes
 //! it, so that the path of a mapping proves nothing for a process that is not root's. There three things must prove that
