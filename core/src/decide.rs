@@ -242,6 +242,15 @@ impl At<'_> {
         self.now.since(asked) <= RECENT
     }
 
+    /// All of ours that `node` should carry with `record`; where that was refused, as little as it takes.
+    fn set(&self, record: &Record, node: &Node) -> NodeSet {
+        let refused = self.facts.refused.as_ref();
+        if refused.is_some_and(|refused| refused.point == Point::of_record(record)) {
+            return NodeSet::least(record, node);
+        }
+        NodeSet::of(record, node)
+    }
+
     fn lease(&self, name: &str) -> Option<&Lease> {
         self.facts.leases.get(name)
     }
@@ -249,10 +258,9 @@ impl At<'_> {
 
 /// The step that applies the whole set of ours, with `record` durable first.
 fn apply(at: &At, phase: Phase, record: Record, node: &Node, status: impl Into<String>) -> Step {
-    let point = record.hold.as_ref().map(Point::of).unwrap_or_default();
     let effect = Effect::Apply {
-        set: NodeSet::of(&record, node),
-        point,
+        set: at.set(&record, node),
+        point: Point::of_record(&record),
     };
     Step {
         record,

@@ -227,6 +227,11 @@ impl Point {
             step: hold.step,
         }
     }
+
+    /// Where the hold of `record` is; without one, the point of no hold.
+    pub fn of_record(record: &Record) -> Self {
+        record.hold.as_ref().map(Self::of).unwrap_or_default()
+    }
 }
 
 /// The waiters of the group, from the last list of them that was asked for.

@@ -93,6 +93,32 @@ impl NodeSet {
         }
         set
     }
+
+    /// The same where that was refused: no annotation is new or longer than what `node` has.
+    ///
+    /// All annotations of a Node share 256 KiB, and whoever may write on Nodes can fill them while the host is down. No
+    /// cordon or slot may stay for that (I3). While the slot is held, the record stays as it is there: whoever finds no
+    /// state file goes on from it. After that only the kept cordon is on record.
+    pub fn least(record: &Record, node: &Node) -> Self {
+        let mut set = Self::of(record, node);
+        let held = set.labels.contains_key(names::SLOT);
+        let kept = Record {
+            kept: record.kept.clone(),
+            ..Record::default()
+        };
+        set.annotations.retain(|key, value| {
+            let Some(there) = node.annotations.get(key) else {
+                return false;
+            };
+            if key == names::STATE && !held {
+                *value = kept.annotation().unwrap_or_default();
+                return value.len() <= there.len();
+            }
+            value.clone_from(there);
+            true
+        });
+        set
+    }
 }
 
 /// What the record on the Node says, if it is one of ours and can be read.

@@ -120,8 +120,7 @@ impl Daemon {
 
     /// Remembers what was taken off; whether the same was not long ago.
     fn mended(&mut self, left: &Leftovers, at: Duration) -> bool {
-        let hold = self.machine.facts.record.hold.as_ref();
-        let point = hold.map(Point::of).unwrap_or_default();
+        let point = Point::of_record(&self.machine.facts.record);
         let mended = &mut self.machine.facts.mended;
         mended.retain(|one| one.point == point && at.saturating_sub(one.at) <= LATELY);
         if let Some(before) = mended.iter_mut().find(|one| one.left.same(left)) {

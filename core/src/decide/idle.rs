@@ -7,7 +7,7 @@ use crate::facts::{Effect, Point};
 use crate::gates::Gate;
 use crate::names;
 use crate::node::{Node, Seen};
-use crate::node_set::{self, NodeSet};
+use crate::node_set;
 use crate::phase::Phase;
 use crate::record::{Backoff, Hold, Record, Why};
 use crate::trigger::{Reason, Request};
@@ -102,7 +102,7 @@ fn unmark(at: &At, node: &Node) -> Option<Step> {
     if node.read.is_none() {
         return Some(at.step(Phase::Idle, Effect::ReadNode, status));
     }
-    let set = NodeSet::of(&at.facts.record, node);
+    let set = at.set(&at.facts.record, node);
     let applied = at
         .facts
         .applied

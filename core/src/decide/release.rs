@@ -8,7 +8,7 @@ use crate::backoff::doubled;
 use crate::facts::{Effect, Mended, Point};
 use crate::names;
 use crate::node::{Node, Seen};
-use crate::node_set::{self, Leftovers, NodeSet};
+use crate::node_set::{self, Leftovers};
 use crate::phase::Phase;
 use crate::record::{Backoff, Hold, Record, Why};
 use crate::scatter::share;
@@ -64,7 +64,7 @@ fn clean(at: &At, hold: &Hold, phase: Phase, rebooted: bool, words: &str) -> Opt
         Seen::Present(node) => node.as_ref(),
     };
     let record = &at.facts.record;
-    let set = NodeSet::of(record, node);
+    let set = at.set(record, node);
     if !at.applied(hold) {
         // Nothing is there that this apply could take away: its being refused keeps no slot.
         let refused = at.facts.refused.as_ref();

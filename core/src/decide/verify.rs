@@ -43,7 +43,7 @@ pub(super) fn decide(at: &At, hold: &Hold) -> Step {
         };
     }
     let set = set(at, hold, &at.facts.record, node);
-    if !shows(node, hold, &set) {
+    if !shows(at, node, hold, &set) {
         return reapply(at, hold, node);
     }
     let ours = !hold.foreign_cordon;
@@ -66,7 +66,7 @@ pub(super) fn decide(at: &At, hold: &Hold) -> Step {
 /// this node. One that is there stays until the node is proved, whatever the Lease says: a Lease can be emptied or made
 /// anew by others, and then the label alone says that this node is down (I1). `unlock` takes it off itself.
 fn set(at: &At, hold: &Hold, record: &Record, node: &Node) -> NodeSet {
-    let mut set = NodeSet::of(record, node);
+    let mut set = at.set(record, node);
     if !labelled(hold, node) && !ours(at, hold) {
         set.labels.remove(names::SLOT);
     }
@@ -97,19 +97,20 @@ fn unread(at: &At, hold: &Hold, node: &Node) -> Option<Effect> {
     (!since).then(|| Effect::ReadLease(lease.name.clone()))
 }
 
-/// The apply of `set` for this step of the hold has landed.
-fn shows(node: &Node, hold: &Hold, set: &NodeSet) -> bool {
+/// The apply of `set` for this step of the hold has landed: the record there says so, or this process had the answer, as
+/// full annotations may have had no room for the record.
+fn shows(at: &At, node: &Node, hold: &Hold, set: &NodeSet) -> bool {
     let label = |labels: &Keys| labels.get(names::SLOT).cloned();
     let there = node_set::recorded(node).and_then(|record| record.hold);
-    label(&node.labels) == label(&set.labels)
-        && there.is_some_and(|there| there.same(hold) && there.step == hold.step)
+    let landed = there.is_some_and(|there| there.same(hold) && there.step == hold.step);
+    label(&node.labels) == label(&set.labels) && (landed || at.applied(hold))
 }
 
 fn put(at: &At, hold: &Hold, record: Record, node: &Node, status: &str) -> Step {
     if let Some(first) = unread(at, hold, node) {
         return at.step(Phase::Verifying, first, status);
     }
-    let point = record.hold.as_ref().map(Point::of).unwrap_or_default();
+    let point = Point::of_record(&record);
     let set = set(at, hold, &record, node);
     Step {
         record,
@@ -226,8 +227,8 @@ fn adopt(at: &At, hold: &Hold, node: &Node) -> Step {
                     return step(first);
                 }
                 let record = advance(at, &adopted, hold.stage.clone());
-                let point = record.hold.as_ref().map(Point::of).unwrap_or_default();
-                let set = NodeSet::of(&record, node);
+                let point = Point::of_record(&record);
+                let set = at.set(&record, node);
                 return step(Effect::Apply { set, point });
             }
         }

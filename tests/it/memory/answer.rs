@@ -60,6 +60,12 @@ impl Answer {
         Self::status(422, "Invalid", &message).with(json!({"causes": [cause.clone(), cause]}))
     }
 
+    pub(super) fn too_long(name: &str, field: &str, why: &str) -> Self {
+        let message = format!("\"{name}\" is invalid: {field}: Too long: {why}");
+        let cause = json!({"reason": "FieldValueTooLong", "message": format!("Too long: {why}"), "field": field});
+        Self::status(422, "Invalid", &message).with(json!({"causes": [cause]}))
+    }
+
     /// A `ValidatingAdmissionPolicy` says no.
     pub(super) fn policy(resource: &str, name: &str, why: &str) -> Self {
         let denied = format!(

@@ -37,7 +37,7 @@ pub(crate) use answer::Answer;
 pub(crate) use fault::{Broken, Fate, Fault};
 pub(crate) use judge::{annotation, cordoned, holder, label};
 pub(crate) use request::{Request, Verb};
-pub(crate) use rules::User;
+pub(crate) use rules::{ANNOTATIONS, User, annotated};
 pub(crate) use write::merge;
 
 use store::Store;

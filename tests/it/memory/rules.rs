@@ -151,6 +151,23 @@ fn label(node: &str, before: &Value, after: &Value) -> Option<String> {
     })
 }
 
+/// Bytes of all keys and values of an object's annotations (apimachinery, `TotalAnnotationSizeLimitB`).
+pub(crate) const ANNOTATIONS: usize = 256 * 1024;
+
+/// Bytes of all annotations of an object.
+pub(crate) fn annotated(object: &Value) -> usize {
+    let of = object["metadata"]["annotations"].as_object();
+    let bytes = |(key, value): (&String, &Value)| key.len() + value.as_str().unwrap_or("").len();
+    of.into_iter().flatten().map(bytes).sum()
+}
+
+/// There is more in them than an object may have.
+pub(super) fn annotations(request: &Request, after: &Value) -> Option<Answer> {
+    let why = format!("may not be more than {ANNOTATIONS} bytes");
+    (annotated(after) > ANNOTATIONS)
+        .then(|| Answer::too_long(&request.name, "metadata.annotations", &why))
+}
+
 /// The policies of `kubernetes/30-policy.yaml`, for whoever may not delete slots.
 pub(super) fn policy(
     user: &User,

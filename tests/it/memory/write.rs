@@ -170,6 +170,9 @@ impl Store {
         if let Some(refused) = rules::policy(user, request, before, &after) {
             return refused;
         }
+        if let Some(refused) = rules::annotations(request, &after) {
+            return refused;
+        }
         if before.is_null() && request.resource == "nodes" {
             // admission plugin TaintNodesByCondition: nobody's field.
             after["spec"]["taints"] =

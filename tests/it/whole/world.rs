@@ -19,9 +19,9 @@ const START: i64 = 1_795_000_000;
 pub(super) const MINUTE: Duration = Duration::from_secs(60);
 pub(super) const HOUR: Duration = Duration::from_secs(3600);
 /// Between two looks at whether something has come true.
-const LOOK: Duration = Duration::from_millis(500);
+pub(super) const LOOK: Duration = Duration::from_millis(500);
 /// The shortest phase takes a few requests, each a millisecond.
-const SOON: Duration = Duration::from_millis(1);
+pub(super) const SOON: Duration = Duration::from_millis(1);
 /// Lines of log and trace with a failure.
 const TOLD: usize = 150;
 

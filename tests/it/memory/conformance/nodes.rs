@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::super::{ANNOTATIONS, annotated};
 use super::side::{How, NODE, Side, Who, both};
 
 const OURS: &str = "kube-rebootd";
@@ -131,6 +132,52 @@ async fn wiped_managed_fields_are_as_on_a_real_server() {
         .await;
         side.ask("ours", me, How::Force(OURS), &path, &set).await;
         side.ask("nothing", me, How::Force(OURS), &path, &nothing)
+            .await;
+    })
+    .await;
+}
+
+/// All annotations of a Node share one bound, and whoever may write its status may fill them.
+#[tokio::test]
+async fn full_annotations_are_as_on_a_real_server() {
+    both(1, async |side| {
+        let path = format!("{NODE}/{}", side.name(0));
+        let node = get(side, &path).await;
+        let me = Who::Node(0);
+        let mut set = full(side, &node);
+        let held = side.ask("", me, How::Force(OURS), &path, &set).await;
+        let room = ANNOTATIONS - annotated(&held) - "filler".len();
+        let fill =
+            |bytes: usize| json!({"metadata": {"annotations": {"filler": "x".repeat(bytes)}}});
+        let status = format!("{path}/status");
+        side.ask(
+            "one byte too many",
+            Who::Admin,
+            How::Merge("other"),
+            &status,
+            &fill(room + 1),
+        )
+        .await;
+        let filled = side
+            .ask("", Who::Admin, How::Merge("other"), &status, &fill(room))
+            .await;
+        assert_eq!(annotated(&filled), ANNOTATIONS, "{:?}", filled["message"]);
+        set["metadata"]["annotations"]["kube-rebootd/state"] = json!("{ }");
+        side.ask("a longer record", me, How::Force(OURS), &path, &set)
+            .await;
+        set["metadata"]["annotations"] = json!({});
+        let uncordoned = side.ask("", me, How::Force(OURS), &path, &set).await;
+        assert!(uncordoned["kind"] == "Node", "{}", uncordoned["message"]);
+        let empty = json!({"metadata": {"annotations": {"filler": null}}});
+        side.ask(
+            "without a record",
+            Who::Admin,
+            How::Merge("other"),
+            &status,
+            &empty,
+        )
+        .await;
+        side.ask("with one", me, How::Force(OURS), &path, &full(side, &node))
             .await;
     })
     .await;
