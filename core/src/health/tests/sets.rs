@@ -150,6 +150,28 @@ fn i4_what_the_cluster_rests_on_is_marked_first() {
     assert!(marks.daemon_sets.len() < 9, "the bound was met");
 }
 
+/// Found by an attacker's reading: one pod of 450 containers in a namespace early in the alphabet left no room for what
+/// comes later there.
+#[test]
+fn i4_i14_pods_with_many_containers_crowd_nobody_out() {
+    let one = |namespace: &str, name: &str, containers: usize| {
+        let mut pod = pod(name, name);
+        pod.namespace = namespace.to_owned();
+        pod.containers = vec![pod.containers[0].clone(); containers];
+        pod
+    };
+    let mut pods = vec![one("a", "big", 450), one("a", "five", 5)];
+    // As many as the kubelet takes on a node (`maxPods`).
+    pods.extend((0..108).map(|number| one("storage", &format!("p{number}"), 4)));
+    let marks = Marks::take(&pods);
+    let named = |name: &str| marks.daemon_sets.iter().any(|set| set.name == name);
+    assert!(
+        (0..108).all(|number| named(&format!("p{number}"))),
+        "{marks:?}"
+    );
+    assert!(named("five") && !named("big"), "the bound was met");
+}
+
 /// Found by reading: on the Node's annotation, which has less room than the state file, they came in the order of the
 /// alphabet, and whoever made DaemonSets with long names used that up.
 #[test]
