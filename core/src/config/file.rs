@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 
 use super::keys;
+use crate::text::hostile;
 
 /// Where a value stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,7 +103,7 @@ impl fmt::Display for ConfigError {
 /// A quoted key, a file name and a parser's message may hold line breaks and terminal escapes; the
 /// contract is one line per problem, and the journal is read on terminals.
 pub(super) fn one_line(text: &str) -> String {
-    text.replace('\n', " ").replace(char::is_control, "?")
+    text.replace('\n', " ").replace(hostile, "?")
 }
 
 impl Problem {

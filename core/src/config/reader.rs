@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::duration;
 use super::file::{self, Keys, Origin, Problem, Raw, Value, one_line};
+use crate::text::hostile;
 
 /// One table being read. Every `take` of a key with a fault answers the default: the value is
 /// never used, since a problem is on record.
@@ -320,7 +321,7 @@ pub(super) fn quote(text: &str) -> String {
     for c in text.chars() {
         match c {
             '"' | '\\' => quoted.extend(['\\', c]),
-            c if c.is_control() => {
+            c if hostile(c) => {
                 let _ = write!(quoted, "\\U{:08X}", u32::from(c));
             }
             c => quoted.push(c),

@@ -278,11 +278,23 @@ fn i12_a_check_without_a_sound_name_shows_its_other_problems() {
 
 #[test]
 fn i12_a_problem_is_one_line_without_terminal_escapes() {
-    for text in ["[drain]\n\"a\\nb\" = 1", "\"\\u001b[31mx\" = 1"] {
+    for text in [
+        "[drain]\n\"a\\nb\" = 1",
+        "\"\\u001b[31mx\" = 1",
+        "\"x\\u202etxt\" = 1",
+    ] {
         let error = parse(Path::new("/etc/a\n\u{1b}b"), text).unwrap_err();
         let shown = error.to_string();
-        assert!(!shown.contains(char::is_control), "{shown:?}");
+        assert!(!shown.contains(crate::text::hostile), "{shown:?}");
     }
+}
+
+/// What reads from right to left is shown as what it is.
+#[test]
+fn i12_a_value_is_shown_without_terminal_escapes() {
+    let text = "[reboot]\nmessage = \"a\\u202eb\"";
+    let shown = parse(Path::new(FILE), text).unwrap().text;
+    assert!(shown.contains("a\\U0000202Eb"), "{shown}");
 }
 
 #[test]
