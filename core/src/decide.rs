@@ -17,6 +17,7 @@ use crate::peers::{Claims, Peers};
 use crate::phase::Phase;
 use crate::record::{Hold, Record, Stage, Why};
 use crate::slot::Lease;
+use crate::text::span;
 use crate::trigger::{BY_SCHEDULE, Flaps};
 
 mod claim;
@@ -240,6 +241,12 @@ impl At<'_> {
     /// An answer of the API server that was asked for at `asked` still counts.
     fn recent(&self, asked: Duration) -> bool {
         self.now.since(asked) <= RECENT
+    }
+
+    /// How long it is until then, in whole seconds and never none.
+    fn left(&self, then: Duration) -> String {
+        let seconds = then.saturating_sub(self.now.boot).as_secs() + 1;
+        span(Duration::from_secs(seconds))
     }
 
     /// All of ours that `node` should carry with `record`; where that was refused, as little as it takes.

@@ -1,5 +1,7 @@
 //! The keys, labels and field managers in one place: users and other tools rely on them.
 
+/// The namespace of the slots, unless configured.
+pub const NAMESPACE: &str = "kube-rebootd";
 /// Label on a Lease: which group the slot belongs to.
 pub const GROUP: &str = "kube-rebootd/group";
 /// Label on a Lease: the protocol its users must speak; a higher number means hands off.
@@ -56,3 +58,11 @@ pub const NODE_MANAGER: &str = "kube-rebootd";
 pub const SETUP_MANAGER: &str = "kube-rebootd-setup";
 /// Namespace of the kubelets' heartbeat Leases.
 pub const NODE_LEASES: &str = "kube-node-lease";
+
+/// What a command line needs to name `namespace`: nothing for the default one.
+pub fn option(namespace: &str) -> String {
+    if namespace == NAMESPACE {
+        return String::new();
+    }
+    format!(" --namespace {namespace}")
+}

@@ -7,6 +7,9 @@
 //! what nobody thought of.
 
 use std::borrow::Cow;
+use std::time::Duration;
+
+use jiff::SignedDuration;
 
 /// Characters of a name: the longest that Kubernetes accepts for an object.
 pub const NAME: usize = 253;
@@ -47,6 +50,13 @@ pub fn name(text: &str, max: usize) -> String {
         }
     }
     cut(&escaped, max)
+}
+
+/// A duration as people write it and as the configuration takes it: `1h 30m`.
+pub fn span(duration: Duration) -> String {
+    // Longer than jiff can say is longer than any configuration allows.
+    let signed = SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
+    format!("{signed:#}")
 }
 
 /// What may be printed of `text`; lines and tabs stay. The last look at all that goes out, of any length.

@@ -154,7 +154,7 @@ pub fn table(group: &Group, now: Timestamp) -> String {
             What::Claims(slot) => format!("claims {slot}, which is not its own"),
             What::Strays(slot) => format!("claims {slot}, which is no slot: nobody begins"),
             What::Waits => "waits".to_owned(),
-            What::NotReady => "waits, not ready".to_owned(),
+            What::NotReady => "waits, held back".to_owned(),
         };
         let since = row.since.map_or_else(|| "-".to_owned(), |t| age(now, t));
         let stage = row.stage.clone().unwrap_or_else(|| "-".to_owned());

@@ -13,7 +13,7 @@ use kube_rebootd_core::boot::Boot;
 use kube_rebootd_core::now::Now;
 use kube_rebootd_core::phase::Phase;
 use kube_rebootd_core::record::{Hold, Record, Stage};
-use kube_rebootd_core::text::{self, MESSAGE, NAME};
+use kube_rebootd_core::text::{self, MESSAGE, NAME, span};
 use kube_rebootd_core::trigger::Past;
 use serde::Serialize;
 use zbus::Proxy;
@@ -368,7 +368,10 @@ fn table(status: &Status) -> String {
         } = backoff;
         line(
             "back-off",
-            &format!("{seconds_left} s left after {failures} failed: {why}"),
+            &format!(
+                "{} left after {failures} failed: {why}",
+                span(Duration::from_secs(*seconds_left))
+            ),
         );
     }
     if let Some(why) = &status.kept_cordon {

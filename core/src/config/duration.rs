@@ -6,6 +6,8 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use jiff::fmt::friendly::SpanParser;
 
+use crate::text::span;
+
 /// Longer is a slip of the keyboard: no key of ours waits over a year.
 pub(super) const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 
@@ -27,9 +29,7 @@ pub(super) fn parse(text: &str) -> Result<Duration, String> {
 
 /// The text [`parse`] reads back as the same duration.
 pub(super) fn show(duration: Duration) -> String {
-    // What `parse` made fits; anything else is shown as the longest there is.
-    let signed = SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
-    format!("{signed:#}")
+    span(duration)
 }
 
 #[cfg(test)]

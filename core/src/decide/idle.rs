@@ -193,25 +193,25 @@ fn blocked(at: &At, record: &Record, request: &Request) -> Option<Blocked> {
         && request.automatic()
         && let Some(until) = flaps.waits(&facts.boot, at.now.boot)
     {
-        let left = until.saturating_sub(at.now.boot).as_secs() + 1;
+        let left = at.left(until);
         let waits = format!(
             "what asks for it came and went {} times of late",
             flaps.times
         );
-        let why = format!("{waits}; it counts again in {left}s if it stays");
+        let why = format!("{waits}; it counts again in {left} if it stays");
         return Some(Blocked::new(why, waits).until(until));
     }
     if let Some(backoff) = &record.backoff
         && backing_off(at, record)
     {
-        let left = backoff.until.saturating_sub(at.now.boot).as_secs();
+        let left = at.left(backoff.until);
         let last = &backoff.why;
         let failures = match backoff.failures {
             1 => "1 failed attempt".to_owned(),
             failures => format!("{failures} failed attempts"),
         };
-        let why = format!("{failures}, next in {left}s: {last}");
-        let waits = format!("a pause after {failures}: {last}");
+        let why = format!("{failures}, next in {left}: {last}");
+        let waits = format!("{failures}, the next is later: {last}");
         return Some(Blocked::new(why, waits).until(backoff.until));
     }
     if let Some((why, opens)) = rehearse::refused(at) {

@@ -7,6 +7,7 @@ use jiff::{Timestamp, Unit};
 
 use super::{At, Policy, Step, rehearse, stale, too_few};
 use crate::facts::Effect;
+use crate::names;
 use crate::node::Seen;
 use crate::peers::{Claims, Peers};
 use crate::phase::Phase;
@@ -91,16 +92,15 @@ fn uncounted(at: &At, record: Record, group: &[&Lease], opens: Duration) -> Step
 
 /// The slot is free, but not for this node yet: with the countdown, and without.
 fn early(at: &At, lease: &Lease, opens: Duration, turn: Duration) -> (String, String) {
-    let seconds = |time: Duration| time.saturating_sub(at.now.boot).as_secs() + 1;
     let name = &lease.name;
     if opens > at.now.boot {
-        let left = seconds(opens);
+        let left = at.left(opens);
         return (
-            format!("queued: {name} is free, coordination.min_interval ends in {left}s"),
+            format!("queued: {name} is free, coordination.min_interval ends in {left}"),
             format!("coordination.min_interval is not over, {name} is free"),
         );
     }
-    let left = seconds(turn);
+    let left = at.left(turn);
     let unlisted = |crowd: &Crowd| crowd.many && crowd.others.is_empty();
     let others = match &at.facts.crowd {
         Some(crowd) if unlisted(crowd) => {
@@ -109,7 +109,7 @@ fn early(at: &At, lease: &Lease, opens: Duration, turn: Duration) -> (String, St
         _ => "others that wait may come first",
     };
     (
-        format!("queued: {name} is free; {others}, this node looks in {left}s"),
+        format!("queued: {name} is free; {others}, this node looks in {left}"),
         format!("{name} is free, {others}"),
     )
 }
@@ -442,6 +442,7 @@ pub(super) fn cure(at: &At) -> String {
     } = at.policy;
     format!(
         "no Lease in namespace {namespace} is labelled kube-rebootd/group={group}: \
-         kube-rebootd manifests --group {group} | kubectl create -l kube-rebootd/group -f -"
+         kube-rebootd manifests --group {group}{} | kubectl create -l kube-rebootd/group -f -",
+        names::option(namespace)
     )
 }

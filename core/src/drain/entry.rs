@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::backoff::doubled;
 use crate::pod::{EvictAnswer, Pod};
 use crate::scatter::scatter;
-use crate::text::{self, WORDS};
+use crate::text::{self, WORDS, span};
 
 use super::judge::{Block, Judgement};
 
@@ -191,10 +191,7 @@ impl Entry {
         let waits = self.grace_end(now).is_some() && self.held().is_none();
         waits.then(|| Blocker {
             pod: self.pod.clone(),
-            why: format!(
-                "may take {} s to end (its grace period)",
-                self.grace.as_secs()
-            ),
+            why: format!("may take {} to end (its grace period)", span(self.grace)),
             budget: None,
         })
     }

@@ -6,6 +6,7 @@ use super::entry::Entry;
 use super::policy::{OnTimeout, Policy};
 use super::{Drain, earliest};
 use crate::pod::Pod;
+use crate::text::span;
 
 /// So many times `timeout` a drain takes at most: after the first it waits only for pods that are within their own grace,
 /// and a pod may ask for a grace of years.
@@ -19,8 +20,8 @@ pub(super) fn too_long(pod: &Pod, policy: &Policy) -> Option<String> {
     let waits = policy.on_timeout == OnTimeout::Abort;
     (waits && pod.terminating && grace > patience).then(|| {
         format!(
-            "is terminating and may take {} s to end (its grace period), longer than twice drain.timeout",
-            pod.grace_seconds
+            "is terminating and may take {} to end (its grace period), longer than twice drain.timeout",
+            span(grace)
         )
     })
 }
@@ -107,18 +108,18 @@ impl Drain {
         let pods = if left == 1 { "pod" } else { "pods" };
         if self.clock.spent() >= self.patience() {
             format!(
-                "{left} {pods} left after twice drain.timeout of {:?}",
-                self.policy.timeout
+                "{left} {pods} left after twice drain.timeout of {}",
+                span(self.policy.timeout)
             )
         } else if self.clock.spent() >= self.policy.timeout {
             format!(
-                "{left} {pods} left after drain.timeout of {:?}",
-                self.policy.timeout
+                "{left} {pods} left after drain.timeout of {}",
+                span(self.policy.timeout)
             )
         } else {
             format!(
-                "no pod went away for drain.stall of {:?}, {left} remain",
-                self.policy.stall
+                "no pod went away for drain.stall of {}, {left} remain",
+                span(self.policy.stall)
             )
         }
     }

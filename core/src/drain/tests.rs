@@ -215,7 +215,7 @@ fn i9_a_terminating_pod_is_waited_for_up_to_its_grace() {
     let late = drain.next(secs(3599));
     assert_eq!(
         describe(&late),
-        "1 pod left, 1 blocked: pod shop/a may take 3600 s to end (its grace period)"
+        "1 pod left, 1 blocked: pod shop/a may take 1h to end (its grace period)"
     );
     assert_eq!(late.wake, Some(secs(3600)));
     assert!(matches!(drain.next(secs(3600)).state, State::Failed { .. }));
@@ -248,7 +248,7 @@ fn i2_a_grace_of_years_is_waited_for_until_the_drain_has_taken_twice_its_timeout
         assert_eq!(matches!(over, State::Drained { .. }), drained, "{over:?}");
         assert_eq!(matches!(over, State::Failed { .. }), !drained, "{over:?}");
         if let State::Failed { why, .. } = over {
-            assert_eq!(why, "1 pod left after twice drain.timeout of 1800s");
+            assert_eq!(why, "1 pod left after twice drain.timeout of 30m");
         }
     }
     // The next attempt does not begin while it is there.

@@ -264,7 +264,7 @@ fn what_keeps_a_reboot_pending_is_said_and_not_what_lies_behind_it() {
     for (waits, gates, records) in [
         (Some("reboot.max_per_day is reached"), Vec::new(), 1),
         (Some("reboot.max_per_day is reached"), inhibited(), 0),
-        (Some("a pause after 2 failed attempts"), inhibited(), 1),
+        (Some("2 failed attempts, the next is later"), inhibited(), 1),
         (None, inhibited(), 1),
         (None, Vec::new(), 1),
     ] {
