@@ -94,7 +94,7 @@ pub enum Verb {
     },
     /// The group, from anywhere: who holds a slot, who waits, since when.
     ///
-    /// A node that waits and is not ready keeps its place: one of its gates is closed, or an attempt has just failed.
+    /// A node that waits and is held back keeps its place: one of its gates is closed, or an attempt has just failed.
     Nodes {
         #[command(flatten)]
         cluster: Cluster,
@@ -118,6 +118,9 @@ pub enum Verb {
     /// like. With one of the two the paused slots are printed as well: make those once, with
     /// `kubectl create -l kube-rebootd/group -f -`, which leaves existing slots alone.
     Manifests {
+        /// The namespace of the slots [default: the configured one].
+        #[arg(long)]
+        namespace: Option<String>,
         /// Print slots as well, of this group [default: default].
         #[arg(long)]
         group: Option<String>,
@@ -193,6 +196,7 @@ pub fn main(cli: Cli) -> ExitCode {
             cluster,
         } => access::unlock(&root, cli.host.config.as_deref(), &cluster, &node, force),
         Verb::Manifests {
+            namespace,
             group,
             slots,
             strict,
@@ -203,7 +207,11 @@ pub fn main(cli: Cli) -> ExitCode {
                 None if constrained => Grant::Constrained,
                 None => Grant::Plain,
             };
-            manifests::main(group.as_deref(), slots, &grant)
+            let config = cli.host.config.as_deref();
+            match namespace.map_or_else(|| access::configured_namespace(&root, config), Ok) {
+                Ok(namespace) => manifests::main(&namespace, group.as_deref(), slots, &grant),
+                Err(code) => code,
+            }
         }
         Verb::Config(ConfigVerb::Show) => config::show(&root, cli.host.config.as_deref()),
         Verb::Config(ConfigVerb::Check { files }) => {

@@ -11,12 +11,13 @@ mod label;
 mod preset;
 mod reader;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 pub use check::{Effective, merged, parse, parse_effective};
 pub use file::{ConfigError, Problem};
-pub use label::is_subdomain;
+pub use label::{is_dns_label, is_subdomain};
 pub use preset::Preset;
 
 pub use crate::drain::Mode as DrainMode;
@@ -91,6 +92,17 @@ pub struct Coordination {
     pub min_interval: Duration,
     /// How long a holder's Node must be gone before its slot is cleared, at least 1 s.
     pub stale_after: Duration,
+}
+
+impl Coordination {
+    /// The group of the node with these labels: the value of `group_label` where that is configured and set, else
+    /// the configured name.
+    pub fn group_of(&self, labels: &BTreeMap<String, String>) -> String {
+        let label = self.group_label.as_ref();
+        let labelled = label.and_then(|label| labels.get(label));
+        let labelled = labelled.filter(|group| !group.is_empty());
+        labelled.cloned().unwrap_or_else(|| self.group.to_string())
+    }
 }
 
 /// A group's name: a Kubernetes label value of 1 to 63 characters.

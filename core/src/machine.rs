@@ -81,13 +81,10 @@ impl Machine {
             return lease.group.clone();
         }
         let coordination = &self.config.coordination;
-        let labelled = match (&coordination.group_label, &self.facts.node) {
-            (Some(label), Seen::Present(node)) => node.labels.get(label).cloned(),
-            _ => None,
-        };
-        labelled
-            .filter(|group| !group.is_empty())
-            .unwrap_or_else(|| coordination.group.to_string())
+        match &self.facts.node {
+            Seen::Present(node) => coordination.group_of(&node.labels),
+            Seen::Absent | Seen::Unknown => coordination.group.to_string(),
+        }
     }
 
     /// What decisions about the Node `me` read of the configuration.

@@ -481,12 +481,16 @@ _kube__rebootd() {
             return 0
             ;;
         kube__subcmd__rebootd__subcmd__manifests)
-            opts="-h --group --slots --strict --constrained --config --root --help"
+            opts="-h --namespace --group --slots --strict --constrained --config --root --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --namespace)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --group)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

@@ -74,6 +74,7 @@ complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand unlock" -l con
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand unlock" -l root -d 'Look for every host path below this directory, for tests and images' -r -F
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand unlock" -l force -d 'Also when the node is Ready, so that its own daemon could give the slot back, or said that it goes down now'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand unlock" -s h -l help -d 'Print help'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand manifests" -l namespace -d 'The namespace of the slots [default: the configured one]' -r
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand manifests" -l group -d 'Print slots as well, of this group [default: default]' -r
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand manifests" -l slots -d 'Print so many slots as well: how many nodes of the group may be down at once [default: 1]' -r
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand manifests" -l strict -d 'These nodes prove who they are (`coordination.prove_node = true` there), and write only their own name into a slot' -r

@@ -8,14 +8,15 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use jiff::Timestamp;
-use kube::Client;
-use kube_rebootd_core::config::Config;
+use kube::{Api, Client, ResourceExt};
+use kube_rebootd_core::config::{Config, Coordination};
 
 use super::unlock::{Order, UnlockError};
 use super::{Cluster, block_on, complain, exit, nodes, print, unlock};
-use crate::cluster::answer::ApiError;
+use crate::cluster::answer::{ApiError, CALL, call, found};
 use crate::cluster::client::{Admin, Connector, admin};
 use crate::cluster::connect_error::ConnectError;
+use crate::cluster::lean::{Named, Node};
 use crate::daemon::{access, connect};
 use crate::host::Bus;
 use crate::layers;
@@ -24,10 +25,11 @@ use crate::root::Root;
 /// As a person, or as this host.
 enum Identity {
     Person(Admin),
-    /// The host's coordinator, and its node client, which knows its own name only.
+    /// The host's coordinator, and the client and the name of its node.
     Host {
         coordinator: Client,
         node: Client,
+        name: String,
     },
 }
 
@@ -42,13 +44,37 @@ pub fn nodes(
         Ok(config) => config,
         Err(code) => return code,
     };
+    let coordination = &config.coordination;
     let namespace = namespace(&config, cluster);
-    let group = group.unwrap_or_else(|| config.coordination.group.to_string());
     block_on(async {
-        let client = match identity(root, &config, cluster).await {
-            Ok(Identity::Person(admin)) => admin.client,
-            Ok(Identity::Host { coordinator, .. }) => coordinator,
+        let identity = match identity(root, &config, cluster).await {
+            Ok(identity) => identity,
             Err(err) => return failed(&err),
+        };
+        let (client, group) = match (identity, group) {
+            (Identity::Person(admin), Some(group)) => (admin.client, group),
+            (Identity::Person(admin), None) => {
+                if let Some(label) = &coordination.group_label {
+                    // Which Node this host is, a person's credential does not say.
+                    complain(&format!(
+                        "the group of a node is what the label {label} of its Node says; this is the configured one, \
+                         for those without that label (--group shows another)"
+                    ));
+                }
+                (admin.client, coordination.group.to_string())
+            }
+            (Identity::Host { coordinator, .. }, Some(group)) => (coordinator, group),
+            (
+                Identity::Host {
+                    coordinator,
+                    node,
+                    name,
+                },
+                None,
+            ) => match own_group(coordination, &node, &name).await {
+                Ok(group) => (coordinator, group),
+                Err(err) => return refused(&err),
+            },
         };
         match nodes::read(&client, &namespace, &group).await {
             Ok(seen) => {
@@ -58,6 +84,21 @@ pub fn nodes(
             Err(err) => refused(&err),
         }
     })
+}
+
+/// The group of this host. Its Node is read only where a label of it may name the group.
+async fn own_group(
+    coordination: &Coordination,
+    node: &Client,
+    name: &str,
+) -> Result<String, ApiError> {
+    let nodes: Api<Named<Node>> = Api::all(node.clone());
+    if coordination.group_label.is_none() {
+        return Ok(coordination.group.to_string());
+    }
+    let node = found(call("get own Node", CALL, nodes.get(name)).await)?;
+    let labels = node.map(|node| node.labels().clone()).unwrap_or_default();
+    Ok(coordination.group_of(&labels))
 }
 
 /// `kube-rebootd unlock NODE`.
@@ -100,7 +141,7 @@ pub fn unlock(
         };
         match unlock::unlock(&client, &order).await {
             Ok(done) => {
-                print(&told(node, &done));
+                print(&told(node, &namespace, &done));
                 ExitCode::SUCCESS
             }
             Err(err @ UnlockError::NodeIdentity { .. }) => {
@@ -118,7 +159,7 @@ pub fn unlock(
 }
 
 /// Writing to a String does not fail.
-fn told(node: &str, done: &unlock::Unlocked) -> String {
+fn told(node: &str, namespace: &str, done: &unlock::Unlocked) -> String {
     let mut text = String::new();
     if done.node {
         let _ = writeln!(text, "node {node}: label and record taken off");
@@ -127,7 +168,7 @@ fn told(node: &str, done: &unlock::Unlocked) -> String {
         let _ = writeln!(text, "slot {lease}: free");
     }
     if text.is_empty() {
-        return format!("{node} holds nothing\n");
+        return format!("{node} holds nothing in namespace {namespace}\n");
     }
     let _ = writeln!(
         text,
@@ -145,6 +186,11 @@ fn configured(root: &Root, file: Option<&Path>) -> Result<Config, ExitCode> {
             complain(&err);
             ExitCode::from(exit::CONFIGURATION)
         })
+}
+
+/// Where the slots are; an error is told already.
+pub fn configured_namespace(root: &Root, file: Option<&Path>) -> Result<String, ExitCode> {
+    configured(root, file).map(|config| config.coordination.namespace)
 }
 
 fn namespace(config: &Config, cluster: &Cluster) -> String {
@@ -175,6 +221,7 @@ async fn identity(
     Ok(Identity::Host {
         coordinator: clients.coordinator,
         node: clients.node,
+        name: clients.name,
     })
 }
 

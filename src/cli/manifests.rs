@@ -4,19 +4,19 @@
 use std::process::ExitCode;
 
 use super::{complain, print};
-use crate::cluster::manifests::{Grant, granting, shared};
+use crate::cluster::manifests::{Grant, granting, in_namespace, shared};
 
 /// Exit code 2: clap's own, for a value that cannot be.
 const USAGE: u8 = 2;
 
 /// Prints what is shared; and the slots, when a group or their number is given: what is applied again
 /// has no slots in it, so that it never pauses one that is open.
-pub fn main(group: Option<&str>, slots: Option<u32>, grant: &Grant) -> ExitCode {
+pub fn main(namespace: &str, group: Option<&str>, slots: Option<u32>, grant: &Grant) -> ExitCode {
     let text = match (group, slots) {
         (None, None) => shared(grant),
         (group, slots) => granting(group.unwrap_or("default"), slots.unwrap_or(1), grant),
     };
-    match text {
+    match text.and_then(|text| in_namespace(&text, namespace)) {
         Ok(text) => {
             print(&text);
             ExitCode::SUCCESS

@@ -12,6 +12,7 @@ use std::time::Duration;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use kube_rebootd_core::names;
+use kube_rebootd_core::record::Record;
 use serde_json::json;
 
 use crate::cluster::answer::{ApiError, CALL, call, found};
@@ -63,6 +64,19 @@ pub enum UnlockError {
         "the slot is free, but label and record are still on Node {node}, and nobody takes the slot while they are: {refused}; run the same again with --force"
     )]
     Marked { node: String, refused: ApiError },
+    /// The label would go and the slot stay taken, or be its own when the daemon comes back.
+    #[error(
+        "node {node} holds {lease} in namespace {namespace}, and this looked for slots in another one; use --namespace {namespace}"
+    )]
+    Elsewhere {
+        node: String,
+        lease: String,
+        namespace: String,
+    },
+    #[error(
+        "Node {node} is marked as holding a slot, and namespace {namespace} has no slots: name theirs with --namespace; if they are deleted, use --force"
+    )]
+    NoSlots { node: String, namespace: String },
     #[error(transparent)]
     Api(#[from] ApiError),
     #[error(transparent)]
@@ -88,8 +102,11 @@ pub async fn unlock(client: &Client, order: &Order<'_>) -> Result<Unlocked, Unlo
     let what = format!("get Node {name}");
     let node = found(call(&what, CALL, nodes.get(name)).await)?;
     let mut held = leases.all(Duration::ZERO).await?;
-    held.retain(|lease| lease.holder.as_deref() == Some(name));
     let marked = node.as_ref().is_some_and(marked);
+    if let Some(node) = node.as_ref().filter(|_| marked) {
+        there(node, order, held.is_empty())?;
+    }
+    held.retain(|lease| lease.holder.as_deref() == Some(name));
     if !force && node.as_ref().is_some_and(ready) && (marked || !held.is_empty()) {
         let mut what: Vec<String> = held.iter().map(|lease| lease.name.clone()).collect();
         if what.is_empty() {
@@ -127,6 +144,26 @@ pub async fn unlock(client: &Client, order: &Order<'_>) -> Result<Unlocked, Unlo
         unmark(&nodes, &leases, node).await?;
     }
     Ok(done)
+}
+
+/// What the Node carries belongs to slots of the namespace that was asked for.
+fn there(node: &Node, order: &Order<'_>, no_slots: bool) -> Result<(), UnlockError> {
+    let record = node.annotations().get(names::STATE);
+    let record = record.and_then(|text| Record::decode(text).ok());
+    let hold = record.and_then(|record| record.cleaned().hold);
+    let name = order.node.to_owned();
+    match hold.map(|hold| hold.take) {
+        Some(take) if take.namespace != order.namespace => Err(UnlockError::Elsewhere {
+            node: name,
+            lease: take.lease,
+            namespace: take.namespace,
+        }),
+        _ if no_slots && !order.force => Err(UnlockError::NoSlots {
+            node: name,
+            namespace: order.namespace.to_owned(),
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// Takes our label and record off a Node that holds nothing any more. A Node changes often, by its kubelet's status or
@@ -191,11 +228,7 @@ pub fn lines(namespace: &str, node: &str, lease: Option<&str>) -> String {
     let mut text = String::new();
     // Writing to a String does not fail.
     if lease.is_none() {
-        let elsewhere = if namespace == "kube-rebootd" {
-            String::new()
-        } else {
-            format!(" --namespace {namespace}")
-        };
+        let elsewhere = names::option(namespace);
         let _ = writeln!(
             text,
             "  kube-rebootd unlock {node} --kubeconfig ADMIN{elsewhere}\n\

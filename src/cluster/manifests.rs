@@ -8,9 +8,11 @@
 
 use std::fmt::Write;
 
+use kube_rebootd_core::config::{Group, is_dns_label, is_subdomain};
+use kube_rebootd_core::names::NAMESPACE;
 use kube_rebootd_core::slot::NAME_MAX;
 
-const NAMESPACE: &str = include_str!("../../kubernetes/00-namespace.yaml");
+const PLACE: &str = include_str!("../../kubernetes/00-namespace.yaml");
 /// Lets nodes act as the coordinator: one of the two.
 const PLAIN: &str = include_str!("../../kubernetes/05-impersonation.yaml");
 const CONSTRAINED: &str = include_str!("../../kubernetes/options/constrained.yaml");
@@ -24,8 +26,6 @@ const SLOTS: &str = include_str!("../../kubernetes/40-slots.yaml");
 const STRICT: &str = include_str!("../../kubernetes/options/strict.yaml");
 /// Of each node; `NODE` stands for its name.
 const STRICT_NODE: &str = include_str!("../../kubernetes/options/strict-node.yaml");
-/// Longest name of a Node (a DNS subdomain, RFC 1123).
-const NODE_MAX: usize = 253;
 /// More nodes of one group down at once is a typing error.
 pub const SLOTS_MAX: u32 = 1000;
 
@@ -33,10 +33,12 @@ pub const SLOTS_MAX: u32 = 1000;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ManifestsError {
     #[error(
-        "group {0:?} is no name of a Lease: use lower case letters, digits and '-', at most {max} of them, beginning and ending with a letter or digit",
+        "group {0:?} is no label value: use letters, digits, '-', '_' and '.', at most {max} of them, beginning and ending with a letter or digit",
         max = NAME_MAX - SUFFIX_MAX
     )]
     Group(String),
+    #[error("{0:?} is no name of a namespace: use 1 to 63 lower-case letters, digits or '-'")]
+    Namespace(String),
     #[error("{0} slots: use 1 to {SLOTS_MAX}")]
     Slots(u32),
     #[error(
@@ -69,7 +71,7 @@ pub fn shared(grant: &Grant) -> Result<String, ManifestsError> {
         Grant::Plain | Grant::Strict(_) => PLAIN,
         Grant::Constrained => CONSTRAINED,
     };
-    let mut files = vec![NAMESPACE, act_as];
+    let mut files = vec![PLACE, act_as];
     files.extend(SHARED);
     let mut text = files.join("---\n");
     if let Grant::Strict(nodes) = grant {
@@ -78,7 +80,7 @@ pub fn shared(grant: &Grant) -> Result<String, ManifestsError> {
     Ok(text)
 }
 
-/// What is shared, then `slots` Leases named `group`, `group-2` and so on, so that a later, larger number
+/// What is shared, then `slots` Leases named after `group`, with `-2` and so on, so that a later, larger number
 /// keeps those that are there. The Leases are paused: they are made once, with `kubectl create`.
 pub fn manifests(group: &str, slots: u32) -> Result<String, ManifestsError> {
     granting(group, slots, &Grant::Plain)
@@ -86,22 +88,24 @@ pub fn manifests(group: &str, slots: u32) -> Result<String, ManifestsError> {
 
 /// As [`manifests`], with another grant.
 pub fn granting(group: &str, slots: u32, grant: &Grant) -> Result<String, ManifestsError> {
-    if !valid(group) {
+    if Group::new(group).is_none() || group.len() > NAME_MAX - SUFFIX_MAX {
         return Err(ManifestsError::Group(group.to_owned()));
     }
     if slots == 0 || slots > SLOTS_MAX {
         return Err(ManifestsError::Slots(slots));
     }
     let mut text = shared(grant)?;
+    // A label value may have what a Lease's name may not.
+    let base = group.to_ascii_lowercase().replace(['_', '.'], "-");
     for number in 1..=slots {
         let name = if number == 1 {
-            group.to_owned()
+            base.clone()
         } else {
-            format!("{group}-{number}")
+            format!("{base}-{number}")
         };
         let slot = SLOTS
-            .replace("name: default\n", &format!("name: {name}\n"))
-            .replace("group: default\n", &format!("group: {group}\n"))
+            .replace("name: default\n", &format!("name: {}\n", scalar(&name)))
+            .replace("group: default\n", &format!("group: {}\n", scalar(group)))
             .replace("group=default ", &format!("group={group} "));
         // Writing to a String does not fail.
         let _ = write!(text, "---\n{slot}");
@@ -109,38 +113,48 @@ pub fn granting(group: &str, slots: u32, grant: &Grant) -> Result<String, Manife
     Ok(text)
 }
 
+/// The same for another namespace than the files are written for (`coordination.namespace`).
+pub fn in_namespace(text: &str, namespace: &str) -> Result<String, ManifestsError> {
+    if !is_dns_label(namespace) {
+        return Err(ManifestsError::Namespace(namespace.to_owned()));
+    }
+    let scalar = scalar(namespace);
+    let spelled = [
+        ("kind: Namespace\nmetadata:\n  name: ", "\n", &scalar),
+        ("namespace: ", "\n", &scalar),
+        ("kubernetes.io/metadata.name: ", "\n", &scalar),
+        ("namespaces: [", ",", &scalar),
+        (".namespace('", "')", &namespace.to_owned()),
+        ("kubectl -n ", " ", &namespace.to_owned()),
+    ];
+    let put = |text: String, (before, after, name): &(&str, &str, &String)| {
+        let ours = format!("{before}{NAMESPACE}{after}");
+        text.replace(&ours, &format!("{before}{name}{after}"))
+    };
+    Ok(spelled.iter().fold(text.to_owned(), put))
+}
+
+/// What YAML would take for a number or for a truth value is quoted.
+fn scalar(name: &str) -> String {
+    let letter = name.starts_with(|c: char| c.is_ascii_alphabetic());
+    let lower = name.to_ascii_lowercase();
+    if letter && !["y", "n", "yes", "no", "on", "off", "true", "false", "null"].contains(&&*lower) {
+        return name.to_owned();
+    }
+    format!("\"{name}\"")
+}
+
 /// The policy, and a binding for each node. Writing to a String does not fail.
 fn strict(nodes: &[String], text: &mut String) -> Result<(), ManifestsError> {
     let _ = write!(text, "---\n{STRICT}");
     for node in nodes {
-        if !names_a_node(node) {
+        // As the API server demands of a Node.
+        if !is_subdomain(node) {
             return Err(ManifestsError::Node(node.clone()));
         }
         let _ = write!(text, "---\n{}", STRICT_NODE.replace("NODE", node));
     }
     Ok(())
-}
-
-/// A DNS subdomain (RFC 1123), as the API server demands of a Node.
-fn names_a_node(name: &str) -> bool {
-    let word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let part = |part: &str| {
-        let bytes = part.as_bytes();
-        bytes.first().copied().is_some_and(word)
-            && bytes.last().copied().is_some_and(word)
-            && bytes.iter().all(|byte| word(*byte) || *byte == b'-')
-    };
-    name.len() <= NODE_MAX && name.split('.').all(part)
-}
-
-/// A DNS label (RFC 1123) with room for the number: it is a Lease's name and a label value.
-fn valid(group: &str) -> bool {
-    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    !group.is_empty()
-        && group.len() <= NAME_MAX - SUFFIX_MAX
-        && group.bytes().all(inner)
-        && !group.starts_with('-')
-        && !group.ends_with('-')
 }
 
 #[cfg(test)]
@@ -150,7 +164,7 @@ mod tests {
     #[test]
     fn the_default_is_the_shipped_files() {
         let shared = SHARED.join("---\n");
-        let shipped = format!("{NAMESPACE}---\n{PLAIN}---\n{shared}---\n{SLOTS}");
+        let shipped = format!("{PLACE}---\n{PLAIN}---\n{shared}---\n{SLOTS}");
         assert_eq!(manifests("default", 1), Ok(shipped));
     }
 
@@ -227,10 +241,48 @@ mod tests {
 
     #[test]
     fn impossible_values_are_refused() {
-        for group in ["", "-a", "a-", "A", "a.b", "a b", &"a".repeat(60)] {
+        for group in ["", "-a", "a-", "a/b", "a b", &"a".repeat(59)] {
             assert!(manifests(group, 1).is_err(), "{group:?}");
         }
         assert_eq!(manifests("a", 0), Err(ManifestsError::Slots(0)));
         assert!(manifests("a", SLOTS_MAX + 1).is_err());
+        for namespace in ["", "A", "a.b", "a\nb", &"a".repeat(64)] {
+            assert!(in_namespace("", namespace).is_err(), "{namespace:?}");
+        }
+    }
+
+    /// `coordination.group_label` may name a label with any value.
+    #[test]
+    fn a_group_that_is_no_name_of_a_lease_has_slots_with_one() {
+        let text = manifests("Pool_A.1", 2).expect("manifests");
+        assert!(text.contains("  name: pool-a-1-2\n") && text.contains("group: Pool_A.1\n"));
+        for (group, quoted) in [("1", true), ("off", true), ("True", true), ("a1", false)] {
+            let text = manifests(group, 1).expect("manifests");
+            assert_eq!(
+                text.contains(&format!("group: \"{group}\"\n")),
+                quoted,
+                "{group}"
+            );
+        }
+    }
+
+    #[test]
+    fn another_namespace_is_meant_everywhere() {
+        let strict = Grant::Strict(vec!["n1".to_owned()]);
+        for grant in [Grant::Plain, Grant::Constrained, strict] {
+            let text = granting("default", 2, &grant).expect("manifests");
+            assert_eq!(in_namespace(&text, NAMESPACE).as_ref(), Ok(&text));
+            let moved = in_namespace(&text, "42").expect("manifests");
+            assert!(moved.contains("kind: Namespace\nmetadata:\n  name: \"42\"\n"));
+            let place = |line: &&str| {
+                ["namespace", "metadata.name:", "-n "]
+                    .iter()
+                    .any(|word| line.contains(word))
+            };
+            let keys = |line: &str| line.replace("kube-rebootd/", "");
+            let left = moved.lines().filter(place).map(keys);
+            let left: Vec<String> = left.filter(|line| line.contains(NAMESPACE)).collect();
+            assert_eq!(left, Vec::<String>::new());
+        }
     }
 }

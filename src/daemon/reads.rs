@@ -234,6 +234,6 @@ fn others(connected: &Connected, quorum: bool, now: Now) -> Question<'_> {
 /// A refusal of what only the coordinator may do, with its cure; none: another kind of trouble.
 pub(super) fn denied(err: &ApiError) -> Option<String> {
     let cure = "are the manifests applied, with the same options as before? \
-                kube-rebootd manifests [--constrained | --strict NODE...] | kubectl apply -f -";
+                kube-rebootd manifests [--namespace NAME] [--constrained | --strict NODE...] | kubectl apply -f -";
     err.refused().then(|| format!("{err}; {cure}"))
 }

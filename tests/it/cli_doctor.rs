@@ -1,7 +1,7 @@
 //! `doctor` on a real API server and a fake host: what is wrong is named with its cure.
 
 use crate::cli_host::{CliHost, Said};
-use crate::plane::{enter, make_slot};
+use crate::plane::{enter, make_slot, until};
 
 /// A healthy host of the plane, in a group of its own with one open slot.
 async fn healthy(group: &str) -> CliHost {
@@ -73,6 +73,78 @@ async fn a_healthy_host_passes() {
         assert!(verdict.starts_with("ok "), "{name}:\n{}", said.out);
     }
     assert!(!said.out.contains('\u{1b}'), "colour only on a terminal");
+}
+
+/// What the command prints for another namespace gives a node there all that it needs, and binds it as well.
+#[tokio::test]
+async fn manifests_for_another_namespace_are_complete() {
+    let plane = enter();
+    let host = CliHost::start().await;
+    let node = plane.host().await;
+    let elsewhere = format!("elsewhere-{}", node.name);
+    let said = host
+        .run(&["manifests", "--namespace", &elsewhere, "--group", "Pool_A"])
+        .await;
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    // What belongs to the whole cluster is there already for the usual namespace, and is not to be changed.
+    let all = said
+        .out
+        .replace("ame: kube-rebootd", &format!("ame: {elsewhere}"));
+    plane.kubectl(&["apply", "--server-side", "-f", "-"], &all);
+    host.join(plane.write_kubeconfig(&node.name));
+    let config = format!("[coordination]\nnamespace = \"{elsewhere}\"\ngroup = \"Pool_A\"\n");
+    host.write("/etc/kube-rebootd/config.toml", &config);
+    let said = host.run(&["doctor"]).await;
+    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    for name in [
+        "grant",
+        "other Nodes",
+        "waiters",
+        "slot write",
+        "impersonation",
+    ] {
+        assert!(
+            lines(&said, name).0.starts_with("ok "),
+            "{name}:\n{}",
+            said.out
+        );
+    }
+    let (verdict, cure) = lines(&said, "slots");
+    assert!(
+        verdict.starts_with("warn") && verdict.contains("pool-a"),
+        "{}",
+        said.out
+    );
+    assert!(
+        cure.contains(&format!("-n {elsewhere} annotate lease pool-a ")),
+        "{cure}"
+    );
+    // The policy on Leases is in force there: a node cannot take what another one holds.
+    let me = format!("--as=system:serviceaccount:{elsewhere}:coordinator");
+    let take = |holder: &str| {
+        let body = format!("{{\"spec\":{{\"holderIdentity\":\"{holder}\"}}}}");
+        let words = [
+            "-n",
+            &elsewhere,
+            "patch",
+            "lease",
+            "pool-a",
+            "--type=merge",
+            "-p",
+            &body,
+            &me,
+        ];
+        plane.try_kubectl(&words, "")
+    };
+    let taken = until("a policy binds some time after it is stored", || {
+        // Taken by one, and then by the other, as long as nothing forbids it.
+        let (refused, words) = take("n1");
+        let (other, more) = take("n2");
+        let told = format!("{words}{more}").contains("must be given up before");
+        std::future::ready((told && (refused != other)).then_some(()))
+    });
+    taken.await;
+    plane.kubectl(&["delete", "--wait=false", "-f", "-"], &all);
 }
 
 #[tokio::test]

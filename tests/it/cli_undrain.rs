@@ -193,6 +193,24 @@ async fn nodes_shows_a_dead_holder_and_unlock_frees_it_for_an_admin_only() {
     let line = nodes.out.lines().find(|line| line.starts_with(name));
     let line = line.unwrap_or_else(|| panic!("{}", nodes.out));
     assert!(line.contains("holds unlock-dead") && line.ends_with("draining"));
+    // A label of the own Node names another group.
+    let node = format!("node/{name}");
+    enter().kubectl(&["label", &node, "pool=unlock-other"], "");
+    let config = "[coordination]\ngroup = \"unlock-dead\"\ngroup_label = \"pool\"\n";
+    held.cli
+        .write("/etc/kube-rebootd/config.d/group.toml", config);
+    let labelled = held.cli.run(&["nodes"]).await;
+    assert!(
+        labelled.out.starts_with("group unlock-other\n"),
+        "{}",
+        labelled.out
+    );
+    let asked = held.cli.run(&["nodes", "--group", "unlock-dead"]).await;
+    assert!(
+        asked.out.starts_with("group unlock-dead\n"),
+        "{}",
+        asked.out
+    );
 
     let denied = held.cli.run(&["unlock", name]).await;
     assert_eq!(denied.code, Some(4), "{}", denied.err);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::duration::{LONGEST, show as words};
 use super::file::{self, ConfigError, Keys, Problem, Raw, Tables};
-use super::label::{is_dns_part, is_label_key, is_subdomain};
+use super::label::{is_dns_label, is_label_key, is_subdomain};
 use super::reader::{Reader, expected, is_absolute, quote, text};
 use super::{
     Adoption, Builtin, Config, Coordination, Drain, DrainMode, Gates, Group, Health, Method, Mode,
@@ -349,10 +349,6 @@ fn kind(raw: &Raw) -> Result<(), String> {
             "{other:?} is not one of its values; write \"reboot\""
         )),
     }
-}
-
-fn is_dns_label(text: &str) -> bool {
-    text.len() <= 63 && is_dns_part(text)
 }
 
 #[cfg(test)]

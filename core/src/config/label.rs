@@ -23,8 +23,13 @@ pub fn is_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_dns_part)
 }
 
+/// A DNS label (RFC 1123), as a namespace has.
+pub fn is_dns_label(text: &str) -> bool {
+    text.len() <= 63 && is_dns_part(text)
+}
+
 /// Lower-case letters, digits and `-`, alphanumeric at both ends.
-pub(super) fn is_dns_part(text: &str) -> bool {
+fn is_dns_part(text: &str) -> bool {
     let word = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let bytes = text.as_bytes();
     bytes.first().copied().is_some_and(word)

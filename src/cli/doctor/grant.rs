@@ -8,6 +8,7 @@ use k8s_openapi::api::authorization::v1::{
 use kube::api::PostParams;
 use kube::{Api, Client};
 use kube_rebootd_core::config::Coordination;
+use kube_rebootd_core::names::option;
 
 use super::Check;
 use crate::cluster::answer::{ApiError, CALL, call};
@@ -53,9 +54,7 @@ pub(super) async fn grant(clients: &Clients, coordination: &Coordination) -> Che
     let namespace = coordination.namespace.as_str();
     let seen = Box::pin(granted(&clients.node, &clients.name, namespace, account));
     match seen.await {
-        Ok((verb, names, server)) => {
-            judge(verb, names, server, coordination.prove_node, &clients.name)
-        }
+        Ok((verb, names, server)) => judge(verb, names, server, coordination, &clients.name),
         Err(err) => Check::warn(GRANT, err.to_string(), "run doctor again"),
     }
 }
@@ -88,9 +87,19 @@ async fn granted(
     Ok((verb, names, server))
 }
 
-fn judge(verb: Verb, names: Names, server: (u32, u32), prove_node: bool, node: &str) -> Check {
+fn judge(
+    verb: Verb,
+    names: Names,
+    server: (u32, u32),
+    coordination: &Coordination,
+    node: &str,
+) -> Check {
+    let prove_node = coordination.prove_node;
+    let namespace = option(&coordination.namespace);
     let apply = |options: &str| {
-        format!("as an admin: kube-rebootd manifests{options} | kubectl apply --server-side -f -")
+        format!(
+            "as an admin: kube-rebootd manifests{namespace}{options} | kubectl apply --server-side -f -"
+        )
     };
     let strict = format!(" --strict {node}");
     match (verb, names) {
@@ -209,7 +218,11 @@ mod tests {
     use super::*;
 
     fn said(verb: Verb, names: Names, server: (u32, u32), prove: bool) -> (&'static str, String) {
-        match judge(verb, names, server, prove, "n1").verdict {
+        let coordination = Coordination {
+            prove_node: prove,
+            ..Coordination::default()
+        };
+        match judge(verb, names, server, &coordination, "n1").verdict {
             Diagnosis::Ok { what } => ("ok", what),
             Diagnosis::Warn { what, cure, .. } => ("warn", format!("{what}: {cure}")),
             Diagnosis::Fail { what, cure } => ("fail", format!("{what}: {cure}")),

@@ -7,7 +7,7 @@ use crate::cluster::answer::ApiError;
 pub(super) const MANAGER: &str = "kube-rebootd-doctor";
 
 /// Cures missing rights and policies; what it applies has no slot in it, and so pauses none.
-pub(super) const MANIFESTS: &str = "as an admin, with the options that the cluster has (--constrained, --strict NODE...): kube-rebootd manifests | kubectl apply --server-side -f -";
+pub(super) const MANIFESTS: &str = "as an admin, with the options that the cluster has (--namespace NAME, --constrained, --strict NODE...): kube-rebootd manifests | kubectl apply --server-side -f -";
 
 /// A right that is missing, or another answer.
 pub(super) fn refused(name: &'static str, err: &ApiError, denied: &str) -> Check {

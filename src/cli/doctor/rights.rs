@@ -65,19 +65,20 @@ pub(super) async fn checks(clients: &Clients, config: &Config, node: Option<&Nod
     ]
 }
 
-/// As the daemon's: the Node's label when one is configured and set, else the configured name.
+/// As the daemon's.
 fn group(config: &Config, node: Option<&Node>) -> String {
-    let label = config.coordination.group_label.as_ref();
-    let labelled = label.and_then(|label| node?.labels.get(label).cloned());
-    labelled
-        .filter(|group| !group.is_empty())
-        .unwrap_or_else(|| config.coordination.group.to_string())
+    let coordination = &config.coordination;
+    node.map_or_else(
+        || coordination.group.to_string(),
+        |node| coordination.group_of(&node.labels),
+    )
 }
 
 /// Makes the slots of a group that has none, paused; existing Leases are left alone.
-fn make_slots(group: &str) -> String {
+fn make_slots(namespace: &str, group: &str) -> String {
     format!(
-        "as an admin: kube-rebootd manifests --group {group} --slots 1 | kubectl create -l {} -f -",
+        "as an admin: kube-rebootd manifests --group {group} --slots 1{} | kubectl create -l {} -f -",
+        names::option(namespace),
         names::GROUP
     )
 }
@@ -169,7 +170,7 @@ fn first_pause(leases: &[Lease]) -> Option<(&Lease, &String)> {
 fn judge(leases: &[Lease], namespace: &str, group: &str) -> Check {
     if leases.is_empty() {
         let what = format!("group {group} has no Lease in namespace {namespace}");
-        return Check::fail(SLOTS, what, make_slots(group));
+        return Check::fail(SLOTS, what, make_slots(namespace, group));
     }
     let newer = leases
         .iter()
@@ -246,7 +247,8 @@ async fn take(clients: &Clients, config: &Config, lease: &Lease) -> Check {
             TAKE,
             format!("{may}, for any name: the strict policy is missing"),
             format!(
-                "as an admin: kube-rebootd manifests --strict {} | kubectl apply --server-side -f -",
+                "as an admin: kube-rebootd manifests{} --strict {} | kubectl apply --server-side -f -",
+                names::option(&config.coordination.namespace),
                 clients.name
             ),
         ),

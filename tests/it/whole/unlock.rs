@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kube_rebootd::cli::unlock::{Order, UnlockError, unlock};
+use kube_rebootd::cli::unlock::{Order, UnlockError, Unlocked, unlock};
 
 use super::host;
 use super::world::{HOUR, World};
@@ -64,4 +64,47 @@ async fn i3_a_label_that_stays_is_told() {
     assert_eq!(world.holder("default"), None);
     world.server.set(|state| state.faults.clear());
     world.check(labelled(&world), "as it says");
+}
+
+/// Found by an operator's reading: on a laptop nothing tells in which namespace the slots are. The label was taken off, and
+/// the slot stayed taken.
+#[tokio::test(start_paused = true)]
+async fn i1_i3_in_the_wrong_namespace_nothing_is_taken_off() {
+    let world = World::new(2, 1).await;
+    world.want(0);
+    world.until_phase(0, "Draining", HOUR).await;
+    world.hosts[0].order(host::Order::Kill(2 * HOUR));
+    world.pass(Duration::from_secs(1)).await;
+    let admin = world.server.client("admin", User::Admin);
+    let order = |namespace, node, force| Order {
+        namespace,
+        node,
+        force,
+    };
+    let wrong = unlock(&admin, &order("default", "n0", true)).await;
+    let words = wrong.expect_err("elsewhere").to_string();
+    assert!(
+        words.contains("default in namespace kube-rebootd"),
+        "{words}"
+    );
+    world.check(labelled(&world), "the label is there");
+    // Without a record, which names the namespace, there is nothing to compare, but there are no slots.
+    world.server.set(|state| {
+        state.edit(("nodes", "", "n0"), "other", |node| {
+            let annotations = node["metadata"]["annotations"].as_object_mut().unwrap();
+            annotations.remove("kube-rebootd/state");
+            node["status"]["conditions"] = serde_json::json!([]);
+        });
+    });
+    let wrong = unlock(&admin, &order("default", "n0", false)).await;
+    assert!(
+        matches!(wrong, Err(UnlockError::NoSlots { .. })),
+        "{wrong:?}"
+    );
+    world.check(labelled(&world), "the label is there");
+    let idle = unlock(&admin, &order("default", "n1", false)).await;
+    assert_eq!(idle.expect("nothing to do"), Unlocked::default());
+    let right = unlock(&admin, &order("kube-rebootd", "n0", true)).await;
+    assert_eq!(right.expect("unlocked").leases, ["default"]);
+    world.check(!labelled(&world), "the label is off");
 }
