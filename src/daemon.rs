@@ -39,7 +39,6 @@ mod start;
 #[cfg(debug_assertions)]
 mod stop_point;
 mod triggers;
-mod views;
 
 use api::Api;
 use gather::HostWatch;
@@ -186,18 +185,16 @@ impl Daemon {
     /// The step's record, durable before its effect; whether there was anything to write. None: it
     /// could not be written and nothing may follow from it.
     fn write_ahead(&mut self, step: &Step) -> Option<bool> {
-        let facts = &mut self.machine.facts;
-        let same = step.record == facts.record;
+        let same = step.record == self.machine.facts.record;
         if same && self.saved {
             return Some(false);
         }
         let written = self.store.write(&step.record.encode());
-        if let Err(err) = &written
-            && facts.writable
+        if self.machine.writable(written.is_ok())
+            && let Err(err) = &written
         {
             error!("cannot write {}: {err}", self.store.path().display());
         }
-        facts.writable = written.is_ok();
         // What was begun is finished from memory and the Node's annotation (docs/design.md 6).
         if written.is_err() && !finishing(step) {
             return None;

@@ -1,15 +1,18 @@
 //! One node's daemon without IO: what it has seen, what it concludes from that, and its next step.
 //!
-//! Whoever has the clients tells it what the watches show, has it [`Machine::observe`] whether a reboot is wanted, looks
-//! at what is due then (`due`) and tells what was seen, has it [`Machine::judge`] all that, carries out the
-//! [`Machine::next`] step, and tells that its record is durable ([`Machine::wrote`]).
+//! Whoever has the clients tells it what the watches show (`views`), has it [`Machine::observe`] whether a reboot is
+//! wanted, looks at what is due then (`due`) and tells what was seen, has it [`Machine::judge`] all that, takes the
+//! [`Machine::next`] step, tells that its record is durable ([`Machine::wrote`]), and what became of its effect
+//! (`answers`).
 
+mod answers;
 mod draining;
 mod due;
 mod gates;
 mod memory;
 mod packages;
 mod proof;
+mod views;
 mod wishes;
 
 use std::mem;
@@ -37,7 +40,7 @@ use memory::Memory;
 /// One node's daemon without IO.
 #[derive(Debug, Clone)]
 pub struct Machine {
-    /// What was seen, and what it means; answers of requests are written here as they come.
+    /// What was seen, and what it means. The daemon only reads it.
     pub facts: Facts,
     config: Config,
     memory: Memory,

@@ -62,6 +62,43 @@ pub struct Look {
     pub out_of_service: bool,
 }
 
+impl Lease {
+    /// This as the successor of what was known before: remembers when this daemon saw it become free, its hold begin
+    /// and the last hold end. What was there at first sight counts from then: nobody else's clock is asked for how
+    /// long (I5).
+    #[must_use]
+    pub fn follow(self, before: Option<&Self>, seen: Duration) -> Self {
+        let freed = match before {
+            Some(before) if before.uid == self.uid && self.open() => {
+                if before.open() {
+                    before.freed
+                } else {
+                    Some(seen)
+                }
+            }
+            _ => None,
+        };
+        let last_seen = self.last_hold.as_ref().and_then(|last| {
+            before
+                .filter(|before| before.last_hold.as_ref() == Some(last))
+                .and_then(|before| before.last_seen)
+                .or(Some(seen))
+        });
+        let held = Held::of(&self).and_then(|held| {
+            before
+                .filter(|before| Held::of(before) == Some(held))
+                .and_then(|before| before.held)
+                .or(Some(seen))
+        });
+        Self {
+            freed,
+            last_seen,
+            held,
+            ..self
+        }
+    }
+}
+
 impl Look {
     /// The look at `held` that was asked for at `asked` and what it `found`; none: the API server did not say.
     /// Only another that shows the Node gone, soon after the last one, goes on counting.

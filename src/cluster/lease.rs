@@ -12,7 +12,6 @@ use kube::{Api, Client, ResourceExt};
 use kube_rebootd_core::names;
 use kube_rebootd_core::scatter::scatter;
 use kube_rebootd_core::slot::{Fence, GiveUp, HINTS, Lease, Take, TakeSaid};
-use kube_rebootd_core::stale::Held;
 use kube_rebootd_core::text::{self, NAME, WORDS};
 use serde_json::{Value, json};
 
@@ -317,40 +316,6 @@ pub fn read(object: &Object, asked: Option<Duration>) -> Lease {
         last_seen: None,
         held: None,
         read: asked,
-    }
-}
-
-/// `lease` as the successor of `before`: remembers when this daemon saw it become free, its hold begin
-/// and the last hold end. What was there at first sight counts from then: nobody else's clock is
-/// asked for how long (I5).
-pub fn follow(before: Option<&Lease>, lease: Lease, seen: Duration) -> Lease {
-    let freed = match before {
-        Some(before) if before.uid == lease.uid && lease.open() => {
-            if before.open() {
-                before.freed
-            } else {
-                Some(seen)
-            }
-        }
-        _ => None,
-    };
-    let last_seen = lease.last_hold.as_ref().and_then(|last| {
-        before
-            .filter(|before| before.last_hold.as_ref() == Some(last))
-            .and_then(|before| before.last_seen)
-            .or(Some(seen))
-    });
-    let held = Held::of(&lease).and_then(|held| {
-        before
-            .filter(|before| Held::of(before) == Some(held))
-            .and_then(|before| before.held)
-            .or(Some(seen))
-    });
-    Lease {
-        freed,
-        last_seen,
-        held,
-        ..lease
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kube_rebootd_core::config::Method;
 use kube_rebootd_core::drain::PodRef;
-use kube_rebootd_core::facts::{Effect, Fenced, Point, Refusal, RefusedApply};
+use kube_rebootd_core::facts::Effect;
 use kube_rebootd_core::now::Now;
 use kube_rebootd_core::pod::EvictAnswer;
 use kube_rebootd_core::slot::{Fence, GiveUp, Take};
@@ -12,6 +12,7 @@ use kube_rebootd_core::trigger::Verdict;
 use tracing::{info, warn};
 
 use super::Daemon;
+use super::own_node::refused;
 use super::reads::denied;
 use crate::cluster::answer::ApiError;
 use crate::cluster::lease::{GiveUpError, Took};
@@ -47,7 +48,7 @@ impl Daemon {
     pub(super) async fn act(&mut self, effect: Effect, now: Now) {
         match effect {
             Effect::Wait => {}
-            Effect::Begin => self.machine.facts.started = true,
+            Effect::Begin => self.machine.begin(),
             Effect::ReadHost => self.read_host().await,
             Effect::AskReboot => self.ask_reboot().await,
             Effect::CancelShutdown => self.cancel_shutdown(now).await,
@@ -67,7 +68,7 @@ impl Daemon {
             Ok(_) => true,
             Err(err) => {
                 let words = self.api.troubled(&err);
-                self.machine.facts.listed = Err(words.clone());
+                self.machine.no_leases(words.clone());
                 let now = self.now().boot;
                 self.patience.longer(now, Duration::from_secs(5), words);
                 false
@@ -134,12 +135,12 @@ impl Daemon {
         {
             Ok(lease) => {
                 info!(LEASE = lease.name, "made the Lease default, paused");
-                self.know(lease);
+                self.machine.know(lease, self.clock.now().boot);
                 Ok(())
             }
             Err(err) if err.unanswered() => Err(err),
             Err(err) => {
-                self.machine.facts.create_refused = Some(err.to_string());
+                self.machine.not_created(err.to_string());
                 Ok(())
             }
         }
@@ -151,20 +152,16 @@ impl Daemon {
         };
         let took = connected.leases.take(take, now.boot).await;
         let answered = self.now().boot;
-        if let Some(said) = took.said(answered) {
-            self.machine.facts.take.said = Some(said);
-        }
+        let unanswered = matches!(took, Took::Unanswered(_));
+        self.machine.took(took.said(answered), unanswered, now);
         match took {
-            Took::Ours(lease) => self.know(*lease),
+            Took::Ours(lease) => self.machine.know(*lease, answered),
             Took::Conflict => {}
             Took::Refused(why) => {
                 // The slot may look free for ever: no herd on a policy that refuses.
                 self.patience.longer(answered, Duration::from_secs(5), why);
             }
-            Took::Unanswered(err) => {
-                self.machine.facts.take.unanswered = Some(now.boot);
-                return Err(err);
-            }
+            Took::Unanswered(err) => return Err(err),
         }
         Ok(())
     }
@@ -175,15 +172,15 @@ impl Daemon {
         };
         match connected.leases.give_up(give_up, now.boot).await {
             Ok(lease) => {
-                self.know(lease);
+                self.machine.know(lease, self.clock.now().boot);
                 Ok(())
             }
             Err(err) => {
                 if let GiveUpError::Api(err) = &err {
-                    self.machine.facts.denied = denied(err);
+                    self.machine.denied(denied(err));
                 }
                 // What it is now must be read: the request may have been done, or refused.
-                self.machine.facts.leases.remove(&give_up.lease);
+                self.machine.doubt_lease(&give_up.lease);
                 match err {
                     GiveUpError::Api(err) => Err(err),
                     GiveUpError::StillHeld { .. } => Err(ApiError::Other {
@@ -198,16 +195,9 @@ impl Daemon {
 
     /// What can be ready before logind is asked is ready now: the connection, and what terminals are told.
     async fn fence(&mut self, fence: &Fence, now: Now) -> Result<(), ApiError> {
-        let Some(hold) = &self.machine.facts.record.hold else {
+        let Some(point) = self.machine.fences() else {
             return Ok(());
         };
-        let point = Point::of(hold);
-        let mut fenced = Fenced {
-            hold: hold.take.acquire_time,
-            asks: hold.asks,
-            at: None,
-        };
-        self.machine.facts.fenced = Some(fenced);
         if self.machine.config().reboot.method == Method::Logind {
             logind::announce_reboot(&self.bus, &self.machine.config().reboot.message).await;
         }
@@ -216,17 +206,11 @@ impl Daemon {
         };
         match connected.leases.fence(fence, now.boot).await {
             Ok(lease) => {
-                self.know(lease);
-                fenced.at = Some(self.now().boot);
-                self.machine.facts.fenced = Some(fenced);
+                self.machine.fenced(lease, self.clock.now().boot);
                 Ok(())
             }
             Err(err) => {
-                // It may have been done, or somebody changed the Lease: all is read again (I2).
-                self.machine.facts.leases.remove(&fence.lease);
-                self.machine.facts.confirmed = None;
-                let why = err.to_string();
-                self.machine.facts.refused = err.refused().then_some(RefusedApply { point, why });
+                self.machine.not_fenced(&fence.lease, point, refused(&err));
                 Err(err)
             }
         }
@@ -269,7 +253,7 @@ impl Daemon {
     /// The scheduled shutdown that has become a request. Whether it is gone, and none has begun, is read
     /// again at once.
     async fn cancel_shutdown(&mut self, now: Now) {
-        let words = self.machine.facts.adopts.take();
+        let words = self.machine.cancels();
         let words = words.map_or_else(String::new, |it| it.words());
         self.machine.cancelled(now);
         match logind::cancel_shutdown(&self.bus, ADOPTED).await {
@@ -285,9 +269,7 @@ impl Daemon {
     /// logind, or the configured command.
     async fn ask_reboot(&mut self) {
         let asked = self.now().boot;
-        self.machine.facts.ask = None;
-        self.machine.facts.ask_accepted = None;
-        (self.machine.facts.fenced, self.machine.facts.confirmed) = (None, None);
+        self.machine.asks_reboot();
         info!("asking for the reboot");
         let refused = match &self.machine.config().reboot.method {
             Method::Logind => logind::ask_reboot(&self.bus)
@@ -311,13 +293,10 @@ impl Daemon {
         };
         self.machine.host_changed();
         match refused {
-            Ok(()) => self.machine.facts.ask_accepted = Some(asked),
+            Ok(()) => self.machine.accepted(asked),
             Err(why) => {
                 warn!("the reboot was refused: {why}");
-                self.machine.facts.ask = Some(Refusal {
-                    at: self.now().boot,
-                    why,
-                });
+                self.machine.not_accepted(why, self.clock.now().boot);
             }
         }
     }

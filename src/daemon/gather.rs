@@ -6,7 +6,7 @@ use kube_rebootd_core::machine::{HostNow, Sight};
 use kube_rebootd_core::now::Now;
 use tracing::warn;
 
-use super::{Daemon, start, views};
+use super::{Daemon, start};
 use crate::cluster::answer::ApiError;
 use crate::cluster::{daemon_sets, peers, watch};
 use crate::host::logind::{self, Changes};
@@ -84,7 +84,7 @@ impl Daemon {
     pub(super) async fn read_host(&mut self) {
         let read = self.now().boot;
         if !self.machine.facts.writable {
-            self.machine.facts.writable = self.store.probe().is_ok();
+            self.machine.writable(self.store.probe().is_ok());
         }
         let shutting_down = logind::preparing_for_shutdown(&self.bus).await.ok();
         let locks = logind::locks(&self.bus).await.ok();
@@ -123,9 +123,7 @@ impl Daemon {
                 &self.machine.facts.record,
             );
             self.api.configure(access);
-            let facts = &mut self.machine.facts;
-            facts.leases.clear();
-            facts.listed = Err("asking the API server".to_owned());
+            self.machine.moved();
         }
         let may = self.patience.until(now.boot).is_none() || self.api.touched();
         if self.machine.facts.started && self.api.due() && may {
@@ -140,13 +138,25 @@ impl Daemon {
         let Some(connected) = self.api.connected() else {
             return;
         };
-        let facts = &mut self.machine.facts;
-        if !facts.started {
+        if !self.machine.facts.started {
             return;
         }
         connected.watch(&group, busy, pods);
-        let mut refused = views::leases(facts, connected, &group, now.boot);
-        refused |= views::own_node(facts, connected, now.boot);
+        let mut refused = false;
+        if let Some((_, watch)) = &mut connected.lease_watch {
+            let view = watch.view();
+            refused |= view.trouble.as_ref().is_some_and(ApiError::unauthorized);
+            let shown = view.items.map(|items| items.into_values().collect());
+            let trouble = view.trouble.map(|trouble| trouble.to_string());
+            self.machine.see_leases(&group, shown, trouble, now);
+        }
+        if let Some((_, watch)) = &mut connected.node_watch {
+            let view = watch.view();
+            refused |= view.trouble.as_ref().is_some_and(ApiError::unauthorized);
+            if let Some(items) = view.items {
+                self.machine.see_node(items.into_values().next(), now);
+            }
+        }
         let heard = connected.heard();
         let lately = heard.is_some_and(|heard| heard.elapsed() < SIGN_OF_LIFE);
         let view = connected.pod_watch.as_mut().map(watch::Watch::view);

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use kube_rebootd_core::facts::{Applied, Hidden, Mended, Point, RefusedApply, Rehearsed};
-use kube_rebootd_core::node::{Node, Seen};
+use kube_rebootd_core::facts::{Hidden, Point};
+use kube_rebootd_core::node::Node;
 use kube_rebootd_core::node_set::{self, Leftovers, NodeSet};
 use kube_rebootd_core::now::Now;
-use kube_rebootd_core::slot::{Mark, Shown};
+use kube_rebootd_core::slot::Shown;
 use tracing::warn;
 
 use super::Daemon;
@@ -14,10 +14,13 @@ use crate::cluster::answer::ApiError;
 
 /// After an apply that was changed on its way: somebody must mend a webhook first.
 const DROPPED: Duration = Duration::from_secs(5);
-/// What comes back on the Node so long after it was taken off is another's doing each time.
-const LATELY: Duration = Duration::from_secs(120);
 /// What the API server says of a dry run when an admission webhook does not know whether it has side effects.
 const NO_DRY_RUN: &str = "does not support dry run";
+
+/// Why a request was refused for good: sent again it would be refused again.
+pub(super) fn refused(err: &ApiError) -> Option<String> {
+    err.refused().then(|| err.to_string())
+}
 
 /// What an apply set and its answer does not show; none: all of it stayed.
 fn changed_on_its_way(node: &Node, set: &NodeSet) -> Option<String> {
@@ -41,23 +44,16 @@ impl Daemon {
         match connected.node.apply(set, now.boot).await {
             Ok(node) => {
                 let answered = self.now().boot;
-                self.machine.facts.refused = None;
-                if let Some(why) = changed_on_its_way(&node, set) {
+                let dropped = changed_on_its_way(&node, set);
+                if let Some(why) = &dropped {
                     // It would be tried again at once, and dropped again.
                     self.patience.longer(answered, DROPPED, why.clone());
-                    self.machine.facts.refused = Some(RefusedApply { point, why });
                 }
-                self.machine.facts.node = Seen::Present(Box::new(node));
-                self.machine.facts.applied = Some(Applied {
-                    point,
-                    at: answered,
-                });
+                self.machine.applied(node, point, dropped, answered);
                 Ok(())
             }
             Err(err) => {
-                self.machine.facts.node = Seen::Unknown;
-                let why = err.to_string();
-                self.machine.facts.refused = err.refused().then_some(RefusedApply { point, why });
+                self.machine.not_applied(point, refused(&err));
                 Err(err)
             }
         }
@@ -74,17 +70,15 @@ impl Daemon {
             Err(err) if err.refused() && err.to_string().contains(NO_DRY_RUN) => Ok(()),
             Err(err) if err.refused() => Err(err.to_string()),
             Err(err) => {
-                self.machine.facts.node = Seen::Unknown;
+                self.machine.doubt_node();
                 return Err(err);
             }
         };
-        let before = self.machine.facts.rehearsed.as_ref().map(|last| &last.said);
-        if let Err(why) = &said
-            && before != Some(&said)
+        if self.machine.rehearsed(said.clone(), now)
+            && let Err(why) = said
         {
             warn!("no slot is taken, as what a hold sets on the own Node would be refused: {why}");
         }
-        self.machine.facts.rehearsed = Some(Rehearsed { at: now.boot, said });
         Ok(())
     }
 
@@ -97,14 +91,14 @@ impl Daemon {
         let node = match answer {
             Ok(node) => node,
             Err(err) => {
-                self.machine.facts.node = Seen::Unknown;
+                self.machine.doubt_node();
                 if err.refused() {
-                    self.mended(left, answered);
+                    self.machine.mended(left, answered);
                 }
                 return Err(err);
             }
         };
-        if self.mended(left, answered) {
+        if self.machine.mended(left, answered) {
             // It came back, and would again at once.
             let why = format!(
                 "Node {}: {} is there again after it was taken off; does an admission webhook or a tool set it? \
@@ -114,22 +108,8 @@ impl Daemon {
             );
             self.patience.longer(answered, DROPPED, why);
         }
-        self.machine.facts.node = Seen::Present(Box::new(node));
+        self.machine.read_node(Some(node));
         Ok(())
-    }
-
-    /// Remembers what was taken off; whether the same was not long ago.
-    fn mended(&mut self, left: &Leftovers, at: Duration) -> bool {
-        let point = Point::of_record(&self.machine.facts.record);
-        let mended = &mut self.machine.facts.mended;
-        mended.retain(|one| one.point == point && at.saturating_sub(one.at) <= LATELY);
-        if let Some(before) = mended.iter_mut().find(|one| one.left.same(left)) {
-            before.at = at;
-            return true;
-        }
-        let left = left.clone();
-        mended.push(Mended { point, at, left });
-        false
     }
 
     /// What the own kube-node-lease Lease shows from now on. A Lease that is not there, or a refusal, must not
@@ -142,20 +122,18 @@ impl Daemon {
             Some(shown) => connected.heartbeat.mark(shown).await,
             None => connected.heartbeat.clear().await,
         };
-        self.machine.facts.hidden = match &done {
-            Err(error) if !error.unanswered() && !error.unauthorized() => Some(Hidden {
-                at: self.now().boot,
-                missing: matches!(error, ApiError::Gone { .. }),
-            }),
-            Ok(()) | Err(_) => None,
-        };
-        if record.is_none() {
-            self.machine.facts.crowd = None;
+        let answered = self.now().boot;
+        match &done {
+            Ok(()) => self.machine.marked(record),
+            Err(error) => {
+                let definite = !error.unanswered() && !error.unauthorized();
+                let hidden = definite.then_some(Hidden {
+                    at: answered,
+                    missing: matches!(error, ApiError::Gone { .. }),
+                });
+                self.machine.not_marked(record.as_ref(), hidden);
+            }
         }
-        self.machine.facts.mark = match &done {
-            Ok(()) => record.into(),
-            Err(_) => Mark::Unknown,
-        };
         done
     }
 }

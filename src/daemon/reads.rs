@@ -1,18 +1,16 @@
 //! What is asked of the API server so that a step can rest on it; each answer becomes a fact (I2, I5, I7).
 
-use kube_rebootd_core::beats;
-use kube_rebootd_core::decide::census_matters;
 use kube_rebootd_core::facts::Waiters;
 use kube_rebootd_core::node::Seen;
 use kube_rebootd_core::now::Now;
 use kube_rebootd_core::peers::Peers;
-use kube_rebootd_core::slot::{Crowd, Lease};
+use kube_rebootd_core::slot::Crowd;
 
 use super::Daemon;
 use super::api::Connected;
 use crate::cluster::answer::ApiError;
 use crate::cluster::peers::Question;
-use crate::cluster::{lease, waiting};
+use crate::cluster::waiting;
 
 /// So often the others are counted without an answer, with growing pauses of a minute or two together, before they are
 /// taken for many.
@@ -34,21 +32,20 @@ impl Daemon {
         let beat = connected.heartbeat.get().await;
         // A node that has rebooted can prove itself and uncordon by what it reads of its own Node alone.
         if let Ok(node) = &node {
-            self.machine.facts.node =
-                (node.clone()).map_or(Seen::Absent, |node| Seen::Present(node.into()));
+            self.machine.read_node(node.clone());
         }
         match (leases, node, beat) {
             (Ok(leases), Ok(_), Ok(beat)) => {
-                self.machine.facts.leases = self.followed(leases);
-                self.machine.facts.listed = Ok(());
-                self.machine.facts.denied = None;
-                self.machine.facts.mark = beat.and_then(|beat| beat.waiting).into();
+                let mark = beat.and_then(|beat| beat.waiting);
+                self.machine.read_start(leases, mark, clock.now().boot);
                 self.patience.asks(false);
                 self.patience.worked(now.boot);
             }
             (Err(err), ..) | (_, Err(err), _) | (.., Err(err)) => {
-                self.machine.facts.denied = denied(&err);
-                self.machine.facts.listed = Err(denied(&err).unwrap_or_else(|| err.to_string()));
+                let denied = denied(&err);
+                self.machine.denied(denied.clone());
+                self.machine
+                    .no_leases(denied.unwrap_or_else(|| err.to_string()));
                 self.failed(&err);
             }
         }
@@ -59,23 +56,10 @@ impl Daemon {
             return Ok(());
         };
         let read = connected.leases.get(name, now.boot).await;
-        self.machine.facts.denied = read.as_ref().err().and_then(denied);
-        if let Some(lease) = read? {
-            self.know(lease);
-        } else {
-            self.machine.facts.leases.remove(name);
-            self.machine.facts.absent.insert(name.to_owned(), now.boot);
-        }
-        Ok(())
-    }
-
-    /// A Lease by a consistent read; when it became free is what the watch saw.
-    pub(super) fn know(&mut self, lease: Lease) {
-        self.machine.facts.absent.remove(&lease.name);
+        self.machine.denied(read.as_ref().err().and_then(denied));
         let seen = self.now().boot;
-        let known = self.machine.facts.leases.get(&lease.name);
-        let lease = lease::follow(known, lease, seen);
-        self.machine.facts.leases.insert(lease.name.clone(), lease);
+        self.machine.read_lease(name, read?, now, seen);
+        Ok(())
     }
 
     pub(super) async fn read_node(&mut self, now: Now) -> Result<(), ApiError> {
@@ -87,8 +71,7 @@ impl Daemon {
             let answered = self.now().boot;
             self.machine.answered(now.boot, answered);
         }
-        let node = node?;
-        self.machine.facts.node = node.map_or(Seen::Absent, |node| Seen::Present(Box::new(node)));
+        self.machine.read_node(node?);
         Ok(())
     }
 
@@ -97,33 +80,23 @@ impl Daemon {
             return Ok(());
         };
         let beat = connected.heartbeat.get().await?;
-        self.machine.facts.mark = beat.and_then(|beat| beat.waiting).into();
+        self.machine.read_mark(beat.and_then(|beat| beat.waiting));
         Ok(())
     }
 
     pub(super) async fn list_peers(&mut self, now: Now) -> Result<(), ApiError> {
-        let policy = self.policy();
-        let facts = &self.machine.facts;
         // A Node that is not known may be one of the quorum.
         let quorum = !matches!(&self.machine.facts.node, Seen::Present(node) if !node.quorum());
         let Some(connected) = self.api.connected() else {
             return Ok(());
         };
         let question = others(connected, quorum, now);
-        let matters = |peers: &Peers| census_matters(facts, &policy, peers);
+        let me = &connected.clients.name;
+        let matters = |peers: &Peers| self.machine.counts(peers, me);
         let list = question.list(matters).await?;
-        self.others(list);
+        let (peers, beats) = list;
+        self.machine.see_peers(peers, &beats, self.clock.now().boot);
         Ok(())
-    }
-
-    /// A list of the others came.
-    fn others(&mut self, (mut peers, beats): (Peers, beats::Read)) {
-        peers.came = self.now().boot;
-        self.machine
-            .facts
-            .beats
-            .see(&beats, peers.asked, peers.came);
-        self.machine.facts.peers = Some(peers);
     }
 
     pub(super) async fn list_waiters(&mut self, now: Now) -> Result<(), ApiError> {
@@ -134,12 +107,13 @@ impl Daemon {
         let clients = &connected.clients;
         let list = waiting::list(&clients.coordinator, &group, &clients.name).await;
         let before = self.machine.facts.waiters.as_ref();
-        self.machine.facts.waiters = match &list {
+        let waiters = match &list {
             Ok(list) => Some(Waiters::listed(now.boot, list.clone())),
             // New credentials may read it.
             Err(err) if err.unauthorized() => None,
             Err(err) => Some(Waiters::unlisted(before, now.boot, !err.unanswered())),
         };
+        self.machine.see_waiters(waiters);
         list.map(drop)
     }
 
@@ -166,18 +140,14 @@ impl Daemon {
             peers
         );
         let (lease, node, pods, peers) = (lease?, node?, pods?, peers?);
-        if let Some(lease) = lease {
-            self.know(lease);
-        } else {
-            self.machine.facts.leases.remove(name);
-            self.machine.facts.absent.insert(name.to_owned(), now.boot);
-        }
-        self.machine.facts.node = node.map_or(Seen::Absent, |node| Seen::Present(Box::new(node)));
+        let answered = self.now().boot;
+        self.machine.read_lease(name, lease, now, answered);
+        self.machine.read_node(node);
         self.machine.listed(&pods, now.boot);
-        if let Some(peers) = peers {
-            self.others(peers);
+        if let Some((peers, beats)) = peers {
+            self.machine.see_peers(peers, &beats, answered);
         }
-        self.machine.facts.confirmed = Some(now.boot);
+        self.machine.confirmed(now);
         Ok(())
     }
 
@@ -205,7 +175,7 @@ impl Daemon {
             Err(_) => unknown,
         };
         self.uncounted = 0;
-        self.machine.facts.crowd = Some(crowd);
+        self.machine.see_crowd(crowd);
         Ok(())
     }
 

@@ -40,10 +40,7 @@ impl Daemon {
     async fn give_all_back(&mut self, lease: &mut Option<String>) {
         loop {
             self.gather().await;
-            // Triggers do not matter here: a request stays as it is on record.
-            let (seen, record) = (&mut self.machine.facts.observed, &self.machine.facts.record);
-            seen.request.clone_from(&record.request);
-            seen.settled.clone_from(&record.settled);
+            self.machine.keep_request();
             if released(&self.machine.facts, &self.policy(), self.now()) {
                 break;
             }
@@ -74,8 +71,9 @@ impl Daemon {
         else {
             return;
         };
-        self.machine.facts.writable = self.store.write(&record.encode()).is_ok();
-        self.machine.facts.record = record;
+        let written = self.store.write(&record.encode()).is_ok();
+        self.machine.writable(written);
+        self.machine.wrote(record);
     }
 
     fn left(&self, lease: Option<String>) -> Left {

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
-use kube_rebootd::cluster::lease::{Leases, Took, follow, stored};
+use kube_rebootd::cluster::lease::{Leases, Took, stored};
 use kube_rebootd::cluster::peers;
 use kube_rebootd_core::budget::{MaxUnavailable, used_up};
 use kube_rebootd_core::names;
@@ -258,22 +258,22 @@ async fn i5_the_end_of_each_hold_is_seen_on_the_own_clock() {
     let (one, two) = (plane.host().await, plane.host().await);
     make_slot(&one.admin, "ends", "ends").await;
     let at = |seconds| Duration::from_secs(seconds);
-    let mut seen = follow(None, get(&two, "ends").await, at(10));
+    let mut seen = get(&two, "ends").await.follow(None, at(10));
     assert_eq!((seen.last_hold.clone(), seen.last_seen), (None, None));
     for (round, begin) in [(1, 20), (2, 40)] {
         take(&one, "ends").await;
-        seen = follow(Some(&seen), get(&two, "ends").await, at(begin));
+        seen = get(&two, "ends").await.follow(Some(&seen), at(begin));
         assert_eq!(seen.held, Some(at(begin)));
         let before = seen.last_seen;
-        let again = follow(Some(&seen), get(&two, "ends").await, at(begin + 1));
+        let again = get(&two, "ends").await.follow(Some(&seen), at(begin + 1));
         assert_eq!((again.held, again.last_seen), (Some(at(begin)), before));
         let give_up = given_up(&get(&one, "ends").await, &format!("round {round}"));
         leases(&one).give_up(&give_up, AT).await.expect("given up");
-        seen = follow(Some(&seen), get(&two, "ends").await, at(begin + 10));
+        seen = get(&two, "ends").await.follow(Some(&seen), at(begin + 10));
         assert_eq!((seen.held, seen.last_seen), (None, Some(at(begin + 10))));
         assert_eq!(seen.freed, Some(at(begin + 10)));
     }
     // At first sight it counts from then, however long ago it was.
-    let first = follow(None, get(&one, "ends").await, at(99));
+    let first = get(&one, "ends").await.follow(None, at(99));
     assert_eq!(first.last_seen, Some(at(99)));
 }

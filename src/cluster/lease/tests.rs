@@ -48,16 +48,16 @@ fn freed_is_when_the_holder_was_seen_to_go() {
         &object(json!({"metadata": {"name": "a", "uid": "1"}})),
         None,
     );
-    let seen = follow(Some(&held), free.clone(), at(5));
+    let seen = free.clone().follow(Some(&held), at(5));
     assert_eq!(seen.freed, Some(at(5)));
-    assert_eq!(follow(Some(&seen), free.clone(), at(9)).freed, Some(at(5)));
-    assert_eq!(follow(Some(&seen), held.clone(), at(9)).freed, None);
-    assert_eq!(follow(None, free.clone(), at(9)).freed, None);
+    assert_eq!(free.clone().follow(Some(&seen), at(9)).freed, Some(at(5)));
+    assert_eq!(held.clone().follow(Some(&seen), at(9)).freed, None);
+    assert_eq!(free.clone().follow(None, at(9)).freed, None);
     let replaced = Lease {
         uid: "2".to_owned(),
         ..free
     };
-    assert_eq!(follow(Some(&held), replaced, at(9)).freed, None);
+    assert_eq!(replaced.follow(Some(&held), at(9)).freed, None);
 }
 
 #[test]

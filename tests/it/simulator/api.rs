@@ -3,21 +3,18 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use kube_rebootd::cluster::lease::follow;
-use kube_rebootd_core::decide::census_matters;
 use kube_rebootd_core::drain::PodRef;
-use kube_rebootd_core::facts::{
-    Applied, Drained, Effect, Facts, Fenced, LastList, Refusal, RefusedApply, Rehearsed, Waiters,
-};
+use kube_rebootd_core::facts::{Drained, Effect, LastList, Waiters};
 use kube_rebootd_core::health::Marks;
+use kube_rebootd_core::machine::Machine;
 use kube_rebootd_core::names;
-use kube_rebootd_core::node::{Node, Seen};
+use kube_rebootd_core::node::Node;
 use kube_rebootd_core::node_set::{Leftovers, NodeSet};
 use kube_rebootd_core::now::Now;
 use kube_rebootd_core::peers::Census;
 use kube_rebootd_core::peers::{Peer, Peers};
-use kube_rebootd_core::slot::{Crowd, Fence, GiveUp, Lease, MANY, Mark, Take, TakeSaid, Waiter};
-use kube_rebootd_core::stale::{Found, Look};
+use kube_rebootd_core::slot::{Crowd, Fence, GiveUp, Lease, MANY, Shown, Take, TakeSaid, Waiter};
+use kube_rebootd_core::stale::Found;
 
 use super::host::{Host, ModelNode};
 use super::turn::Said;
@@ -228,105 +225,57 @@ impl World {
         let Some(machine) = &mut host.machine else {
             return;
         };
-        let facts = &mut machine.facts;
         let confirms = matches!(effect, Effect::Confirm { .. });
-        if !confirms && !census_matters(facts, &host.policy, &peers) {
+        if !confirms && !machine.counts(&peers, &host.policy.me) {
             (peers.counted, peers.census) = (false, Err("not asked for".to_owned()));
             peers.quorum_down = Err("not asked for".to_owned());
         }
-        learn_of_slots(facts, effect, said, &leases, &nodes, now);
-        learn_before_logind(facts, effect, said, now);
-        learn_of_take(facts, effect, said, &leases, now);
-        learn_of_waiters(facts, effect, said, waiters, now);
-        if let (Effect::Confirm { quorum, .. }, Some(Said::Done)) = (effect, said) {
-            facts.node = node;
-            facts.peers = quorum.then_some(peers).or(facts.peers.take());
-            let (asked, clean) = (now.boot, pods == 0);
-            facts.last_list = Some(LastList {
-                asked,
-                clean,
+        let list = |machine: &mut Machine| {
+            machine.facts.last_list = Some(LastList {
+                asked: now.boot,
+                clean: pods == 0,
                 marks: Marks::default(),
             });
-            facts.confirmed = Some(now.boot);
-            return;
-        }
-        let known = facts.leases.clone();
-        let read = |lease: &Lease| read(&known, lease, now);
+        };
+        learn_of_slots(machine, effect, said, &leases, &nodes, now);
+        learn_before_logind(machine, effect, said, now);
+        learn_of_take(machine, effect, said, &leases, now);
+        learn_of_waiters(machine, effect, said, waiters, now);
+        learn_of_the_node(machine, effect, said, node.clone(), now);
         match (effect, said) {
-            (Effect::AskReboot, Some(_)) => facts.ask_accepted = Some(now.boot),
-            (Effect::AskReboot, None) => {
-                facts.ask = Some(Refusal {
-                    at: now.boot,
-                    why: "no answer".to_owned(),
-                });
-            }
-            // A lost answer of a write says nothing; the object must be read again.
-            (
-                Effect::Apply { .. } | Effect::Mend(_),
-                None | Some(Said::Conflict | Said::Refused),
-            ) => {
-                facts.node = Seen::Unknown;
-                if let (Effect::Apply { point, .. }, Some(Said::Refused)) = (effect, said) {
-                    facts.refused = Some(RefusedApply {
-                        point: *point,
-                        why: "a policy".to_owned(),
-                    });
+            (Effect::Confirm { quorum, .. }, Some(Said::Done)) => {
+                machine.read_node(node);
+                if *quorum {
+                    machine.see_peers(peers, &BTreeMap::new(), now.boot);
                 }
+                list(machine);
+                machine.confirmed(now);
             }
-            (Effect::Rehearse(_), Some(said)) => {
-                let said = match said {
-                    Said::Done => Ok(()),
-                    Said::Conflict | Said::Refused => Err("a policy".to_owned()),
-                };
-                facts.rehearsed = Some(Rehearsed { at: now.boot, said });
-            }
-            (Effect::Apply { point, .. }, Some(Said::Done)) => {
-                facts.node = node;
-                facts.applied = Some(Applied {
-                    point: *point,
-                    at: now.boot,
-                });
-            }
-            (Effect::ReadNode | Effect::Mend(_), Some(Said::Done)) => facts.node = node,
             (Effect::ReadStart, Some(Said::Done)) => {
-                facts.node = node;
-                facts.leases = leases
-                    .iter()
-                    .map(|(name, lease)| (name.clone(), read(lease)))
-                    .collect();
-                facts.listed = Ok(());
-                facts.mark = waiting.into();
+                let leases = leases.values().map(|lease| read(lease, now)).collect();
+                machine.read_start(leases, waiting, now.boot);
             }
             (Effect::ReadStart, Some(_)) => {
-                facts.node = node;
-                facts.listed = Err("denied".to_owned());
-                facts.denied = Some("denied".to_owned());
+                machine.no_leases("denied".to_owned());
+                machine.denied(Some("denied".to_owned()));
             }
-            (Effect::Begin, Some(_)) => facts.started = true,
-            (Effect::ListPeers, Some(Said::Done)) => facts.peers = Some(peers),
-            (Effect::ListPods, Some(Said::Done)) => {
-                let (asked, clean) = (now.boot, pods == 0);
-                facts.last_list = Some(LastList {
-                    asked,
-                    clean,
-                    marks: Marks::default(),
-                });
+            (Effect::Begin, Some(_)) => machine.begin(),
+            (Effect::ListPeers, Some(Said::Done)) => {
+                machine.see_peers(peers, &BTreeMap::new(), now.boot);
             }
-            (Effect::Unmark, Some(_)) => (facts.mark, facts.crowd) = (waiting.into(), None),
-            (Effect::Mark(_) | Effect::Unmark | Effect::ReadMark, said) => {
-                facts.mark = said.map_or(Mark::Unknown, |_| waiting.into());
-            }
-            (Effect::ReadHost, Some(_)) => facts.host_read = Some(now.boot),
+            (Effect::ListPods, Some(Said::Done)) => list(machine),
+            (Effect::ReadMark, Some(_)) => machine.read_mark(waiting),
+            (Effect::Mark(shown), said) => marked(machine, Some(shown), said, waiting),
+            (Effect::Unmark, said) => marked(machine, None, said, waiting),
+            (Effect::ReadHost, Some(_)) => machine.facts.host_read = Some(now.boot),
             _ => {}
         }
     }
 
-    pub(super) fn node_view(&self, index: usize, read: Option<Duration>) -> Seen {
+    pub(super) fn node_view(&self, index: usize, read: Option<Duration>) -> Option<Node> {
         let name = &self.hosts[index].name;
-        let Some(node) = self.nodes.get(name) else {
-            return Seen::Absent;
-        };
-        Seen::Present(Box::new(Node {
+        let node = self.nodes.get(name)?;
+        Some(Node {
             name: name.clone(),
             uid: node.uid.clone(),
             resource_version: node.version.to_string(),
@@ -339,7 +288,7 @@ impl World {
             boot_id: String::new(),
             volumes_in_use: Vec::new(),
             read,
-        }))
+        })
     }
 
     fn peers(&self, index: usize, asked: Duration) -> Peers {
@@ -443,81 +392,121 @@ impl World {
     }
 }
 
+/// What became of the mark.
+fn marked(machine: &mut Machine, wanted: Option<&Shown>, said: Option<Said>, shows: Option<Shown>) {
+    match said {
+        Some(_) => machine.marked(shows),
+        None => machine.not_marked(wanted, None),
+    }
+}
+
+/// Reads and writes of the own Node.
+fn learn_of_the_node(
+    machine: &mut Machine,
+    effect: &Effect,
+    said: Option<Said>,
+    node: Option<Node>,
+    now: Now,
+) {
+    match (effect, said) {
+        (Effect::Apply { point, .. }, Some(Said::Done)) => {
+            machine.applied(node.unwrap(), *point, None, now.boot);
+        }
+        (Effect::Apply { point, .. }, said) => {
+            let refused = (said == Some(Said::Refused)).then(|| "a policy".to_owned());
+            machine.not_applied(*point, refused);
+        }
+        (Effect::ReadNode | Effect::Mend(_) | Effect::ReadStart, Some(Said::Done))
+        | (Effect::ReadStart, Some(_)) => machine.read_node(node),
+        (Effect::Mend(_), _) => machine.doubt_node(),
+        (Effect::Rehearse(_), Some(said)) => {
+            let said = match said {
+                Said::Done => Ok(()),
+                Said::Conflict | Said::Refused => Err("a policy".to_owned()),
+            };
+            machine.rehearsed(said, now);
+        }
+        _ => {}
+    }
+}
+
 fn learn_of_waiters(
-    facts: &mut Facts,
+    machine: &mut Machine,
     effect: &Effect,
     said: Option<Said>,
     waiters: Waiters,
     now: Now,
 ) {
     match (effect, said) {
-        (Effect::ListWaiters, Some(Said::Done)) => facts.waiters = Some(waiters),
+        (Effect::ListWaiters, Some(Said::Done)) => machine.see_waiters(Some(waiters)),
         (Effect::ListWaiters, said) => {
-            let before = facts.waiters.as_ref();
-            facts.waiters = Some(Waiters::unlisted(before, now.boot, said.is_some()));
+            let before = machine.facts.waiters.as_ref();
+            let none = Waiters::unlisted(before, now.boot, said.is_some());
+            machine.see_waiters(Some(none));
         }
         (Effect::CountWaiters, Some(Said::Done)) => {
             let others = waiters.list;
             let many = others.len() >= MANY as usize;
-            facts.crowd = Some(Crowd { others, many });
+            machine.see_crowd(Crowd { others, many });
         }
         _ => {}
     }
 }
 
 fn learn_of_take(
-    facts: &mut Facts,
+    machine: &mut Machine,
     effect: &Effect,
     said: Option<Said>,
     leases: &BTreeMap<String, Lease>,
     now: Now,
 ) {
     let Effect::Take(take) = effect else { return };
-    match said {
-        None => facts.take.unanswered = Some(now.boot),
-        Some(Said::Done) => {
-            let taken = read(&facts.leases, &leases[&take.lease], now);
-            facts.leases.insert(take.lease.clone(), taken);
-            facts.take.said = Some(TakeSaid::Taken);
-        }
-        Some(Said::Conflict) => facts.take.said = Some(TakeSaid::Conflict(now.boot)),
-        Some(Said::Refused) => facts.take.said = Some(TakeSaid::Refused("no".to_owned())),
+    let answer = said.map(|said| match said {
+        Said::Done => TakeSaid::Taken,
+        Said::Conflict => TakeSaid::Conflict(now.boot),
+        Said::Refused => TakeSaid::Refused("no".to_owned()),
+    });
+    machine.took(answer, said.is_none(), now);
+    if said == Some(Said::Done) {
+        machine.know(read(&leases[&take.lease], now), now.boot);
     }
 }
 
-/// A consistent read, as the daemon's own `know` takes it.
-fn read(known: &BTreeMap<String, Lease>, lease: &Lease, now: Now) -> Lease {
-    let lease = Lease {
+/// As a consistent read shows it.
+fn read(lease: &Lease, now: Now) -> Lease {
+    Lease {
         read: Some(now.boot),
         ..lease.clone()
-    };
-    follow(known.get(&lease.name), lease, now.boot)
+    }
 }
 
 /// The fence, whatever became of it, and logind's call.
-fn learn_before_logind(facts: &mut Facts, effect: &Effect, said: Option<Said>, now: Now) {
-    let done = said == Some(Said::Done);
-    match effect {
-        Effect::Fence(fence) => {
-            let hold = facts.record.hold.as_ref().unwrap();
-            facts.fenced = Some(Fenced {
-                hold: hold.take.acquire_time,
-                asks: hold.asks,
-                at: done.then_some(now.boot),
-            });
-            if !done {
-                facts.leases.remove(&fence.lease);
-                facts.confirmed = None;
+fn learn_before_logind(machine: &mut Machine, effect: &Effect, said: Option<Said>, now: Now) {
+    match (effect, said) {
+        (Effect::Fence(fence), said) => {
+            let point = machine.fences().unwrap();
+            // The Lease is learned with all others'.
+            if said == Some(Said::Done) {
+                let lease = machine.facts.leases[&fence.lease].clone();
+                machine.fenced(lease, now.boot);
+            } else {
+                machine.not_fenced(&fence.lease, point, None);
             }
         }
-        Effect::AskReboot => (facts.fenced, facts.confirmed) = (None, None),
+        (Effect::AskReboot, said) => {
+            machine.asks_reboot();
+            match said {
+                Some(_) => machine.accepted(now.boot),
+                None => machine.not_accepted("no answer".to_owned(), now.boot),
+            }
+        }
         _ => {}
     }
 }
 
 /// Giving up, clearing, and what is asked about a slot or its holder.
 fn learn_of_slots(
-    facts: &mut Facts,
+    machine: &mut Machine,
     effect: &Effect,
     said: Option<Said>,
     leases: &BTreeMap<String, Lease>,
@@ -536,19 +525,18 @@ fn learn_of_slots(
             | Effect::Fence(Fence { lease, .. }),
             Some(Said::Done),
         ) => {
-            let read = read(&facts.leases, &leases[lease], now);
-            facts.denied = None;
-            facts.leases.insert(lease.clone(), read);
+            machine.denied(None);
+            machine.know(read(&leases[lease], now), now.boot);
         }
-        (Effect::ReadLease(_), Some(_)) => facts.denied = Some("denied".to_owned()),
+        (Effect::ReadLease(_), Some(_)) => machine.denied(Some("denied".to_owned())),
         // A lost answer of a write says nothing; the object must be read again.
         (Effect::GiveUp(give_up), said) => {
-            facts.leases.remove(&give_up.lease);
-            facts.denied = (said == Some(Said::Refused)).then(|| "denied".to_owned());
+            machine.doubt_lease(&give_up.lease);
+            machine.denied((said == Some(Said::Refused)).then(|| "denied".to_owned()));
         }
         (Effect::Clear { give_up, .. }, _) => {
-            facts.leases.remove(&give_up.lease);
-            facts.looks.remove(&give_up.lease);
+            machine.doubt_lease(&give_up.lease);
+            machine.forget_look(&give_up.lease);
         }
         (Effect::ReadHolder(held), said) => {
             let found = said.map(|_| match nodes.get(&held.holder) {
@@ -556,9 +544,7 @@ fn learn_of_slots(
                 Some(node) if node.out_of_service => Found::OutOfService,
                 Some(_) => Found::Present,
             });
-            let before = facts.looks.get(&held.lease);
-            let look = Look::next(before, held.clone(), now.boot, found);
-            facts.looks.insert(held.lease.clone(), look);
+            machine.see_holder(held.clone(), found, now);
         }
         _ => {}
     }

@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube_rebootd::cluster::lease::follow;
 use kube_rebootd_core::boot::Boot;
 use kube_rebootd_core::config::Config;
 use kube_rebootd_core::decide::{Policy, census_matters, decide, ready};
@@ -236,7 +235,7 @@ impl Storm {
         for (name, lease) in &self.slots {
             let known = host.facts.leases.get(name);
             if known.is_none_or(|known| known.resource_version != lease.resource_version) {
-                let lease = follow(known, lease.clone(), now.boot);
+                let lease = lease.clone().follow(known, now.boot);
                 host.facts.leases.insert(name.clone(), lease);
             }
         }
@@ -287,7 +286,7 @@ impl Storm {
                     ..self.slots[&name].clone()
                 };
                 let facts = &mut self.hosts[index].facts;
-                let lease = follow(facts.leases.get(&name), lease, now);
+                let lease = lease.follow(facts.leases.get(&name), now);
                 facts.leases.insert(name, lease);
                 facts.take.said = Some(TakeSaid::Conflict(Duration::ZERO));
             }

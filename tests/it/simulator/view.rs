@@ -1,12 +1,10 @@
 //! What the daemon of a host sees: its memory, the watches, the disk, the host.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use kube_rebootd::cluster::lease::follow;
 use kube_rebootd_core::health::Marks;
 use kube_rebootd_core::machine::Machine;
-use kube_rebootd_core::node::Seen;
 use kube_rebootd_core::trigger::{Finding, Verdict};
 
 use super::host::fresh;
@@ -20,25 +18,16 @@ impl World {
         let (leases, drained) = (self.leases.clone(), self.drained(index, now));
         let host = &mut self.hosts[index];
         let mut machine = host.machine.take().unwrap_or_else(|| fresh(host));
-        let facts = &mut machine.facts;
-        // Watches lag only until they are asked to matter: a change replaces what was read.
-        if facts.started && !self.api_down && !host.cut {
-            match (&facts.node, &watched) {
-                (Seen::Present(old), Seen::Present(new))
-                    if old.resource_version == new.resource_version => {}
-                _ => facts.node = watched,
-            }
+        // Watches lag only until they are asked to matter.
+        if machine.facts.started && !self.api_down && !host.cut {
+            machine.see_node(watched, now);
             // A watch that is refused shows nothing new.
-            let leases = if self.pruned { BTreeMap::new() } else { leases };
-            for (name, lease) in leases {
-                let known = facts.leases.get(&name);
-                if known.is_some_and(|known| known.resource_version == lease.resource_version) {
-                    continue;
-                }
-                let lease = follow(known, lease, now.boot);
-                facts.leases.insert(name, lease);
+            if !self.pruned {
+                let shown = leases.into_values().collect();
+                machine.see_leases(&machine.group(), Some(shown), None, now);
             }
         }
+        let facts = &mut machine.facts;
         facts.shutting_down = host.shutting_down;
         facts.closed.clone_from(&host.closed);
         let verdict = if host.sentinel {
