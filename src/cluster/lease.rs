@@ -163,20 +163,21 @@ impl Leases {
             },
             "spec": {"holderIdentity": null, "acquireTime": null},
         });
-        self.free(&give_up.lease, &body, asked).await
+        match self.free(&give_up.lease, &body, asked).await {
+            // Its annotations may be full, and who filled them must not keep the slot: nothing is added (I4).
+            Err(GiveUpError::Api(ApiError::Invalid { .. })) => {
+                let least = freed(&give_up.resource_version);
+                self.free(&give_up.lease, &least, asked).await
+            }
+            done => done,
+        }
     }
 
     /// Frees a slot of another node, as it was looked at: whatever happened to it since, such as its node saying that
     /// it goes down now, refuses that ([`ApiError::Conflict`], I1).
     pub async fn unlock(&self, held: &Lease, asked: Duration) -> Result<Lease, GiveUpError> {
-        let body = json!({
-            "metadata": {
-                "resourceVersion": held.resource_version,
-                "annotations": {(names::ROLE): null, (names::GOING_DOWN): null},
-            },
-            "spec": {"holderIdentity": null, "acquireTime": null},
-        });
-        self.free(&held.name, &body, asked).await
+        self.free(&held.name, &freed(&held.resource_version), asked)
+            .await
     }
 
     async fn free(&self, name: &str, body: &Value, asked: Duration) -> Result<Lease, GiveUpError> {
@@ -317,6 +318,17 @@ pub fn read(object: &Object, asked: Option<Duration>) -> Lease {
         held: None,
         read: asked,
     }
+}
+
+/// The merge patch that frees a Lease of this version, and adds nothing.
+fn freed(resource_version: &str) -> Value {
+    json!({
+        "metadata": {
+            "resourceVersion": resource_version,
+            "annotations": {(names::ROLE): null, (names::GOING_DOWN): null},
+        },
+        "spec": {"holderIdentity": null, "acquireTime": null},
+    })
 }
 
 /// The moment as a Lease stores it: whole microseconds, so that what is read back compares equal.

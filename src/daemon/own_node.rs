@@ -14,6 +14,8 @@ use crate::cluster::answer::ApiError;
 
 /// After an apply that was changed on its way: somebody must mend a webhook first.
 const DROPPED: Duration = Duration::from_secs(5);
+/// How to find who changes the Node.
+const WHO: &str = "does an admission webhook or a tool do that? kubectl get node NODE -o yaml --show-managed-fields names it";
 /// What the API server says of a dry run when an admission webhook does not know whether it has side effects.
 const NO_DRY_RUN: &str = "does not support dry run";
 
@@ -49,7 +51,14 @@ impl Daemon {
                     // It would be tried again at once, and dropped again.
                     self.patience.longer(answered, DROPPED, why.clone());
                 }
-                self.machine.applied(node, point, dropped, answered);
+                let again = self.machine.applied(node, point, dropped.clone(), answered);
+                if again && dropped.is_none() && point != Point::default() {
+                    let why = format!(
+                        "Node {}: what is set there is changed again and again; {WHO}",
+                        self.api.name()
+                    );
+                    self.patience.longer(answered, DROPPED, why);
+                }
                 Ok(())
             }
             Err(err) => {
@@ -101,8 +110,7 @@ impl Daemon {
         if self.machine.mended(left, answered) {
             // It came back, and would again at once.
             let why = format!(
-                "Node {}: {} is there again after it was taken off; does an admission webhook or a tool set it? \
-                 kubectl get node {0} -o yaml --show-managed-fields names it",
+                "Node {}: {} is there again after it was taken off; {WHO}",
                 node.name,
                 left.words()
             );

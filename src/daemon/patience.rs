@@ -15,6 +15,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 const GONE: Duration = Duration::from_secs(2);
 /// After a conflict: the object is read again anyway; the lifecycle controller needs a moment.
 const CONFLICT: Duration = Duration::from_millis(200);
+/// More conflicts than this in a row are no race any more: a webhook refuses by this answer.
+const CONFLICTS: u32 = 20;
 
 /// A write that failed so long ago and was not sent again is nobody's trouble any more.
 const FORGOTTEN: Duration = Duration::from_secs(120);
@@ -23,6 +25,8 @@ const FORGOTTEN: Duration = Duration::from_secs(120);
 #[derive(Debug, Default)]
 pub(super) struct Patience {
     failures: u32,
+    /// So many in a row.
+    conflicts: u32,
     until: Option<Duration>,
     trouble: Option<String>,
     /// What is asked now is a write, and what failed last was one.
@@ -66,7 +70,14 @@ impl Patience {
         match err {
             ApiError::Conflict { .. }
             | ApiError::TaintsRace { .. }
-            | ApiError::UidMismatch { .. } => self.until = Some(now + CONFLICT),
+            | ApiError::UidMismatch { .. } => {
+                self.conflicts = self.conflicts.saturating_add(1);
+                if self.conflicts > CONFLICTS {
+                    return self.longer(now, Duration::ZERO, err.to_string());
+                }
+                self.write_failed = self.writing.then_some(now);
+                self.until = Some(now + CONFLICT);
+            }
             ApiError::Busy {
                 retry_after: Some(seconds),
                 ..

@@ -7,10 +7,12 @@ use std::time::Duration;
 use super::{At, Step, apply};
 use crate::facts::{Effect, Point};
 use crate::gates::Gate;
+use crate::names;
 use crate::node::{Node, Seen};
 use crate::node_set;
 use crate::phase::Phase;
 use crate::record::{Hold, Kept, Record, Stage, Why};
+use crate::trigger::wish;
 
 /// How long a stage before logind may take that has nothing to wait for but answers; then it undoes (I2, I7).
 const DEADLINE: Duration = Duration::from_secs(5 * 60);
@@ -64,21 +66,27 @@ pub(super) fn advance(at: &At, hold: &Hold, stage: Stage) -> Record {
     record
 }
 
+/// What stays of the cordon of this hold: all of it, where a person paused the Node, whatever ends the hold.
+pub(super) fn kept(at: &At, hold: &Hold, node: &Node) -> Option<Kept> {
+    let why = node.annotations.get(names::PAUSED)?;
+    let same = hold.node_uid.as_ref() == Some(&node.uid);
+    (same && node.unschedulable && !hold.foreign_cordon).then(|| Kept {
+        node_uid: node.uid.clone(),
+        since: at.now.wall,
+        why: wish(why),
+    })
+}
+
 /// Nothing was rebooted: from here on only take back (I3, I4).
 pub(super) fn undo(at: &At, hold: &Hold, why: Why) -> Step {
     let why = why.bounded();
     let mut record = at.facts.record.clone();
     let cordoned = matches!(hold.stage, Stage::Draining | Stage::Rebooting);
-    if let (Why::Paused(words), Seen::Present(node)) = (&why, &at.facts.node)
-        && cordoned
-        && node.unschedulable
-        && !hold.foreign_cordon
+    if cordoned
+        && why != Why::Ordered
+        && let Seen::Present(node) = &at.facts.node
     {
-        record.kept = Some(Kept {
-            node_uid: node.uid.clone(),
-            since: at.now.wall,
-            why: words.clone(),
-        });
+        record.kept = kept(at, hold, node).or(record.kept);
     }
     let status = format!("undoing: {}", why.words());
     record.hold = Some(Hold {
@@ -125,7 +133,7 @@ fn objection(at: &At, hold: &Hold, heeded: impl Fn(Gate) -> bool) -> Option<Why>
         return Some(Why::Withdrawn);
     }
     if let Seen::Present(node) = &at.facts.node
-        && let Some(why) = node.annotations.get(crate::names::PAUSED)
+        && let Some(why) = node.annotations.get(names::PAUSED)
     {
         return Some(Why::Paused(why.clone()));
     }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::held::{Holding, advance};
+use super::held::{Holding, advance, kept};
 use super::{At, Step};
 use crate::boot::Boot;
 use crate::facts::{Effect, Point};
@@ -11,7 +11,7 @@ use crate::names;
 use crate::node::{Node, Seen};
 use crate::node_set::{self, NodeSet};
 use crate::phase::Phase;
-use crate::record::{HISTORY_MAX, Hold, Kept, Record, Stage};
+use crate::record::{HISTORY_MAX, Hold, Record, Stage};
 use crate::slot::Keys;
 use crate::trigger::{Past, Settled, wish};
 
@@ -36,14 +36,18 @@ pub(super) fn decide(at: &At, hold: &Hold) -> Step {
             Ok(()) => again(at),
         };
     }
-    if hold.stage != Stage::Uncordoned {
-        return match &at.facts.host_health {
-            Err(missing) => unhealthy(at, hold, node, &missing.join("; ")),
-            Ok(()) => uncordon(at, hold, node),
-        };
+    // Also where an uncordon was written ahead and did not land, and the host rebooted once more.
+    if hold.stage != Stage::Uncordoned || node_set::ours(node) {
+        match &at.facts.host_health {
+            Err(missing) => return unhealthy(at, hold, node, &missing.join("; ")),
+            Ok(()) if hold.stage != Stage::Uncordoned => return uncordon(at, hold, node),
+            Ok(()) => {}
+        }
     }
     let set = set(at, hold, &at.facts.record, node);
-    if !shows(at, node, hold, &set) {
+    // Whoever keeps the label off, or changes it, keeps a node that is proved from nothing.
+    let proved = at.applied(hold) && health(at).is_ok();
+    if !proved && !shows(at, node, hold, &set) {
         return reapply(at, hold, node);
     }
     let ours = !hold.foreign_cordon;
@@ -199,12 +203,15 @@ fn late(at: &At, missing: &str) -> Step {
 /// taken both, and only while the slot is ours.
 fn adopt(at: &At, hold: &Hold, node: &Node) -> Step {
     let replaced = hold.node_uid.is_some();
+    // Not found without a record, which may have been lost later.
+    let taken = hold.boot != Boot::unknown();
     let adopted = Hold {
         node_uid: Some(node.uid.clone()),
         foreign_cordon: if replaced {
             node_set::foreign_cordon(node)
         } else {
-            hold.foreign_cordon
+            // Before the Node was labelled no cordon of ours was on it.
+            hold.foreign_cordon || (taken && node_set::foreign_cordon(node))
         },
         ..hold.clone()
     };
@@ -212,7 +219,11 @@ fn adopt(at: &At, hold: &Hold, node: &Node) -> Step {
         hold.stage,
         Stage::Claiming | Stage::Draining | Stage::Rebooting
     );
-    if replaced && shown && !node_set::knows(node, hold) {
+    let record = advance(at, &adopted, hold.stage.clone());
+    let point = Point::of_record(&record);
+    // Where its annotations are full the record is not there.
+    let landed = labelled(hold, node) && at.facts.applied.is_some_and(|it| it.point == point);
+    if replaced && shown && !landed && !node_set::knows(node, hold) {
         let step = |effect| {
             let words = "verifying: marking the own Node anew";
             at.step(Phase::Verifying, effect, words)
@@ -226,14 +237,11 @@ fn adopt(at: &At, hold: &Hold, node: &Node) -> Step {
                 if let Some(first) = unread(at, hold, node) {
                     return step(first);
                 }
-                let record = advance(at, &adopted, hold.stage.clone());
-                let point = Point::of_record(&record);
                 let set = at.set(&record, node);
                 return step(Effect::Apply { set, point });
             }
         }
     }
-    let record = advance(at, &adopted, hold.stage.clone());
     Step {
         record,
         ..at.step(
@@ -248,16 +256,7 @@ fn adopt(at: &At, hold: &Hold, node: &Node) -> Step {
 /// cordon: that is how a person keeps it out.
 fn uncordon(at: &At, hold: &Hold, node: &Node) -> Step {
     let mut record = advance(at, hold, Stage::Uncordoned);
-    if let Some(why) = node.annotations.get(names::PAUSED)
-        && !hold.foreign_cordon
-        && node.unschedulable
-    {
-        record.kept = Some(Kept {
-            node_uid: node.uid.clone(),
-            since: at.now.wall,
-            why: why.clone(),
-        });
-    }
+    record.kept = kept(at, hold, node).or(record.kept);
     put(
         at,
         hold,
@@ -275,7 +274,11 @@ fn reapply(at: &At, hold: &Hold, node: &Node) -> Step {
             "verifying: reading the own Node",
         );
     }
-    let record = at.facts.record.clone();
+    let mut record = at.facts.record.clone();
+    if !at.applied(hold) && node_set::ours(node) {
+        // Paused since the uncordon was written ahead.
+        record.kept = record.kept.or_else(|| kept(at, hold, node));
+    }
     put(at, hold, record, node, "verifying: uncordoning")
 }
 

@@ -107,26 +107,33 @@ impl Machine {
         self.facts.node = Seen::Unknown;
     }
 
-    /// An apply was done, and its answer came at `answered`; `dropped`: what of it did not stay.
+    /// An apply was done, and its answer came at `answered`; `dropped`: what of it did not stay. Whether the same was done
+    /// not long ago: then somebody changes it back each time.
     pub fn applied(
         &mut self,
         node: Node,
         point: Point,
         dropped: Option<String>,
         answered: Duration,
-    ) {
+    ) -> bool {
+        let again = self.facts.applied.is_some_and(|before| {
+            before.point == point && answered.saturating_sub(before.at) <= LATELY
+        });
         self.facts.refused = dropped.map(|why| RefusedApply { point, why });
         self.read_node(Some(node));
         self.facts.applied = Some(Applied {
             point,
             at: answered,
         });
+        again
     }
 
-    /// An apply failed; `refused`: for good, and why.
+    /// An apply failed; `refused`: for good, and why. What was refused once is not forgotten for a later lack of an answer.
     pub fn not_applied(&mut self, point: Point, refused: Option<String>) {
         self.doubt_node();
-        self.facts.refused = refused.map(|why| RefusedApply { point, why });
+        let before = self.facts.refused.take().filter(|one| one.point == point);
+        let refused = refused.map(|why| RefusedApply { point, why });
+        self.facts.refused = refused.or(before);
     }
 
     /// What the dry run of an apply said that was asked for at `asked`; whether that is news.

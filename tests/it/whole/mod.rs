@@ -22,6 +22,7 @@ mod outages;
 mod packages;
 mod proof;
 mod quorum;
+mod races;
 mod room;
 mod slow;
 mod tools;
