@@ -156,13 +156,21 @@ impl Marks {
         let mut kept: Vec<_> = (pods.iter())
             .filter(|pod| pod.mirror || pod.daemon_set().is_some())
             .collect();
-        // What the cluster itself rests on comes first, then pods with few containers: there is a bound, and whoever may
-        // make pods could use it up. With 110 pods on a node, nobody's pod of four containers or less is left out.
-        let others = |pod: &Pod| (pod.namespace != SYSTEM, pod.containers.len());
-        kept.sort_by_key(|pod| (!pod.ready, !pod.mirror, others(pod), pod.path()));
+        // There is a bound, and whoever may make pods could use it up. So what the cluster itself rests on comes first; the
+        // other namespaces share what is left, those of their pods with few containers first.
+        let first = |pod: &Pod| (!pod.ready, !pod.mirror, pod.namespace != SYSTEM);
+        kept.sort_by_key(|pod| (first(pod), pod.containers.len(), pod.path()));
+        let mut taken = BTreeMap::new();
+        let mut order = Vec::new();
+        for pod in kept {
+            let share = taken.entry(&pod.namespace).or_insert(0);
+            *share += pod.containers.len();
+            order.push((first(pod), *share, pod));
+        }
+        order.sort_by_key(|(first, share, _)| (*first, *share));
         let mut marks = Self::default();
         let mut room = CONTAINERS_MAX;
-        for pod in kept {
+        for (_, _, pod) in order {
             let Some(left) = room.checked_sub(pod.containers.len()) else {
                 continue;
             };
