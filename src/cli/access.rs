@@ -168,7 +168,12 @@ fn told(node: &str, namespace: &str, done: &unlock::Unlocked) -> String {
         let _ = writeln!(text, "slot {lease}: free");
     }
     if text.is_empty() {
-        return format!("{node} holds nothing in namespace {namespace}\n");
+        let where_else = if done.no_slots {
+            ", which has no slots at all (--namespace)"
+        } else {
+            ""
+        };
+        return format!("{node} holds nothing in namespace {namespace}{where_else}\n");
     }
     let _ = writeln!(
         text,

@@ -11,8 +11,10 @@ use std::time::Duration;
 
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
+use kube_rebootd_core::config::{is_dns_label, is_subdomain};
 use kube_rebootd_core::names;
 use kube_rebootd_core::record::Record;
+use kube_rebootd_core::slot::Lease;
 use serde_json::json;
 
 use crate::cluster::answer::{ApiError, CALL, call, found};
@@ -39,6 +41,8 @@ pub struct Unlocked {
     /// The Node was there and carried something of a hold.
     pub node: bool,
     pub leases: Vec<String>,
+    /// There are no slots in this namespace at all.
+    pub no_slots: bool,
 }
 
 /// Why it was not (all) done.
@@ -66,7 +70,7 @@ pub enum UnlockError {
     Marked { node: String, refused: ApiError },
     /// The label would go and the slot stay taken, or be its own when the daemon comes back.
     #[error(
-        "node {node} holds {lease} in namespace {namespace}, and this looked for slots in another one; use --namespace {namespace}"
+        "node {node} holds nothing here, but by its own record {lease} in namespace {namespace}; use --namespace {namespace}, or --force to take label and record off all the same"
     )]
     Elsewhere {
         node: String,
@@ -103,8 +107,12 @@ pub async fn unlock(client: &Client, order: &Order<'_>) -> Result<Unlocked, Unlo
     let node = found(call(&what, CALL, nodes.get(name)).await)?;
     let mut held = leases.all(Duration::ZERO).await?;
     let marked = node.as_ref().is_some_and(marked);
+    let no_slots = held.is_empty();
     if let Some(node) = node.as_ref().filter(|_| marked) {
-        there(node, order, held.is_empty())?;
+        let mine = |lease: &Lease| lease.holder.as_deref() == Some(name);
+        if !force && !held.iter().any(mine) {
+            there(node, order, no_slots)?;
+        }
     }
     held.retain(|lease| lease.holder.as_deref() == Some(name));
     if !force && node.as_ref().is_some_and(ready) && (marked || !held.is_empty()) {
@@ -127,6 +135,7 @@ pub async fn unlock(client: &Client, order: &Order<'_>) -> Result<Unlocked, Unlo
     let mut done = Unlocked {
         node: marked,
         leases: Vec::new(),
+        no_slots,
     };
     for lease in held {
         match leases.unlock(&lease, Duration::ZERO).await {
@@ -146,23 +155,30 @@ pub async fn unlock(client: &Client, order: &Order<'_>) -> Result<Unlocked, Unlo
     Ok(done)
 }
 
-/// What the Node carries belongs to slots of the namespace that was asked for.
+/// What the Node carries, which holds nothing in the namespace that was asked for, does not belong to slots elsewhere. The
+/// node itself may have written it: what could not be a name is not told to an admin (I14).
 fn there(node: &Node, order: &Order<'_>, no_slots: bool) -> Result<(), UnlockError> {
     let record = node.annotations().get(names::STATE);
     let record = record.and_then(|text| Record::decode(text).ok());
-    let hold = record.and_then(|record| record.cleaned().hold);
-    let name = order.node.to_owned();
-    match hold.map(|hold| hold.take) {
-        Some(take) if take.namespace != order.namespace => Err(UnlockError::Elsewhere {
-            node: name,
+    let take = record
+        .and_then(|record| record.cleaned().hold)
+        .map(|hold| hold.take);
+    let elsewhere = take.filter(|take| {
+        let names = is_dns_label(&take.namespace) && is_subdomain(&take.lease);
+        names && take.namespace != order.namespace
+    });
+    let node = order.node.to_owned();
+    match elsewhere {
+        Some(take) => Err(UnlockError::Elsewhere {
+            node,
             lease: take.lease,
             namespace: take.namespace,
         }),
-        _ if no_slots && !order.force => Err(UnlockError::NoSlots {
-            node: name,
+        None if no_slots => Err(UnlockError::NoSlots {
+            node,
             namespace: order.namespace.to_owned(),
         }),
-        _ => Ok(()),
+        None => Ok(()),
     }
 }
 
@@ -244,8 +260,8 @@ pub fn lines(namespace: &str, node: &str, lease: Option<&str>) -> String {
     if lease.is_none() {
         let _ = write!(
             text,
-            "\nwhere LEASE is the one whose HOLDER is {node} (kubectl -n {namespace} get leases); if there is none, leave \
-             that line out"
+            "\nwhere LEASE is the one whose HOLDER is {node} (kubectl get leases -A -l kube-rebootd/group, with its namespace); \
+             leave that line out only if there is none anywhere"
         );
     }
     text
@@ -266,7 +282,7 @@ mod tests {
         let text = lines("ns", "n1", None);
         let safe = "  kube-rebootd unlock n1 --kubeconfig ADMIN --namespace ns\n";
         assert!(
-            text.starts_with(safe) && text.contains("get leases"),
+            text.starts_with(safe) && text.contains("get leases -A"),
             "{text}"
         );
     }

@@ -33,12 +33,16 @@ pub const SLOTS_MAX: u32 = 1000;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ManifestsError {
     #[error(
-        "group {0:?} is no label value: use letters, digits, '-', '_' and '.', at most {max} of them, beginning and ending with a letter or digit",
+        "group {0:?} cannot have slots named after it: use letters, digits, '-', '_' and '.', at most {max} of them, beginning and ending with a letter or digit",
         max = NAME_MAX - SUFFIX_MAX
     )]
     Group(String),
     #[error("{0:?} is no name of a namespace: use 1 to 63 lower-case letters, digits or '-'")]
     Namespace(String),
+    #[error(
+        "namespace {0} is not for the slots alone: nodes may change every Lease in theirs, and taking the manifests back deletes it; name one of its own"
+    )]
+    Shared(String),
     #[error("{0} slots: use 1 to {SLOTS_MAX}")]
     Slots(u32),
     #[error(
@@ -117,6 +121,11 @@ pub fn granting(group: &str, slots: u32, grant: &Grant) -> Result<String, Manife
 pub fn in_namespace(text: &str, namespace: &str) -> Result<String, ManifestsError> {
     if !is_dns_label(namespace) {
         return Err(ManifestsError::Namespace(namespace.to_owned()));
+    }
+    // Kubernetes keeps names with this prefix for itself, and other Leases in there.
+    let kubernetes = namespace.starts_with("kube-") && !namespace.starts_with(NAMESPACE);
+    if kubernetes || namespace == "default" {
+        return Err(ManifestsError::Shared(namespace.to_owned()));
     }
     let scalar = scalar(namespace);
     let spelled = [
@@ -246,7 +255,15 @@ mod tests {
         }
         assert_eq!(manifests("a", 0), Err(ManifestsError::Slots(0)));
         assert!(manifests("a", SLOTS_MAX + 1).is_err());
-        for namespace in ["", "A", "a.b", "a\nb", &"a".repeat(64)] {
+        for namespace in [
+            "",
+            "A",
+            "a.b",
+            "a\nb",
+            &"a".repeat(64),
+            "default",
+            "kube-system",
+        ] {
             assert!(in_namespace("", namespace).is_err(), "{namespace:?}");
         }
     }

