@@ -23,4 +23,14 @@ fn i4_a_kubelet_that_tells_no_boot_id_is_alive_when_its_heartbeat_goes_on() {
     host.touch("/run/reboot-required").unwrap();
     site.wait_rebooted(&host, 1);
     site.nothing_left(&host);
+    // A reboot that was asked for is no reason for a warning.
+    let journal = host.journal("kube-rebootd").unwrap();
+    assert!(
+        journal.contains("stopping: the host goes down"),
+        "{journal}"
+    );
+    assert!(
+        !journal.contains("stopping while holding slot"),
+        "{journal}"
+    );
 }

@@ -129,6 +129,9 @@ async fn kured_e_a_sentinel_that_survives_reboots_once() {
     world.want(0);
     world.pass(3 * DAY).await;
     world.check(world.boots(0) == 1, &format!("{} boots", world.boots(0)));
+    // And until when it does not count is said in the journal.
+    let told = "or until it has gone once and comes 15 minutes or more after the reboot was proved";
+    world.check(world.said(0, told), "not told");
     world.at_rest();
     world.unwant(0);
     world.pass(HOUR).await;
