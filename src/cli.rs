@@ -94,11 +94,11 @@ pub enum Verb {
     },
     /// The group, from anywhere: who holds a slot, who waits, since when.
     ///
-    /// A node that waits and is held back keeps its place: one of its gates is closed, or an attempt has just failed.
+    /// A node that waits, but not now, keeps its place: one of its gates is closed, or an attempt has just failed.
     Nodes {
         #[command(flatten)]
         cluster: Cluster,
-        /// The group of slots [default: the configured one].
+        /// The group of slots [default: with the node's own credential the node's, else the configured one].
         #[arg(long)]
         group: Option<String>,
     },

@@ -46,6 +46,7 @@ pub enum What {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
     pub name: String,
+    pub namespace: String,
     /// The groups of the other slots in the namespace.
     pub others: BTreeSet<String>,
     pub slots: Vec<Lease>,
@@ -90,6 +91,7 @@ pub async fn read(client: &Client, namespace: &str, group: &str) -> Result<Group
     let others = others.iter().map(|lease| lease.group.clone()).collect();
     Ok(Group {
         name: group.to_owned(),
+        namespace: namespace.to_owned(),
         others,
         slots,
         rows,
@@ -118,7 +120,8 @@ fn held(
         let what = match here {
             Some(lease) if lease.holder.as_ref() == Some(node) => continue,
             Some(_) => What::Claims(slot.clone()),
-            None if named(others) => continue,
+            // Without any slot it is the wrong namespace that was looked into.
+            None if named(others) || (slots.is_empty() && others.is_empty()) => continue,
             None => What::Strays(slot.clone()),
         };
         rows.push(Row {
@@ -154,7 +157,7 @@ pub fn table(group: &Group, now: Timestamp) -> String {
             What::Claims(slot) => format!("claims {slot}, which is not its own"),
             What::Strays(slot) => format!("claims {slot}, which is no slot: nobody begins"),
             What::Waits => "waits".to_owned(),
-            What::NotReady => "waits, held back".to_owned(),
+            What::NotReady => "waits, but not now".to_owned(),
         };
         let since = row.since.map_or_else(|| "-".to_owned(), |t| age(now, t));
         let stage = row.stage.clone().unwrap_or_else(|| "-".to_owned());
@@ -164,7 +167,8 @@ pub fn table(group: &Group, now: Timestamp) -> String {
     let mut text = format!("group {}\n", group.name);
     for slot in &group.slots {
         let state = match (&slot.paused, &slot.holder) {
-            (Some(why), _) => format!("paused: {why}"),
+            (Some(why), None) => format!("paused: {why}"),
+            (Some(why), Some(holder)) => format!("held by {holder}, then paused: {why}"),
             (None, Some(holder)) => format!("held by {holder}"),
             (None, None) => "free".to_owned(),
         };
@@ -174,7 +178,11 @@ pub fn table(group: &Group, now: Timestamp) -> String {
         let _ = writeln!(text, "slot {}: {state}{unusable}", slot.name);
     }
     if group.slots.is_empty() {
-        text.push_str("no slots: no Lease of this group exists\n");
+        let _ = writeln!(
+            text,
+            "no slots: no Lease of this group is in namespace {} (--namespace)",
+            group.namespace
+        );
     }
     if group.rows.is_empty() {
         text.push_str("no node holds or waits\n");
@@ -235,6 +243,7 @@ mod tests {
         let rows = held(&slots, &[lease("other-group", None)], &claims);
         let group = Group {
             name: "default".to_owned(),
+            namespace: "kube-rebootd".to_owned(),
             others: ["gpu", "workers"].map(str::to_owned).into(),
             slots,
             rows,
