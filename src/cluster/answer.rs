@@ -194,6 +194,13 @@ fn chain(error: &dyn std::error::Error) -> String {
     text::clean(&words, MESSAGE)
 }
 
+/// What a real server says with a 500, as its store refused the whole object (seen on 1.36.3): sent again it would be
+/// refused again.
+const TOO_LARGE: [&str; 2] = [
+    "etcdserver: request is too large",
+    "trying to send message larger than max",
+];
+
 /// The one table from answers to errors.
 pub(crate) fn classify(what: &str, failure: Failure) -> ApiError {
     let what = what.to_owned();
@@ -233,6 +240,9 @@ pub(crate) fn classify(what: &str, failure: Failure) -> ApiError {
             code,
         },
         422 => ApiError::Invalid { what, message },
+        500 if TOO_LARGE.iter().any(|words| message.contains(words)) => {
+            ApiError::Invalid { what, message }
+        }
         429 | 500..=599 => ApiError::Busy {
             what,
             retry_after: retry_after(&status),

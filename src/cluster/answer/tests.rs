@@ -106,6 +106,20 @@ fn i8_a_404_that_is_no_kubernetes_status_is_trouble_and_nothing_is_absent() {
     }
 }
 
+/// Found by a reader: it was taken for a server that is busy, and the same was sent for ever. The words are real ones.
+#[test]
+fn i3_an_object_that_is_too_large_for_the_store_is_refused_for_good() {
+    for message in [
+        "etcdserver: request is too large",
+        "rpc error: code = ResourceExhausted desc = trying to send message larger than max (2531368 vs. 2097152)",
+    ] {
+        let large = of(json!({"code": 500, "message": message}));
+        assert!(large.refused() && !large.unanswered(), "{large}");
+    }
+    let busy = of(json!({"code": 500, "message": "etcdserver: request timed out"}));
+    assert!(busy.unanswered() && !busy.refused(), "{busy}");
+}
+
 #[test]
 fn i7_a_retry_after_of_years_does_not_stop_a_hold_for_years() {
     let busy = of(json!({"code": 503, "message": "x", "details": {"retryAfterSeconds": u32::MAX}}));
