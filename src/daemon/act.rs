@@ -177,7 +177,8 @@ impl Daemon {
             }
             Err(err) => {
                 if let GiveUpError::Api(err) = &err {
-                    self.machine.denied(denied(err));
+                    let why = denied(err, self.machine.namespace());
+                    self.machine.denied(why);
                 }
                 // What it is now must be read: the request may have been done, or refused.
                 self.machine.doubt_lease(&give_up.lease);

@@ -1,6 +1,7 @@
 //! What is asked of the API server so that a step can rest on it; each answer becomes a fact (I2, I5, I7).
 
 use kube_rebootd_core::facts::Waiters;
+use kube_rebootd_core::names::option;
 use kube_rebootd_core::node::Seen;
 use kube_rebootd_core::now::Now;
 use kube_rebootd_core::peers::Peers;
@@ -42,7 +43,7 @@ impl Daemon {
                 self.patience.worked(now.boot);
             }
             (Err(err), ..) | (_, Err(err), _) | (.., Err(err)) => {
-                let denied = denied(&err);
+                let denied = denied(&err, self.machine.namespace());
                 self.machine.denied(denied.clone());
                 self.machine
                     .no_leases(denied.unwrap_or_else(|| err.to_string()));
@@ -56,7 +57,10 @@ impl Daemon {
             return Ok(());
         };
         let read = connected.leases.get(name, now.boot).await;
-        self.machine.denied(read.as_ref().err().and_then(denied));
+        let namespace = self.machine.namespace();
+        let why = read.as_ref().err();
+        let why = why.and_then(|err| denied(err, namespace));
+        self.machine.denied(why);
         let seen = self.now().boot;
         self.machine.read_lease(name, read?, now, seen);
         Ok(())
@@ -202,8 +206,12 @@ fn others(connected: &Connected, quorum: bool, now: Now) -> Question<'_> {
 }
 
 /// A refusal of what only the coordinator may do, with its cure; none: another kind of trouble.
-pub(super) fn denied(err: &ApiError) -> Option<String> {
-    let cure = "are the manifests applied, with the same options as before? \
-                kube-rebootd manifests [--namespace NAME] [--constrained | --strict NODE...] | kubectl apply -f -";
-    err.refused().then(|| format!("{err}; {cure}"))
+pub(super) fn denied(err: &ApiError, namespace: &str) -> Option<String> {
+    err.refused().then(|| {
+        format!(
+            "{err}; are the manifests applied, with the same options as before? \
+             kube-rebootd manifests{} [--constrained | --strict NODE...] | kubectl apply -f -",
+            option(namespace)
+        )
+    })
 }

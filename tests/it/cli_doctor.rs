@@ -86,14 +86,17 @@ async fn manifests_for_another_namespace_are_complete() {
         .run(&["manifests", "--namespace", &elsewhere, "--group", "Pool_A"])
         .await;
     assert_eq!(said.code, Some(0), "{}", said.err);
+    host.join(plane.write_kubeconfig(&node.name));
+    let config = format!("[coordination]\nnamespace = \"{elsewhere}\"\ngroup = \"Pool_A\"\n");
+    host.write("/etc/kube-rebootd/config.toml", &config);
+    let before = host.run(&["doctor"]).await;
+    let cure = format!("kube-rebootd manifests --namespace {elsewhere} |");
+    fails(&before, "slots", "denied (403)", &cure);
     // What belongs to the whole cluster is there already for the usual namespace, and is not to be changed.
     let all = said
         .out
         .replace("ame: kube-rebootd", &format!("ame: {elsewhere}"));
     plane.kubectl(&["apply", "--server-side", "-f", "-"], &all);
-    host.join(plane.write_kubeconfig(&node.name));
-    let config = format!("[coordination]\nnamespace = \"{elsewhere}\"\ngroup = \"Pool_A\"\n");
-    host.write("/etc/kube-rebootd/config.toml", &config);
     let said = host.run(&["doctor"]).await;
     assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
     for name in [

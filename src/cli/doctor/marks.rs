@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::Check;
 use super::grant::NOBODY;
-use super::refused::{MANAGER, MANIFESTS, refused};
+use super::refused::{MANAGER, manifests, refused};
 use crate::cluster::answer::{ApiError, CALL, call, found};
 use crate::cluster::client::Clients;
 use crate::cluster::lean::{Named, Node};
@@ -21,7 +21,7 @@ const ANYWHERE: &str = "kube-system";
 
 /// A node may not read policies. Instead it tries, as a dry run, to set the one key that the policy
 /// refuses to everybody: the refusal shows that the policy is bound and denies.
-pub(super) async fn marks(clients: &Clients) -> Check {
+pub(super) async fn marks(clients: &Clients, namespace: &str) -> Check {
     let api: Api<Named<Node>> = Api::all(clients.node.clone());
     let params = PatchParams {
         field_manager: Some(MANAGER.to_owned()),
@@ -36,7 +36,7 @@ pub(super) async fn marks(clients: &Clients) -> Check {
         Ok(_) => Check::warn(
             MARKS,
             "whoever may write nodes/status, as network plugins may, can ask this node to reboot or take its slot label off: the policy kube-rebootd-node-marks is missing",
-            MANIFESTS,
+            manifests(namespace),
         ),
         Err(err) => refused(
             MARKS,
@@ -47,7 +47,7 @@ pub(super) async fn marks(clients: &Clients) -> Check {
 }
 
 /// Not found is the good answer: the question was allowed.
-pub(super) async fn daemon_sets(coordinator: &Client) -> Check {
+pub(super) async fn daemon_sets(coordinator: &Client, namespace: &str) -> Check {
     let api: Api<DaemonSet> = Api::namespaced(coordinator.clone(), ANYWHERE);
     match found(call("get a DaemonSet", CALL, api.get_metadata(NOBODY)).await) {
         Ok(_) => Check::ok(DAEMON_SETS, "may be asked for by name"),
@@ -56,8 +56,8 @@ pub(super) async fn daemon_sets(coordinator: &Client) -> Check {
             format!(
                 "{err}; after a reboot a missing pod of a deleted DaemonSet is waited for until health.timeout"
             ),
-            MANIFESTS,
+            manifests(namespace),
         ),
-        Err(err) => refused(DAEMON_SETS, &err, MANIFESTS),
+        Err(err) => refused(DAEMON_SETS, &err, &manifests(namespace)),
     }
 }

@@ -1,13 +1,20 @@
 //! What the refusal of a request that changes nothing means, and what cures it.
 
+use kube_rebootd_core::names::option;
+
 use super::Check;
 use crate::cluster::answer::ApiError;
 
 /// Field manager of the dry runs: leaves the daemon's own fields alone even in their answers.
 pub(super) const MANAGER: &str = "kube-rebootd-doctor";
 
-/// Cures missing rights and policies; what it applies has no slot in it, and so pauses none.
-pub(super) const MANIFESTS: &str = "as an admin, with the options that the cluster has (--namespace NAME, --constrained, --strict NODE...): kube-rebootd manifests | kubectl apply --server-side -f -";
+/// Cures missing rights and policies of this namespace; what it applies has no slot in it, and so pauses none.
+pub(super) fn manifests(namespace: &str) -> String {
+    format!(
+        "as an admin, with the options that the cluster has (--constrained, --strict NODE...): kube-rebootd manifests{} | kubectl apply --server-side -f -",
+        option(namespace)
+    )
+}
 
 /// A right that is missing, or another answer.
 pub(super) fn refused(name: &'static str, err: &ApiError, denied: &str) -> Check {

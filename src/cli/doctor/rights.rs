@@ -12,7 +12,7 @@ use super::Check;
 use super::grant::{ESCAPE, GRANT, NOBODY, escape, grant};
 use super::marks::{DAEMON_SETS, MARKS, daemon_sets, marks};
 use super::pods::{PODS, pods};
-use super::refused::{MANAGER, MANIFESTS, refused};
+use super::refused::{MANAGER, manifests, refused};
 use crate::cluster::answer::{ApiError, CALL, call};
 use crate::cluster::client::Clients;
 use crate::cluster::lean::{Lease as LeaseObject, Named, Node as NodeObject};
@@ -48,11 +48,11 @@ pub(super) async fn checks(clients: &Clients, config: &Config, node: Option<&Nod
         heartbeat(clients),
         pods(clients, config),
         grant(clients, &config.coordination),
-        other_nodes(&clients.coordinator),
-        daemon_sets(&clients.coordinator),
-        waiters(&clients.coordinator, &group),
+        other_nodes(&clients.coordinator, namespace),
+        daemon_sets(&clients.coordinator, namespace),
+        waiters(&clients.coordinator, namespace, &group),
         slots(clients, namespace, &group),
-        marks(clients),
+        marks(clients, namespace),
         escape(&clients.node),
     );
     let (slots, leases) = slots;
@@ -127,7 +127,7 @@ async fn heartbeat(clients: &Clients) -> Check {
     }
 }
 
-async fn other_nodes(coordinator: &Client) -> Check {
+async fn other_nodes(coordinator: &Client, namespace: &str) -> Check {
     let api: Api<Named<NodeObject>> = Api::all(coordinator.clone());
     let params = ListParams::default().labels(names::SLOT);
     match call("list labelled Nodes", CALL, api.list(&params)).await {
@@ -138,14 +138,14 @@ async fn other_nodes(coordinator: &Client) -> Check {
                 list.items.len()
             ),
         ),
-        Err(err) => refused(NODES, &err, MANIFESTS),
+        Err(err) => refused(NODES, &err, &manifests(namespace)),
     }
 }
 
-async fn waiters(coordinator: &Client, group: &str) -> Check {
+async fn waiters(coordinator: &Client, namespace: &str, group: &str) -> Check {
     match waiting::list(coordinator, group, "").await {
         Ok(list) => Check::ok(WAITERS, format!("may be listed; {} wait", list.len())),
-        Err(err) => refused(WAITERS, &err, MANIFESTS),
+        Err(err) => refused(WAITERS, &err, &manifests(namespace)),
     }
 }
 
@@ -153,7 +153,7 @@ async fn slots(clients: &Clients, namespace: &str, group: &str) -> (Check, Vec<L
     let leases = Leases::new(clients.coordinator.clone(), namespace, &clients.name);
     let asked = Clock::Real.now().boot;
     match leases.group(group, asked).await {
-        Err(err) => (refused(SLOTS, &err, MANIFESTS), Vec::new()),
+        Err(err) => (refused(SLOTS, &err, &manifests(namespace)), Vec::new()),
         Ok(leases) => (judge(&leases, namespace, group), leases),
     }
 }
@@ -234,7 +234,7 @@ async fn take(clients: &Clients, config: &Config, lease: &Lease) -> Check {
             let cure = "set coordination.prove_node = true in the configuration";
             return Check::fail(TAKE, err.to_string(), cure);
         }
-        Err(err) => return refused(TAKE, &err, MANIFESTS),
+        Err(err) => return refused(TAKE, &err, &manifests(&config.coordination.namespace)),
     }
     let may = format!("may take {}", lease.name);
     if !free || !config.coordination.prove_node {
@@ -242,7 +242,7 @@ async fn take(clients: &Clients, config: &Config, lease: &Lease) -> Check {
     }
     match claim(clients, config, lease, Some(NOBODY)).await {
         Err(ApiError::Invalid { .. }) => Check::ok(TAKE, may),
-        Err(err) => refused(TAKE, &err, MANIFESTS),
+        Err(err) => refused(TAKE, &err, &manifests(&config.coordination.namespace)),
         Ok(()) => Check::warn(
             TAKE,
             format!("{may}, for any name: the strict policy is missing"),
