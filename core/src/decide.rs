@@ -265,6 +265,7 @@ impl At<'_> {
 
 /// The step that applies the whole set of ours, with `record` durable first.
 fn apply(at: &At, phase: Phase, record: Record, node: &Node, status: impl Into<String>) -> Step {
+    let record = held::keeping(at, record, node);
     let effect = Effect::Apply {
         set: at.set(&record, node),
         point: Point::of_record(&record),

@@ -182,6 +182,17 @@ pub fn ours(node: &Node) -> bool {
             .any(|owner| owner == names::NODE_MANAGER)
 }
 
+/// The cordon is ours, or nobody is on record for it (wiped managed fields).
+pub fn ours_or_unowned(node: &Node) -> bool {
+    ours(node) || (node.unschedulable && unowned(node))
+}
+
+/// Nobody is on record for the cordon: what was there before the first apply has no real owner.
+fn unowned(node: &Node) -> bool {
+    let nobody = |owner: &String| owner == "before-first-apply";
+    node.cordon_owners.iter().all(nobody)
+}
+
 /// Somebody other than us cordoned the Node.
 pub fn foreign_cordon(node: &Node) -> bool {
     node.unschedulable
@@ -202,11 +213,7 @@ pub fn leftovers(node: &Node, set: &NodeSet, cordoned: bool) -> Option<Leftovers
     let state = (!set.annotations.contains_key(names::STATE)
         && node.annotations.contains_key(names::STATE))
     .then(|| names::STATE.to_owned());
-    let unowned = node
-        .cordon_owners
-        .iter()
-        .all(|owner| owner == "before-first-apply");
-    let cordon = cordoned && !set.unschedulable && node.unschedulable && unowned;
+    let cordon = cordoned && !set.unschedulable && node.unschedulable && unowned(node);
     if label.is_none() && state.is_none() && !cordon {
         return None;
     }

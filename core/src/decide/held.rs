@@ -66,28 +66,37 @@ pub(super) fn advance(at: &At, hold: &Hold, stage: Stage) -> Record {
     record
 }
 
-/// What stays of the cordon of this hold: all of it, where a person paused the Node, whatever ends the hold.
-pub(super) fn kept(at: &At, hold: &Hold, node: &Node) -> Option<Kept> {
-    let why = node.annotations.get(names::PAUSED)?;
+/// `record`, whose apply is next: where that would take the cordon of the hold off and a person has paused the Node, it is
+/// kept (I3), whatever ended the hold and whenever the pause came. An order to give all back keeps nothing.
+pub(super) fn keeping(at: &At, mut record: Record, node: &Node) -> Record {
+    let (Some(hold), None) = (&record.hold, &record.kept) else {
+        return record;
+    };
+    let ends = match &hold.stage {
+        Stage::Taking | Stage::Claiming | Stage::Draining | Stage::Rebooting => false,
+        Stage::Undoing(why) => *why != Why::Ordered,
+        Stage::Uncordoned | Stage::Releasing => true,
+    };
     let same = hold.node_uid.as_ref() == Some(&node.uid);
-    (same && node.unschedulable && !hold.foreign_cordon).then(|| Kept {
-        node_uid: node.uid.clone(),
-        since: at.now.wall,
-        why: wish(why),
-    })
+    let ours = !hold.foreign_cordon && node_set::ours_or_unowned(node);
+    if let Some(why) = node.annotations.get(names::PAUSED)
+        && ends
+        && same
+        && ours
+    {
+        record.kept = Some(Kept {
+            node_uid: node.uid.clone(),
+            since: at.now.wall,
+            why: wish(why),
+        });
+    }
+    record
 }
 
 /// Nothing was rebooted: from here on only take back (I3, I4).
 pub(super) fn undo(at: &At, hold: &Hold, why: Why) -> Step {
     let why = why.bounded();
     let mut record = at.facts.record.clone();
-    let cordoned = matches!(hold.stage, Stage::Draining | Stage::Rebooting);
-    if cordoned
-        && why != Why::Ordered
-        && let Seen::Present(node) = &at.facts.node
-    {
-        record.kept = kept(at, hold, node).or(record.kept);
-    }
     let status = format!("undoing: {}", why.words());
     record.hold = Some(Hold {
         step: hold.step + 1,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::held::{Holding, kept};
+use super::held::Holding;
 use super::{At, Step, apply};
 use crate::backoff::doubled;
 use crate::facts::{Effect, Mended, Point};
@@ -10,7 +10,7 @@ use crate::names;
 use crate::node::{Node, Seen};
 use crate::node_set::{self, Leftovers};
 use crate::phase::Phase;
-use crate::record::{Backoff, Hold, Record, Stage, Why};
+use crate::record::{Backoff, Hold, Record, Why};
 use crate::scatter::share;
 use crate::slot::{GiveUp, hints};
 use crate::trigger::wish;
@@ -76,13 +76,7 @@ fn clean(at: &At, hold: &Hold, phase: Phase, rebooted: bool, words: &str) -> Opt
                 return None;
             }
         }
-        let mut record = record.clone();
-        let ordered = matches!(hold.stage, Stage::Undoing(Why::Ordered));
-        if !ordered && node_set::ours(node) {
-            // Paused since the hold ended.
-            record.kept = record.kept.or_else(|| kept(at, hold, node));
-        }
-        return Some(apply(at, phase, record, node, words));
+        return Some(apply(at, phase, record.clone(), node, words));
     }
     if node.read.is_none() && node_set::marked(node) {
         return Some(at.step(phase, Effect::ReadNode, words));

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::held::{Holding, advance, kept};
+use super::held::{Holding, advance, keeping};
 use super::{At, Step};
 use crate::boot::Boot;
 use crate::facts::{Effect, Point};
@@ -114,6 +114,7 @@ fn put(at: &At, hold: &Hold, record: Record, node: &Node, status: &str) -> Step 
     if let Some(first) = unread(at, hold, node) {
         return at.step(Phase::Verifying, first, status);
     }
+    let record = keeping(at, record, node);
     let point = Point::of_record(&record);
     let set = set(at, hold, &record, node);
     Step {
@@ -255,8 +256,7 @@ fn adopt(at: &At, hold: &Hold, node: &Node) -> Step {
 /// The host is healthy: let pods come, so that the DaemonSets' can be judged. A paused node keeps its
 /// cordon: that is how a person keeps it out.
 fn uncordon(at: &At, hold: &Hold, node: &Node) -> Step {
-    let mut record = advance(at, hold, Stage::Uncordoned);
-    record.kept = kept(at, hold, node).or(record.kept);
+    let record = advance(at, hold, Stage::Uncordoned);
     put(
         at,
         hold,
@@ -274,11 +274,7 @@ fn reapply(at: &At, hold: &Hold, node: &Node) -> Step {
             "verifying: reading the own Node",
         );
     }
-    let mut record = at.facts.record.clone();
-    if !at.applied(hold) && node_set::ours(node) {
-        // Paused since the uncordon was written ahead.
-        record.kept = record.kept.or_else(|| kept(at, hold, node));
-    }
+    let record = at.facts.record.clone();
     put(at, hold, record, node, "verifying: uncordoning")
 }
 

@@ -7,7 +7,7 @@ use super::world::{HOUR, LOOK, MINUTE, SOON, World};
 use crate::memory::{ANNOTATIONS, annotated};
 
 /// Leaves no byte of room on the first Node, whatever is there.
-fn fill(world: &World) {
+pub(super) fn fill(world: &World) {
     world.server.set(|state| {
         state.edit(("nodes", "", "n0"), "other", |node| {
             node["metadata"]["annotations"]["filler"] = Value::Null;
@@ -30,7 +30,7 @@ async fn full_until(world: &World, done: impl Fn(&World) -> bool) {
 }
 
 /// So many hosts, of which the first just went down for its reboot.
-async fn rebooted(hosts: usize) -> World {
+pub(super) async fn rebooted(hosts: usize) -> World {
     let world = World::new(hosts, 1).await;
     world.want(0);
     world.until_phase(0, "Rebooting", HOUR).await;

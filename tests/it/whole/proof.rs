@@ -17,7 +17,7 @@ pub(super) const AGENT: Pod<'static> = Pod {
 };
 
 /// One of two hosts has rebooted, and the pod of its DaemonSet went with the shutdown.
-async fn rebooted() -> World {
+pub(super) async fn rebooted() -> World {
     let world = World::new(2, 1).await;
     make_daemon_set(&world.server, "agent");
     AGENT.make(&world.server);

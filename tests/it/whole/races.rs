@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::cluster::{Pod, make_daemon_set};
+use super::annotations::{fill, rebooted};
+use super::cluster::Pod;
 use super::host::Order;
-use super::proof::AGENT;
+use super::proof::{self, AGENT};
 use super::world::{HOUR, LOOK, MINUTE, SOON, World};
-use crate::memory::{ANNOTATIONS, Answer, Fate, Fault, User, Verb, annotated};
+use crate::memory::{ANNOTATIONS, Answer, Fate, Fault, User, Verb};
 
 const NODE: (&str, &str, &str) = ("nodes", "", "n0");
 
@@ -36,15 +37,43 @@ fn writes(world: &World) -> usize {
         .count()
 }
 
+/// One host after its reboot, whose writes of its Node meet this.
+async fn verifying(fate: Fate) -> World {
+    let world = World::new(1, 1).await;
+    world.want(0);
+    world.until_phase(0, "Verifying", HOUR).await;
+    let fault = Fault::of(fate, Verb::Patch, "nodes");
+    world.server.set(|state| state.faults.push(fault));
+    world
+}
+
+async fn idle_again(world: &World) {
+    world
+        .until("healthy", HOUR, |world| world.phase(0) == "Idle")
+        .await;
+    world.pass(MINUTE).await;
+    world.at_rest();
+}
+
+/// Nobody is on record any more for what is on the Node, as after a restore.
+async fn wipe(world: &World) {
+    let admin = world.server.client("admin", User::Admin);
+    let request = http::Request::patch("/api/v1/nodes/n0?fieldManager=restore")
+        .header("content-type", "application/merge-patch+json")
+        .body(
+            json!({"metadata": {"managedFields": [{}]}})
+                .to_string()
+                .into_bytes()
+                .into(),
+        )
+        .unwrap();
+    let _ = admin.send(request).await.unwrap();
+}
+
 /// Full, and made anew while the host was down: what was applied then had no room for the record, and was applied for ever.
 #[tokio::test(start_paused = true)]
 async fn i3_i4_a_node_that_is_registered_anew_and_full_gives_its_slot_up() {
-    let world = World::new(2, 1).await;
-    world.want(0);
-    world.until_phase(0, "Rebooting", HOUR).await;
-    while world.boots(0) == 0 {
-        world.pass(SOON).await;
-    }
+    let world = rebooted(2).await;
     let old = world.node(0);
     world.server.set(|state| {
         state.remove(NODE);
@@ -55,11 +84,7 @@ async fn i3_i4_a_node_that_is_registered_anew_and_full_gives_its_slot_up() {
     });
     let before = writes(&world);
     for _ in 0..10 * 60 * 2 {
-        edit(&world, "other", |node| {
-            node["metadata"]["annotations"]["filler"] = json!("");
-            let room = ANNOTATIONS.saturating_sub(annotated(node));
-            node["metadata"]["annotations"]["filler"] = json!("x".repeat(room));
-        });
+        fill(&world);
         world.pass(LOOK).await;
     }
     world.check(
@@ -72,10 +97,11 @@ async fn i3_i4_a_node_that_is_registered_anew_and_full_gives_its_slot_up() {
     world.at_rest();
 }
 
-/// Whatever ends the hold, what a person paused stays cordoned: the pause came with a withdrawal, or after the end began.
+/// Whatever ends the hold, what a person paused stays cordoned: the pause came with a withdrawal, or after the end began, or
+/// nobody is on record for the cordon.
 #[tokio::test(start_paused = true)]
 async fn i3_a_pause_keeps_the_cordon_whatever_ends_the_hold() {
-    for late in [false, true] {
+    for (late, wiped) in [(false, false), (true, false), (false, true)] {
         // A second one, where evicted pods can go.
         let world = World::new(2, 1).await;
         Pod {
@@ -89,6 +115,9 @@ async fn i3_a_pause_keeps_the_cordon_whatever_ends_the_hold() {
         world.until_phase(0, "Draining", HOUR).await;
         while !world.cordoned(0) {
             world.pass(SOON).await;
+        }
+        if wiped {
+            wipe(&world).await;
         }
         if late {
             // The first apply of the undoing does not arrive, and the pause comes meanwhile.
@@ -128,14 +157,7 @@ async fn i3_a_pause_keeps_the_cordon_whatever_ends_the_hold() {
 /// The uncordon was written ahead and did not arrive, and the host rebooted once more: that boot must be proved first.
 #[tokio::test(start_paused = true)]
 async fn i4_an_uncordon_that_did_not_land_waits_for_the_next_boot_to_be_healthy() {
-    let world = World::new(1, 1).await;
-    world.want(0);
-    world.until_phase(0, "Verifying", HOUR).await;
-    world.server.set(|state| {
-        state
-            .faults
-            .push(Fault::of(Fate::Lost, Verb::Patch, "nodes"));
-    });
+    let world = verifying(Fate::Lost).await;
     let ahead = |world: &World| {
         let text = std::fs::read_to_string(world.hosts[0].path("/var/lib/kube-rebootd/state.json"));
         text.unwrap_or_default().contains("ncordoned")
@@ -150,28 +172,13 @@ async fn i4_an_uncordon_that_did_not_land_waits_for_the_next_boot_to_be_healthy(
     world.check(world.holder("default").is_some(), "the slot is kept");
     world.hosts[0].state().no_kubelet = false;
     world.hosts[0].order(Order::PowerLoss);
-    world
-        .until("healthy", HOUR, |world| world.phase(0) == "Idle")
-        .await;
-    world.pass(MINUTE).await;
-    world.at_rest();
+    idle_again(&world).await;
 }
 
 /// A tool gives the label another value each time: a node that is healthy is kept from nothing by that, and nobody is flooded.
 #[tokio::test(start_paused = true)]
 async fn i4_i7_a_label_that_a_tool_changes_keeps_no_proved_node_and_makes_no_flood() {
-    let world = World::new(2, 1).await;
-    make_daemon_set(&world.server, "agent");
-    AGENT.make(&world.server);
-    world.want(0);
-    world.until_phase(0, "Rebooting", HOUR).await;
-    world
-        .until("booted", HOUR, |world| world.boots(0) == 1)
-        .await;
-    world
-        .server
-        .set(|state| state.remove(("pods", "shop", "agent")));
-    world.until_phase(0, "Verifying", HOUR).await;
+    let world = proof::rebooted().await;
     world
         .until("uncordoned", HOUR, |world| !world.cordoned(0))
         .await;
@@ -208,20 +215,10 @@ async fn i4_i7_a_label_that_a_tool_changes_keeps_no_proved_node_and_makes_no_flo
 #[tokio::test(start_paused = true)]
 async fn i3_a_foreign_cordon_without_an_owner_survives_a_crash_after_the_take() {
     let world = World::new(1, 1).await;
-    let admin = world.server.client("admin", User::Admin);
     edit(&world, "kubectl", |node| {
         node["spec"]["unschedulable"] = json!(true);
     });
-    let request = http::Request::patch("/api/v1/nodes/n0?fieldManager=restore")
-        .header("content-type", "application/merge-patch+json")
-        .body(
-            json!({"metadata": {"managedFields": [{}]}})
-                .to_string()
-                .into_bytes()
-                .into(),
-        )
-        .unwrap();
-    let _ = admin.send(request).await.unwrap();
+    wipe(&world).await;
     world.server.set(|state| {
         state.faults.push(Fault {
             times: 1,
@@ -247,15 +244,8 @@ async fn i3_a_foreign_cordon_without_an_owner_survives_a_crash_after_the_take() 
 /// A webhook that refuses with a conflict is asked ever more rarely, and named.
 #[tokio::test(start_paused = true)]
 async fn i7_a_conflict_that_never_ends_is_told_and_makes_no_flood() {
-    let world = World::new(1, 1).await;
-    world.want(0);
-    world.until_phase(0, "Verifying", HOUR).await;
     let conflict = Answer::status(409, "Conflict", "a webhook wants it so");
-    world.server.set(|state| {
-        state
-            .faults
-            .push(Fault::of(Fate::Says(conflict), Verb::Patch, "nodes"));
-    });
+    let world = verifying(Fate::Says(conflict)).await;
     let before = writes(&world);
     world.pass(HOUR).await;
     let asked = writes(&world) - before;
@@ -265,11 +255,7 @@ async fn i7_a_conflict_that_never_ends_is_told_and_makes_no_flood() {
     );
     world.check(world.said(0, "a webhook wants it so"), "not told");
     world.server.set(|state| state.faults.clear());
-    world
-        .until("healthy", HOUR, |world| world.phase(0) == "Idle")
-        .await;
-    world.pass(MINUTE).await;
-    world.at_rest();
+    idle_again(&world).await;
 }
 
 /// Whoever acts as the coordinator fills the annotations of a Lease while its holder is down.
