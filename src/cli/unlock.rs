@@ -70,7 +70,7 @@ pub enum UnlockError {
     Marked { node: String, refused: ApiError },
     /// The label would go and the slot stay taken, or be its own when the daemon comes back.
     #[error(
-        "node {node} holds nothing here, but by its own record {lease} in namespace {namespace}; use --namespace {namespace}, or --force to take label and record off all the same"
+        "node {node} holds nothing here, but by its own record {lease} in namespace {namespace}; use --namespace {namespace}"
     )]
     Elsewhere {
         node: String,
@@ -110,7 +110,7 @@ pub async fn unlock(client: &Client, order: &Order<'_>) -> Result<Unlocked, Unlo
     let no_slots = held.is_empty();
     if let Some(node) = node.as_ref().filter(|_| marked) {
         let mine = |lease: &Lease| lease.holder.as_deref() == Some(name);
-        if !force && !held.iter().any(mine) {
+        if !held.iter().any(mine) {
             there(node, order, no_slots)?;
         }
     }
@@ -155,8 +155,10 @@ pub async fn unlock(client: &Client, order: &Order<'_>) -> Result<Unlocked, Unlo
     Ok(done)
 }
 
-/// What the Node carries, which holds nothing in the namespace that was asked for, does not belong to slots elsewhere. The
-/// node itself may have written it: what could not be a name is not told to an admin (I14).
+/// What the Node carries, which holds nothing in the namespace that was asked for, does not belong to slots elsewhere:
+/// --force is for a node that is Ready, and takes no label off whose slot would stay taken. The node itself may have
+/// written it: what could not be a name is not told to an admin (I14), and where it names a namespace without slots, --force
+/// there takes it off.
 fn there(node: &Node, order: &Order<'_>, no_slots: bool) -> Result<(), UnlockError> {
     let record = node.annotations().get(names::STATE);
     let record = record.and_then(|text| Record::decode(text).ok());
@@ -174,7 +176,7 @@ fn there(node: &Node, order: &Order<'_>, no_slots: bool) -> Result<(), UnlockErr
             lease: take.lease,
             namespace: take.namespace,
         }),
-        None if no_slots => Err(UnlockError::NoSlots {
+        None if no_slots && !order.force => Err(UnlockError::NoSlots {
             node,
             namespace: order.namespace.to_owned(),
         }),

@@ -81,13 +81,15 @@ async fn i1_i3_in_the_wrong_namespace_nothing_is_taken_off() {
         node,
         force,
     };
-    let wrong = unlock(&admin, &order("default", "n0", false)).await;
-    let words = wrong.expect_err("elsewhere").to_string();
-    assert!(
-        words.contains("default in namespace kube-rebootd"),
-        "{words}"
-    );
-    world.check(labelled(&world), "the label is there");
+    for force in [false, true] {
+        let wrong = unlock(&admin, &order("default", "n0", force)).await;
+        let words = wrong.expect_err("elsewhere").to_string();
+        assert!(
+            words.contains("default in namespace kube-rebootd"),
+            "{words}"
+        );
+        world.check(labelled(&world), "the label is there");
+    }
     // Without a record, which names the namespace, there is nothing to compare, but there are no slots.
     world.server.set(|state| {
         state.edit(("nodes", "", "n0"), "other", |node| {
