@@ -37,6 +37,8 @@ pub enum What {
     Claims(String),
     /// Its Node carries a label that names no slot of any group: nobody takes a slot while that is so.
     Strays(String),
+    /// There are no slots in the namespace at all: those of the label are in another one, or deleted.
+    Elsewhere(String),
     Waits,
     /// It keeps its place, but a gate is closed or a failed attempt is too recent.
     NotReady,
@@ -120,8 +122,8 @@ fn held(
         let what = match here {
             Some(lease) if lease.holder.as_ref() == Some(node) => continue,
             Some(_) => What::Claims(slot.clone()),
-            // Without any slot it is the wrong namespace that was looked into.
-            None if named(others) || (slots.is_empty() && others.is_empty()) => continue,
+            None if named(others) => continue,
+            None if slots.is_empty() && others.is_empty() => What::Elsewhere(slot.clone()),
             None => What::Strays(slot.clone()),
         };
         rows.push(Row {
@@ -156,6 +158,7 @@ pub fn table(group: &Group, now: Timestamp) -> String {
             What::Holds(slot) => format!("holds {slot}"),
             What::Claims(slot) => format!("claims {slot}, which is not its own"),
             What::Strays(slot) => format!("claims {slot}, which is no slot: nobody begins"),
+            What::Elsewhere(slot) => format!("claims {slot}, of another namespace or deleted"),
             What::Waits => "waits".to_owned(),
             What::NotReady => "waits, but not now".to_owned(),
         };
@@ -260,6 +263,23 @@ mod tests {
              n5    claims deleted, which is no slot: nobody begins  -      -\n\
              other groups (--group): gpu, workers\n"
         );
+    }
+
+    /// Found by an operator's reading: rightful holders were called strays that stop everybody.
+    #[test]
+    fn where_no_slots_are_no_holder_is_a_stray() {
+        let claims = BTreeMap::from([("n1".to_owned(), ("pool-a".to_owned(), None))]);
+        let group = Group {
+            name: "default".to_owned(),
+            namespace: "kube-rebootd".to_owned(),
+            others: BTreeSet::new(),
+            slots: Vec::new(),
+            rows: held(&[], &[], &claims),
+        };
+        let text = table(&group, Timestamp::UNIX_EPOCH);
+        let says = "n1    claims pool-a, of another namespace or deleted";
+        assert!(text.contains(says), "{text}");
+        assert!(text.contains("is in namespace kube-rebootd (--namespace)"));
     }
 
     #[test]

@@ -15,7 +15,12 @@ use crate::cluster::answer::ApiError;
 /// After an apply that was changed on its way: somebody must mend a webhook first.
 const DROPPED: Duration = Duration::from_secs(5);
 /// How to find who changes the Node.
-const WHO: &str = "does an admission webhook or a tool do that? kubectl get node NODE -o yaml --show-managed-fields names it";
+fn who(node: &str) -> String {
+    format!(
+        "does an admission webhook or a tool do that? kubectl get node {node} -o yaml --show-managed-fields names it"
+    )
+}
+
 /// What the API server says of a dry run when an admission webhook does not know whether it has side effects.
 const NO_DRY_RUN: &str = "does not support dry run";
 
@@ -53,9 +58,10 @@ impl Daemon {
                 }
                 let again = self.machine.applied(node, point, dropped.clone(), answered);
                 if again && dropped.is_none() && point != Point::default() {
+                    let name = self.api.name();
                     let why = format!(
-                        "Node {}: what is set there is changed again and again; {WHO}",
-                        self.api.name()
+                        "Node {name}: what is set there is changed again and again; {}",
+                        who(name)
                     );
                     self.patience.longer(answered, DROPPED, why);
                 }
@@ -110,9 +116,10 @@ impl Daemon {
         if self.machine.mended(left, answered) {
             // It came back, and would again at once.
             let why = format!(
-                "Node {}: {} is there again after it was taken off; {WHO}",
+                "Node {}: {} is there again after it was taken off; {}",
                 node.name,
-                left.words()
+                left.words(),
+                who(&node.name)
             );
             self.patience.longer(answered, DROPPED, why);
         }
