@@ -145,12 +145,12 @@ impl Daemon {
         let step = self.machine.next(&policy, now);
         self.report.step(
             &step,
-            &self.machine.facts,
+            self.machine.facts(),
             &policy,
             &mut self.notify,
             self.patience.trouble(now.boot),
         );
-        if let Some(view) = self.report.view(&step, &self.machine.facts, &policy)
+        if let Some(view) = self.report.view(&step, self.machine.facts(), &policy)
             && let Err(err) = view::write(&self.root, view)
         {
             tracing::debug!("cannot write what `kube-rebootd status` shows: {err}");
@@ -173,7 +173,7 @@ impl Daemon {
             return Some(until.min(step.wake.unwrap_or(until)));
         }
         #[cfg(debug_assertions)]
-        let point = stop_point::did(&step.effect, &self.machine.facts.record);
+        let point = stop_point::did(&step.effect, &self.machine.facts().record);
         self.act(step.effect, now).await;
         #[cfg(debug_assertions)]
         if let Some(point) = point {
@@ -185,7 +185,7 @@ impl Daemon {
     /// The step's record, durable before its effect; whether there was anything to write. None: it
     /// could not be written and nothing may follow from it.
     fn write_ahead(&mut self, step: &Step) -> Option<bool> {
-        let same = step.record == self.machine.facts.record;
+        let same = step.record == self.machine.facts().record;
         if same && self.saved {
             return Some(false);
         }
@@ -205,7 +205,7 @@ impl Daemon {
         }
         self.machine.wrote(step.record.clone());
         #[cfg(debug_assertions)]
-        stop_point::pass(&self.root, &stop_point::wrote(&self.machine.facts.record));
+        stop_point::pass(&self.root, &stop_point::wrote(&self.machine.facts().record));
         Some(true)
     }
 
@@ -272,15 +272,15 @@ impl Daemon {
         self.triggers
             .configure(&self.root, &self.bus, &config)
             .await;
-        let access = start::held_access(&self.root, &config, &self.machine.facts.record);
+        let access = start::held_access(&self.root, &config, &self.machine.facts().record);
         self.api.configure(access);
         self.machine.configure(config);
     }
 
     fn stopping(&mut self) {
         self.notify.stopping();
-        match &self.machine.facts.record.hold {
-            Some(hold) if !report::going_down(&self.machine.facts) => warn!(
+        match &self.machine.facts().record.hold {
+            Some(hold) if !report::going_down(self.machine.facts()) => warn!(
                 LEASE = hold.take.lease,
                 "stopping while holding slot {}: cordon and slot stay; start kube-rebootd again, or \
                  give them back with `kube-rebootd undrain --release`",

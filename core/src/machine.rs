@@ -40,8 +40,7 @@ use memory::Memory;
 /// One node's daemon without IO.
 #[derive(Debug, Clone)]
 pub struct Machine {
-    /// What was seen, and what it means. The daemon only reads it.
-    pub facts: Facts,
+    facts: Facts,
     config: Config,
     memory: Memory,
     /// What is to be said in the log.
@@ -57,6 +56,11 @@ impl Machine {
             memory: Memory::default(),
             said: Vec::new(),
         }
+    }
+
+    /// What was seen, and what it means.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     pub fn config(&self) -> &Config {

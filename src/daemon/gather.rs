@@ -83,7 +83,7 @@ impl Daemon {
     /// The host's state, and who inhibits a shutdown; read now, also before a reboot.
     pub(super) async fn read_host(&mut self) {
         let read = self.now().boot;
-        if !self.machine.facts.writable {
+        if !self.machine.facts().writable {
             self.machine.writable(self.store.probe().is_ok());
         }
         let shutting_down = logind::preparing_for_shutdown(&self.bus).await.ok();
@@ -120,13 +120,13 @@ impl Daemon {
             let access = start::held_access(
                 &self.root,
                 self.machine.config(),
-                &self.machine.facts.record,
+                &self.machine.facts().record,
             );
             self.api.configure(access);
             self.machine.moved();
         }
         let may = self.patience.until(now.boot).is_none() || self.api.touched();
-        if self.machine.facts.started && self.api.due() && may {
+        if self.machine.facts().started && self.api.due() && may {
             self.connect().await;
         }
     }
@@ -138,7 +138,7 @@ impl Daemon {
         let Some(connected) = self.api.connected() else {
             return;
         };
-        if !self.machine.facts.started {
+        if !self.machine.facts().started {
             return;
         }
         connected.watch(&group, busy, pods);

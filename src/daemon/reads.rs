@@ -90,7 +90,7 @@ impl Daemon {
 
     pub(super) async fn list_peers(&mut self, now: Now) -> Result<(), ApiError> {
         // A Node that is not known may be one of the quorum.
-        let quorum = !matches!(&self.machine.facts.node, Seen::Present(node) if !node.quorum());
+        let quorum = !matches!(&self.machine.facts().node, Seen::Present(node) if !node.quorum());
         let Some(connected) = self.api.connected() else {
             return Ok(());
         };
@@ -110,7 +110,7 @@ impl Daemon {
         };
         let clients = &connected.clients;
         let list = waiting::list(&clients.coordinator, &group, &clients.name).await;
-        let before = self.machine.facts.waiters.as_ref();
+        let before = self.machine.facts().waiters.as_ref();
         let waiters = match &list {
             Ok(list) => Some(Waiters::listed(now.boot, list.clone())),
             // New credentials may read it.

@@ -41,13 +41,13 @@ impl Daemon {
         loop {
             self.gather().await;
             self.machine.keep_request();
-            if released(&self.machine.facts, &self.policy(), self.now()) {
+            if released(self.machine.facts(), &self.policy(), self.now()) {
                 break;
             }
-            if self.machine.facts.started {
+            if self.machine.facts().started {
                 self.order_back();
             }
-            if let Some(hold) = &self.machine.facts.record.hold {
+            if let Some(hold) = &self.machine.facts().record.hold {
                 *lease = Some(hold.take.lease.clone());
             }
             if self.step().await.is_some() {
@@ -55,7 +55,7 @@ impl Daemon {
             }
         }
         // A hint that names a node without a daemon costs its group a moment.
-        if let Mark::Shown(_) = &self.machine.facts.mark {
+        if let Mark::Shown(_) = &self.machine.facts().mark {
             self.act(Effect::Unmark, self.now()).await;
         }
     }
@@ -65,9 +65,9 @@ impl Daemon {
         let wall = self.now().wall;
         let Some(record) = self
             .machine
-            .facts
+            .facts()
             .record
-            .give_back(&self.machine.facts.boot, wall)
+            .give_back(&self.machine.facts().boot, wall)
         else {
             return;
         };
@@ -79,7 +79,7 @@ impl Daemon {
     fn left(&self, lease: Option<String>) -> Left {
         let trouble = match (
             self.patience.trouble(self.now().boot),
-            &self.machine.facts.listed,
+            &self.machine.facts().listed,
         ) {
             (Some(trouble), _) => trouble.to_owned(),
             (None, Err(why)) => why.clone(),

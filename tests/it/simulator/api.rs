@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kube_rebootd_core::drain::PodRef;
-use kube_rebootd_core::facts::{Drained, Effect, LastList, Waiters};
-use kube_rebootd_core::health::Marks;
+use kube_rebootd_core::facts::{Effect, Waiters};
 use kube_rebootd_core::machine::Machine;
 use kube_rebootd_core::names;
 use kube_rebootd_core::node::Node;
@@ -13,6 +12,7 @@ use kube_rebootd_core::node_set::{Leftovers, NodeSet};
 use kube_rebootd_core::now::Now;
 use kube_rebootd_core::peers::Census;
 use kube_rebootd_core::peers::{Peer, Peers};
+use kube_rebootd_core::pod::EvictAnswer;
 use kube_rebootd_core::slot::{Crowd, Fence, GiveUp, Lease, MANY, Shown, Take, TakeSaid, Waiter};
 use kube_rebootd_core::stale::Found;
 
@@ -53,12 +53,7 @@ impl World {
                 self.hosts[index].waiting = None;
                 Said::Done
             }
-            Effect::Evict(pods) => {
-                let gone = pods.len();
-                let host = &mut self.hosts[index];
-                host.pods = host.pods.saturating_sub(gone);
-                Said::Done
-            }
+            Effect::Evict(pods) => self.evict(index, pods),
             Effect::AskReboot => {
                 self.may_reboot(index, now);
                 self.service.asked(index, self.hosts[index].sentinel);
@@ -85,6 +80,19 @@ impl World {
             | Effect::Confirm { .. }
             | Effect::ListPods => Said::Done,
         }
+    }
+
+    fn evict(&mut self, index: usize, evicted: &[PodRef]) -> Said {
+        let clock = self.clock;
+        let host = &mut self.hosts[index];
+        if host.stuck {
+            return Said::Refused;
+        }
+        host.pods.retain(|pod| !evicted.contains(&PodRef::of(pod)));
+        if host.pods.is_empty() {
+            host.emptied.get_or_insert(clock);
+        }
+        Said::Done
     }
 
     fn take(&mut self, index: usize, take: &Take) -> Said {
@@ -219,9 +227,10 @@ impl World {
         let leases = self.leases.clone();
         let mut peers = self.peers(index, now.boot);
         let waiters = Waiters::listed(now.boot, self.waiters(index));
-        let (pods, waiting) = (self.hosts[index].pods, self.hosts[index].waiting.clone());
+        let waiting = self.hosts[index].waiting.clone();
         let nodes = self.nodes.clone();
         let host = &mut self.hosts[index];
+        let looked_at = host.looked_at(now.boot);
         let Some(machine) = &mut host.machine else {
             return;
         };
@@ -230,13 +239,6 @@ impl World {
             (peers.counted, peers.census) = (false, Err("not asked for".to_owned()));
             peers.quorum_down = Err("not asked for".to_owned());
         }
-        let list = |machine: &mut Machine| {
-            machine.facts.last_list = Some(LastList {
-                asked: now.boot,
-                clean: pods == 0,
-                marks: Marks::default(),
-            });
-        };
         learn_of_slots(machine, effect, said, &leases, &nodes, now);
         learn_before_logind(machine, effect, said, now);
         learn_of_take(machine, effect, said, &leases, now);
@@ -248,7 +250,7 @@ impl World {
                 if *quorum {
                     machine.see_peers(peers, &BTreeMap::new(), now.boot);
                 }
-                list(machine);
+                machine.listed(&host.pods, now.boot);
                 machine.confirmed(now);
             }
             (Effect::ReadStart, Some(Said::Done)) => {
@@ -263,11 +265,12 @@ impl World {
             (Effect::ListPeers, Some(Said::Done)) => {
                 machine.see_peers(peers, &BTreeMap::new(), now.boot);
             }
-            (Effect::ListPods, Some(Said::Done)) => list(machine),
+            (Effect::ListPods, Some(Said::Done)) => machine.listed(&host.pods, now.boot),
+            (Effect::Evict(pods), said) => evicted(machine, pods, said, now),
             (Effect::ReadMark, Some(_)) => machine.read_mark(waiting),
             (Effect::Mark(shown), said) => marked(machine, Some(shown), said, waiting),
             (Effect::Unmark, said) => marked(machine, None, said, waiting),
-            (Effect::ReadHost, Some(_)) => machine.facts.host_read = Some(now.boot),
+            (Effect::ReadHost, Some(_)) => machine.saw_host(looked_at),
             _ => {}
         }
     }
@@ -283,10 +286,14 @@ impl World {
             cordon_owners: node.cordon.iter().cloned().collect(),
             labels: node.labels.clone(),
             annotations: node.annotations.clone(),
-            ready: self.hosts[index].kubelet_up && !self.hosts[index].broken,
+            ready: node.status.ready,
             heartbeat: None,
-            boot_id: String::new(),
-            volumes_in_use: Vec::new(),
+            boot_id: node.status.boot_id.clone(),
+            volumes_in_use: if node.status.mounted {
+                vec!["kubernetes.io/csi/disk^1".to_owned()]
+            } else {
+                Vec::new()
+            },
             read,
         })
     }
@@ -356,39 +363,21 @@ impl World {
             })
             .collect()
     }
+}
 
-    /// The drain, much simplified: what `drain` makes of real pods has tests of its own.
-    pub(super) fn drained(&mut self, index: usize, now: Now) -> Drained {
-        let host = &mut self.hosts[index];
-        if host.stuck {
-            return Drained::Failed {
-                why: "budget web".to_owned(),
-            };
-        }
-        if host.pods == 0 {
-            let since = *host.drained.get_or_insert(now.boot);
-            let at = since + host.unmounting;
-            host.mounted = now.boot < at;
-            if host.mounted {
-                let (words, wake) = ("1 volume still in use".to_owned(), Some(at));
-                return Drained::Unmounting { words, wake };
-            }
-            return Drained::Done { at };
-        }
-        let pod = |number: usize| PodRef {
-            namespace: "shop".to_owned(),
-            name: format!("pod-{number}"),
-            uid: format!("uid-{number}"),
+/// Every eviction is answered, a lost one as not.
+fn evicted(machine: &mut Machine, pods: &[PodRef], said: Option<Said>, now: Now) {
+    machine.sent();
+    for pod in pods {
+        let answer = match said {
+            Some(Said::Done | Said::Conflict) => EvictAnswer::Accepted,
+            Some(Said::Refused) => EvictAnswer::Budget("budget web".to_owned()),
+            None => EvictAnswer::Unanswered {
+                retry_after: None,
+                why: "no answer".to_owned(),
+            },
         };
-        Drained::Going {
-            evict: (0..host.pods.min(2)).map(pod).collect(),
-            words: format!("{} pods left", host.pods),
-            spent: Duration::ZERO,
-            confirm: false,
-            unseen: false,
-            wake: None,
-            blocked: Vec::new(),
-        }
+        machine.evicted(&pod.uid, answer, now.boot);
     }
 }
 
@@ -440,7 +429,7 @@ fn learn_of_waiters(
     match (effect, said) {
         (Effect::ListWaiters, Some(Said::Done)) => machine.see_waiters(Some(waiters)),
         (Effect::ListWaiters, said) => {
-            let before = machine.facts.waiters.as_ref();
+            let before = machine.facts().waiters.as_ref();
             let none = Waiters::unlisted(before, now.boot, said.is_some());
             machine.see_waiters(Some(none));
         }
@@ -487,7 +476,7 @@ fn learn_before_logind(machine: &mut Machine, effect: &Effect, said: Option<Said
             let point = machine.fences().unwrap();
             // The Lease is learned with all others'.
             if said == Some(Said::Done) {
-                let lease = machine.facts.leases[&fence.lease].clone();
+                let lease = machine.facts().leases[&fence.lease].clone();
                 machine.fenced(lease, now.boot);
             } else {
                 machine.not_fenced(&fence.lease, point, None);
@@ -495,6 +484,7 @@ fn learn_before_logind(machine: &mut Machine, effect: &Effect, said: Option<Said
         }
         (Effect::AskReboot, said) => {
             machine.asks_reboot();
+            machine.host_changed();
             match said {
                 Some(_) => machine.accepted(now.boot),
                 None => machine.not_accepted("no answer".to_owned(), now.boot),

@@ -6,14 +6,14 @@ use std::time::Duration;
 use kube_rebootd_core::names;
 use kube_rebootd_core::now::Now;
 
-use super::host::ModelNode;
+use super::host::{Host, ModelNode};
 use super::world::World;
 
 impl World {
     /// I2, at the moment logind is asked.
     pub(super) fn may_reboot(&self, index: usize, now: Now) {
         let host = &self.hosts[index];
-        let facts = &host.machine.as_ref().unwrap().facts;
+        let facts = host.machine.as_ref().unwrap().facts();
         let hold = facts.record.hold.as_ref().unwrap();
         let lease = &self.leases[&hold.take.lease];
         assert_eq!(
@@ -35,8 +35,12 @@ impl World {
             facts.host_read >= Some(fenced),
             "I2: an old look at the gates"
         );
-        assert_eq!(host.pods, 0, "I2: not drained");
-        assert!(!host.mounted, "volumes are mounted\n{}", self.told());
+        assert!(host.pods.is_empty(), "I2: not drained");
+        assert!(
+            !host.mounted(self.clock),
+            "volumes are mounted\n{}",
+            self.told()
+        );
         assert!(facts.closed.is_empty(), "I2: a gate is closed");
         assert!(self.cordoned(index), "I2: not cordoned");
     }
@@ -55,7 +59,7 @@ impl World {
         let kept = host
             .machine
             .as_ref()
-            .is_some_and(|machine| machine.facts.record.kept.is_some());
+            .is_some_and(|machine| machine.facts().record.kept.is_some());
         assert!(
             kept || !node.cordon.contains(names::NODE_MANAGER),
             "I4: cordon after the Lease"
@@ -90,10 +94,12 @@ impl World {
         );
     }
 
-    /// The story so far, for a failure.
+    /// The story so far, and what each host says, for a failure.
     pub(crate) fn told(&self) -> String {
         let from = self.trace.len().saturating_sub(60);
-        self.trace[from..].join("\n")
+        let says = |host: &Host| format!("{}: {}", host.name, host.status);
+        let says: Vec<String> = self.hosts.iter().map(says).collect();
+        format!("{}\n{}", self.trace[from..].join("\n"), says.join("\n"))
     }
 
     /// I3 and I6: what must be true when all is over.

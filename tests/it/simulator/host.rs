@@ -6,10 +6,12 @@ use std::time::Duration;
 use kube_rebootd_core::boot::Boot;
 use kube_rebootd_core::config::Config;
 use kube_rebootd_core::decide::Policy;
+use kube_rebootd_core::drain::Mode;
 use kube_rebootd_core::facts::Facts;
-use kube_rebootd_core::gates::Closed;
-use kube_rebootd_core::machine::Machine;
+use kube_rebootd_core::inhibitor::Inhibitor;
+use kube_rebootd_core::machine::{HostNow, Machine};
 use kube_rebootd_core::phase::Phase;
+use kube_rebootd_core::pod::{Controller, Pod, PodPhase, RestartPolicy};
 use kube_rebootd_core::record::Record;
 use kube_rebootd_core::slot::Shown;
 
@@ -22,6 +24,35 @@ pub(super) struct ModelNode {
     pub(super) ours: BTreeSet<String>,
     pub(super) annotations: BTreeMap<String, String>,
     pub(super) out_of_service: bool,
+    pub(super) status: NodeStatus,
+}
+
+/// What the kubelet reports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct NodeStatus {
+    pub(super) ready: bool,
+    /// The boot that it reported last.
+    pub(super) boot_id: String,
+    pub(super) mounted: bool,
+}
+
+impl ModelNode {
+    pub(super) fn new(uid: String, version: u64, labels: BTreeMap<String, String>) -> Self {
+        Self {
+            uid,
+            version,
+            cordon: BTreeSet::new(),
+            labels,
+            ours: BTreeSet::new(),
+            annotations: BTreeMap::new(),
+            out_of_service: false,
+            status: NodeStatus {
+                ready: true,
+                boot_id: String::new(),
+                mounted: false,
+            },
+        }
+    }
 }
 
 #[allow(clippy::struct_excessive_bools)] // knobs of a model
@@ -38,14 +69,17 @@ pub(crate) struct Host {
     pub(crate) sticky: bool,
     pub(super) shutting_down: bool,
     pub(super) kubelet_up: bool,
-    pub(super) pods: usize,
-    pub(super) drained: Option<Duration>,
+    pub(super) pods: Vec<Pod>,
+    /// What the watch of the pods showed this process last.
+    pub(super) shown: Option<Vec<Pod>>,
+    /// When the last pod went.
+    pub(super) emptied: Option<Duration>,
     /// After the last pod its volumes are in use for so long; it has none when zero.
     pub(crate) unmounting: Duration,
-    pub(super) mounted: bool,
     /// A budget that never opens.
     pub(crate) stuck: bool,
-    pub(crate) closed: Vec<Closed>,
+    /// Somebody holds a lock against a shutdown.
+    pub(super) inhibited: bool,
     /// Its kubelet does not come back.
     pub(crate) broken: bool,
     /// Off for good: nothing runs on it.
@@ -77,15 +111,15 @@ impl Host {
             sticky: false,
             shutting_down: false,
             kubelet_up: true,
-            pods: 3,
-            drained: None,
+            pods: (0..3).map(pod).collect(),
+            shown: None,
+            emptied: None,
             unmounting: Duration::ZERO,
-            mounted: false,
             stuck: false,
+            inhibited: false,
             broken: false,
             dead: false,
             deaf: false,
-            closed: Vec::new(),
             waiting: None,
             wake: Duration::ZERO,
             firmware: Duration::ZERO,
@@ -96,24 +130,85 @@ impl Host {
             status: String::new(),
         }
     }
+
+    /// `/proc/sys/kernel/random/boot_id`.
+    pub(super) fn boot_id(&self) -> String {
+        format!("boot-{}-{}", self.name, self.boots)
+    }
+
+    /// When the volumes of the pods are unmounted; none: they have none, or it is not known yet.
+    pub(super) fn unmounted(&self) -> Option<Duration> {
+        let emptied = self.emptied.filter(|_| !self.unmounting.is_zero());
+        emptied.map(|at| at + self.unmounting)
+    }
+
+    pub(super) fn mounted(&self, clock: Duration) -> bool {
+        !self.unmounting.is_zero() && self.unmounted().is_none_or(|at| clock < at)
+    }
+
+    /// What logind and systemd say.
+    pub(super) fn looked_at(&self, read: Duration) -> HostNow {
+        let backup = Inhibitor {
+            what: "shutdown".to_owned(),
+            who: "backup".to_owned(),
+            why: "writes".to_owned(),
+            mode: "block".to_owned(),
+            uid: 0,
+            pid: 1,
+        };
+        HostNow {
+            read,
+            shutting_down: Some(self.shutting_down),
+            inhibitors: Some(self.inhibited.then_some(backup).into_iter().collect()),
+            graceful: false,
+            system_state: Some("running".to_owned()),
+            boot_complete: None,
+            scheduled: None,
+        }
+    }
+}
+
+/// A pod of a Deployment.
+fn pod(number: usize) -> Pod {
+    Pod {
+        namespace: "shop".to_owned(),
+        name: format!("pod-{number}"),
+        uid: format!("uid-{number}"),
+        labels: BTreeMap::new(),
+        mirror: false,
+        controller: Some(Controller {
+            api: "apps/v1".to_owned(),
+            kind: "ReplicaSet".to_owned(),
+            name: "web".to_owned(),
+            uid: "uid-web".to_owned(),
+        }),
+        phase: PodPhase::Running,
+        restart_policy: RestartPolicy::Always,
+        terminating: false,
+        grace_seconds: 0,
+        finalizers: Vec::new(),
+        empty_dir: false,
+        volumes: vec!["shop/data".to_owned()],
+        priority: 0,
+        ready: true,
+        containers: Vec::new(),
+    }
 }
 
 /// A daemon that just started: the disk, the boot, and nothing else.
 pub(super) fn fresh(host: &Host) -> Machine {
     let boot = Boot {
-        id: format!("boot-{}-{}", host.name, host.boots),
+        id: host.boot_id(),
         userspace: 1,
     };
     let record = host
         .disk
         .as_deref()
         .map_or_else(Record::default, |text| Record::decode(text).unwrap());
-    let facts = Facts {
-        pod_health: Ok(()),
-        ..Facts::of_a_start(boot, record)
-    };
     let mut config = Config::default();
     // How many there may be is not what the simulator is about.
     config.reboot.max_per_day = 100;
-    Machine::new(config, facts)
+    // A world of one host drains too.
+    config.drain.mode = Mode::Always;
+    Machine::new(config, Facts::of_a_start(boot, record))
 }

@@ -54,7 +54,6 @@ fn paused_in_mid_drain() -> World {
         if !paused && world.phase(host) == Some(Phase::Draining) && world.cordoned(host) {
             paused = true;
             world.annotate(host, names::PAUSED, Some("looking"));
-            world.hosts[host].closed.push(closed("paused"));
         }
         Fate::Done
     });
@@ -68,7 +67,6 @@ fn a_pause_while_draining_keeps_the_cordon_until_resumed() {
     assert_eq!(world.holder("default"), None);
     assert_eq!(world.boots(0), 0);
     world.annotate(0, names::PAUSED, None);
-    world.hosts[0].closed.clear();
     world.run(HOUR, calm);
     world.at_rest();
     assert_eq!(world.boots(0), 1, "{}", world.told());
@@ -90,14 +88,6 @@ fn i1_a_kept_cordon_is_not_taken_for_a_hold_after_a_restart() {
     );
     assert_eq!(world.holder("default"), None);
     assert_eq!(world.boots(0), 0);
-}
-
-fn closed(why: &str) -> kube_rebootd_core::gates::Closed {
-    kube_rebootd_core::gates::Closed {
-        gate: kube_rebootd_core::gates::Gate::NodePaused,
-        why: why.to_owned(),
-        opens: None,
-    }
 }
 
 #[test]

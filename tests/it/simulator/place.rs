@@ -1,6 +1,5 @@
 //! A place in the queue is kept as long as the request lasts, whatever keeps its node from using it meanwhile.
 
-use kube_rebootd_core::gates::{Closed, Gate};
 use kube_rebootd_core::phase::Phase;
 
 use super::turn::Fate;
@@ -9,20 +8,6 @@ use super::{HOUR, calm};
 use std::time::Duration;
 
 const MINUTE: Duration = Duration::from_secs(60);
-
-fn close(world: &mut World, host: usize) {
-    world.hosts[host].closed.push(Closed {
-        gate: Gate::Inhibitors,
-        why: "shutdown inhibited".to_owned(),
-        opens: None,
-    });
-    world.wake(host);
-}
-
-fn open(world: &mut World, host: usize) {
-    world.hosts[host].closed.clear();
-    world.wake(host);
-}
 
 fn not_ready(world: &World, host: usize) -> bool {
     let shown = world.hosts[host].waiting.as_ref();
@@ -54,7 +39,7 @@ fn queue_of_four() -> World {
 fn a_closed_gate_is_passed_over_and_costs_no_place() {
     let mut world = queue_of_four();
     let since = world.waiting_since(0).expect("n0 waits");
-    close(&mut world, 0);
+    world.inhibit(0, true);
     world.run(MINUTE, calm);
     assert!(not_ready(&world, 0), "{}", world.told());
     assert_eq!(world.waiting_since(0), Some(since));
@@ -68,7 +53,7 @@ fn a_closed_gate_is_passed_over_and_costs_no_place() {
     world.run(HOUR, |world, _| {
         if !opened && (1..4).any(|host| world.boots(host) == 1) {
             opened = true;
-            open(world, 0);
+            world.inhibit(0, false);
         }
         Fate::Done
     });

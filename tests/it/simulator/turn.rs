@@ -67,7 +67,13 @@ impl World {
         let wrote = self.write_ahead(index, machine, &step);
         if step.effect == Effect::Wait {
             let wake = step.wake.unwrap_or(now.boot);
-            self.hosts[index].wake = clock + wake.saturating_sub(now.boot);
+            let wait = wake
+                .saturating_sub(now.boot)
+                .min(self.poll(index, now.boot));
+            // A watch shows it.
+            let unmounted = self.hosts[index].unmounted().filter(|at| *at > clock);
+            let wake = clock + wait;
+            self.hosts[index].wake = unmounted.map_or(wake, |at| at.min(wake));
             if wrote {
                 self.hosts[index].wake = Duration::ZERO;
             } else if step.phase == Phase::Idle {
@@ -92,13 +98,21 @@ impl World {
         true
     }
 
+    /// How soon its daemon looks again though nothing woke it: the kubelet's life is all that nothing tells of here.
+    fn poll(&self, index: usize, now: Duration) -> Duration {
+        let machine = self.hosts[index].machine.as_ref();
+        let proves = machine.filter(|machine| machine.verifying());
+        proves.map_or(Duration::MAX, |machine| machine.poll(now))
+    }
+
     fn write_ahead(&mut self, index: usize, mut machine: Machine, step: &Step) -> bool {
         let host = &mut self.hosts[index];
-        let wrote = machine.facts.record != step.record;
+        let wrote = machine.facts().record != step.record;
         if wrote {
             host.disk = Some(step.record.encode());
             machine.wrote(step.record.clone());
         }
+        machine.rests(step);
         if host.phases.last() != Some(&step.phase) {
             host.phases.push(step.phase);
         }

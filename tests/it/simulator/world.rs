@@ -1,6 +1,6 @@
 //! The cluster of the simulator, and what people and accidents do to it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -93,15 +93,7 @@ impl World {
                 .collect();
             world.nodes.insert(
                 name.clone(),
-                ModelNode {
-                    uid: format!("uid-{name}"),
-                    version: 1,
-                    cordon: BTreeSet::new(),
-                    labels,
-                    ours: BTreeSet::new(),
-                    annotations: BTreeMap::new(),
-                    out_of_service: false,
-                },
+                ModelNode::new(format!("uid-{name}"), 1, labels),
             );
             world.hosts.push(Host::new(&name));
         }
@@ -114,19 +106,27 @@ impl World {
         self.hosts[host].wake = Duration::ZERO;
     }
 
+    /// Somebody takes a lock against a shutdown, or gives it back: logind says so.
+    pub(crate) fn inhibit(&mut self, host: usize, inhibited: bool) {
+        let host = &mut self.hosts[host];
+        host.inhibited = inhibited;
+        if let Some(machine) = &mut host.machine {
+            machine.host_changed();
+        }
+        host.wake = Duration::ZERO;
+    }
+
     pub(crate) fn cordon_by_admin(&mut self, host: usize) {
         let name = self.hosts[host].name.clone();
         self.hosts[host].cordoned_before = true;
-        let node = self.nodes.get_mut(&name).unwrap();
+        let node = self.changes(&name);
         node.cordon.insert("kubectl-cordon".to_owned());
-        node.version += 1;
     }
 
     pub(crate) fn uncordon_by_admin(&mut self, host: usize) {
         let name = self.hosts[host].name.clone();
-        let node = self.nodes.get_mut(&name).unwrap();
+        let node = self.changes(&name);
         node.cordon.clear();
-        node.version += 1;
         self.hosts[host].wake = Duration::ZERO;
     }
 
@@ -141,12 +141,11 @@ impl World {
 
     pub(crate) fn annotate(&mut self, host: usize, key: &str, value: Option<&str>) {
         let name = self.hosts[host].name.clone();
-        let node = self.nodes.get_mut(&name).unwrap();
+        let node = self.changes(&name);
         match value {
             Some(value) => node.annotations.insert(key.to_owned(), value.to_owned()),
             None => node.annotations.remove(key),
         };
-        node.version += 1;
         self.hosts[host].wake = Duration::ZERO;
     }
 
@@ -155,9 +154,8 @@ impl World {
         let name = self.hosts[host].name.clone();
         self.version += 1;
         let uid = format!("uid-{name}-{}", self.version);
-        let node = self.nodes.get_mut(&name).unwrap();
+        let node = self.changes(&name);
         node.uid = uid;
-        node.version = self.version;
         node.cordon.clear();
         node.labels.remove(names::SLOT);
         node.annotations.clear();
@@ -175,34 +173,25 @@ impl World {
     /// A Node of this name, with nothing on it.
     pub(crate) fn make_node(&mut self, name: &str) {
         self.version += 1;
-        let node = ModelNode {
-            uid: format!("uid-{name}-{}", self.version),
-            version: self.version,
-            cordon: BTreeSet::new(),
-            labels: BTreeMap::new(),
-            ours: BTreeSet::new(),
-            annotations: BTreeMap::new(),
-            out_of_service: false,
-        };
+        let uid = format!("uid-{name}-{}", self.version);
+        let node = ModelNode::new(uid, self.version, BTreeMap::new());
         self.nodes.insert(name.to_owned(), node);
     }
 
     /// A person taints the Node of a host that is off.
     pub(crate) fn out_of_service(&mut self, host: usize, off: bool) {
         let name = self.hosts[host].name.clone();
-        let node = self.nodes.get_mut(&name).unwrap();
+        let node = self.changes(&name);
         node.out_of_service = off;
-        node.version += 1;
     }
 
     /// `unlock NODE`: its Lease, then label and record of the Node.
     pub(crate) fn unlock_node(&mut self, host: usize, lease: &str) {
         self.unlock_by_admin(lease);
         let name = self.hosts[host].name.clone();
-        let node = self.nodes.get_mut(&name).unwrap();
+        let node = self.changes(&name);
         node.labels.remove(names::SLOT);
         node.annotations.remove(names::STATE);
-        node.version += 1;
         self.wake_all();
     }
 
@@ -212,9 +201,8 @@ impl World {
     }
 
     pub(crate) fn label(&mut self, node: &str, key: &str, value: &str) {
-        let node = self.nodes.get_mut(node).unwrap();
+        let node = self.changes(node);
         node.labels.insert(key.to_owned(), value.to_owned());
-        node.version += 1;
     }
 
     /// The pause of a slot.
@@ -303,7 +291,7 @@ impl World {
 
     pub(crate) fn kill(&mut self, host: usize) {
         self.hosts[host].machine = None;
-        self.hosts[host].drained = None;
+        self.hosts[host].shown = None;
         self.hosts[host].wake = Duration::ZERO;
     }
 
@@ -316,7 +304,7 @@ impl World {
         host.booted = clock;
         host.shutting_down = false;
         host.kubelet_up = false;
-        host.drained = None;
+        host.shown = None;
         host.sentinel &= host.sticky;
         host.wake = Duration::ZERO;
     }
@@ -360,6 +348,14 @@ impl World {
         for host in &mut self.hosts {
             host.wake = Duration::ZERO;
         }
+    }
+
+    /// A Node whose object changes: versions of all objects count up together, as etcd's do.
+    pub(super) fn changes(&mut self, name: &str) -> &mut ModelNode {
+        self.version += 1;
+        let node = self.nodes.get_mut(name).unwrap();
+        node.version = self.version;
+        node
     }
 
     pub(super) fn bump(&mut self) -> String {
