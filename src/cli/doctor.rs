@@ -28,6 +28,7 @@ mod pods;
 mod refused;
 mod rights;
 mod rivals;
+mod settings;
 mod triggers;
 mod updaters;
 

@@ -1,16 +1,14 @@
 //! Others on the host that reboot it by themselves: updaters' own settings, and daemons (I2).
 
 use std::fs;
-use std::path::Path;
 
+use super::settings::{text, unread, value};
 use super::{Check, aside, slow, updaters};
-use crate::bounded::{self, ReadError};
+use crate::bounded::ReadError;
 use crate::host::systemd::manager;
 use crate::host::{Bus, BusError};
 use crate::root::Root;
 
-/// Bytes of a configuration file of apt or dnf: they are a few KiB.
-const CONFIG_MAX: u64 = 1024 * 1024;
 const UNATTENDED: &str = "unattended-upgrades";
 const DNF: &str = "dnf-automatic";
 const DAEMONS: &str = "other daemons";
@@ -112,34 +110,9 @@ fn dnf(root: &Root) -> Check {
     )
 }
 
-/// The last value of a key, without the quotes that dnf takes off as well.
-pub(super) fn value<'t>(text: &'t str, key: &str) -> Option<&'t str> {
-    let mut pairs = text.lines().filter_map(|line| line.split_once('='));
-    let said = pairs.rfind(|(name, _)| name.trim() == key);
-    said.map(|(_, value)| value.trim().trim_matches(['"', '\'']))
-}
-
 /// A `reboot_command` that only writes a sentinel, as our example for dnf-automatic does.
 fn tells(command: &str) -> bool {
     command.starts_with("touch ") && !command.contains([';', '&', '|', '`', '$'])
-}
-
-/// A comment may be in any encoding.
-pub(super) fn text(file: &Path) -> Result<String, ReadError> {
-    let bytes = bounded::bytes(file, CONFIG_MAX)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// What could not be read is not known to be harmless (I8).
-pub(super) fn unread(name: &'static str, file: &Path, error: &ReadError) -> Check {
-    Check::warn(
-        name,
-        format!(
-            "whether it reboots by itself is not known: {}: {error}",
-            file.display()
-        ),
-        "run doctor as root; else make it a file that can be read",
-    )
 }
 
 /// Of all units that matter here, those that are active.
@@ -179,6 +152,7 @@ fn daemons(listed: Result<Vec<String>, BusError>) -> Check {
 #[cfg(test)]
 mod tests {
     use super::super::Diagnosis;
+    use super::super::settings::CONFIG_MAX;
     use super::*;
     use crate::bounded::odd::{self, Odd};
 

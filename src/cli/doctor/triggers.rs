@@ -4,7 +4,7 @@ use std::path::Path;
 
 use kube_rebootd_core::config::{Adoption, Config, Mode};
 
-use super::Check;
+use super::{Check, settings};
 use crate::root::Root;
 
 const TRIGGERS: &str = "triggers";
@@ -90,9 +90,8 @@ fn triggers(root: &Root, config: &Config) -> Check {
 
 fn touched(root: &Root, sentinel: &str) -> bool {
     SETTINGS.iter().any(|file| {
-        let text = super::rivals::text(&root.path(file)).unwrap_or_default();
-        super::rivals::value(&text, "reboot_command")
-            .is_some_and(|command| command.contains(sentinel))
+        let text = settings::text(&root.path(file)).unwrap_or_default();
+        settings::value(&text, "reboot_command").is_some_and(|command| command.contains(sentinel))
     })
 }
 

@@ -5,7 +5,7 @@
 
 use std::fs;
 
-use super::rivals::{text, value};
+use super::settings::{text, unread, value};
 use super::{Check, Diagnosis};
 use crate::bounded::ReadError;
 use crate::root::Root;
@@ -134,7 +134,7 @@ fn read(name: &'static str, file: &std::path::Path) -> Result<Option<String>, Ch
         Ok(text) => Ok(Some(text)),
         Err(ReadError::NotRegular) => Ok(None),
         Err(error) if error.absent() => Ok(None),
-        Err(error) => Err(super::rivals::unread(name, file, &error)),
+        Err(error) => Err(unread(name, file, &error)),
     }
 }
 
