@@ -45,9 +45,9 @@ use gather::HostWatch;
 use report::Report;
 use triggers::Triggers;
 
-pub use credential::{connect, kubelets};
+pub use credential::{access, connect, kubelets};
 pub use release::Left;
-pub use start::{StartError, access, start};
+pub use start::{StartError, start};
 pub(crate) use triggers::{command, sentinel};
 
 /// After a write that failed: what must be durable waits, the CPU rests.
@@ -272,7 +272,7 @@ impl Daemon {
         self.triggers
             .configure(&self.root, &self.bus, &config)
             .await;
-        let access = start::held_access(&self.root, &config, &self.machine.facts().record);
+        let access = credential::held_access(&self.root, &config, &self.machine.facts().record);
         self.api.configure(access);
         self.machine.configure(config);
     }

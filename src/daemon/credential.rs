@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use kube_rebootd_core::backoff::doubled;
+use kube_rebootd_core::config::Config;
 use kube_rebootd_core::kubelet::MainProcess;
+use kube_rebootd_core::record::Record;
 use tokio::time::Instant;
 use tracing::debug;
 
-use crate::cluster::client::{Clients, Connector};
+use crate::cluster::client::{Access, Clients, Connector};
 use crate::cluster::connect_error::ConnectError;
 use crate::host::{Bus, check, systemd};
 use crate::root::Root;
@@ -21,6 +23,28 @@ pub(super) const SOON: Duration = Duration::from_secs(1);
 pub(super) const FLOOR: Duration = Duration::from_secs(5);
 /// The same when none of them lives even that long: it doubles up to this.
 const FLOOR_MAX: Duration = Duration::from_secs(300);
+
+/// What the clients are built from.
+pub fn access(root: &Root, config: &Config) -> Access {
+    Access {
+        root: root.clone(),
+        kubeconfig: config.node.kubeconfig.clone(),
+        context: config.node.context.clone(),
+        node_name: config.node.name.clone(),
+        namespace: config.coordination.namespace.clone(),
+        impersonate: config.coordination.impersonate.clone().unwrap_or_default(),
+        coordinator_kubeconfig: config.coordination.kubeconfig.clone(),
+        prove_node: config.coordination.prove_node,
+    }
+}
+
+/// The same, with the namespace of the hold while there is one.
+pub(super) fn held_access(root: &Root, config: &Config, record: &Record) -> Access {
+    Access {
+        namespace: record.namespace(&config.coordination.namespace).to_owned(),
+        ..access(root, config)
+    }
+}
 
 /// Connects as this host. Credential plugins are run by systemd, outside the daemon's sandbox. Which process is
 /// the kubelet is PID 1's word (I14). Without that word, and below another root, whose /proc and PID 1 are not

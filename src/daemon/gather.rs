@@ -6,7 +6,8 @@ use kube_rebootd_core::machine::{HostNow, Sight};
 use kube_rebootd_core::now::Now;
 use tracing::warn;
 
-use super::{Daemon, start};
+use super::Daemon;
+use super::credential::held_access;
 use crate::cluster::answer::ApiError;
 use crate::cluster::{daemon_sets, peers, watch};
 use crate::host::logind::{self, Changes};
@@ -117,7 +118,7 @@ impl Daemon {
     async fn stay_connected(&mut self, now: Now) {
         // A hold ended that was taken in another namespace than is configured now.
         if self.api.namespace() != self.machine.namespace() {
-            let access = start::held_access(
+            let access = held_access(
                 &self.root,
                 self.machine.config(),
                 &self.machine.facts().record,

@@ -11,11 +11,12 @@ use tracing::{error, warn};
 
 use super::Daemon;
 use super::api::Api;
+use super::credential::held_access;
 use super::gather::HostWatch;
 use super::patience::Patience;
 use super::report::Report;
 use super::triggers::Triggers;
-use crate::cluster::client::{Access, Origin};
+use crate::cluster::client::Origin;
 use crate::host::boot::{self, BootError};
 use crate::host::notify::Notify;
 use crate::host::{Bus, Clock, Store, Stored, check};
@@ -150,28 +151,6 @@ fn stored(store: &Store, clock: &Clock) -> Record {
             error!("the state file cannot be used: {why}; kept as {kept}");
             Record::default()
         }
-    }
-}
-
-/// What the clients are built from.
-pub fn access(root: &Root, config: &Config) -> Access {
-    Access {
-        root: root.clone(),
-        kubeconfig: config.node.kubeconfig.clone(),
-        context: config.node.context.clone(),
-        node_name: config.node.name.clone(),
-        namespace: config.coordination.namespace.clone(),
-        impersonate: config.coordination.impersonate.clone().unwrap_or_default(),
-        coordinator_kubeconfig: config.coordination.kubeconfig.clone(),
-        prove_node: config.coordination.prove_node,
-    }
-}
-
-/// The same, with the namespace of the hold while there is one.
-pub(super) fn held_access(root: &Root, config: &Config, record: &Record) -> Access {
-    Access {
-        namespace: record.namespace(&config.coordination.namespace).to_owned(),
-        ..access(root, config)
     }
 }
 
