@@ -16,9 +16,8 @@ use kube::{Api, Client, Config};
 
 use crate::audit::{self, Request};
 use crate::certs::{Authority, End};
-use crate::prepare::Need;
-use crate::stacked::AUDIT_LOG;
-use crate::{control_plane, ground, shell, tools};
+use crate::components::HOSTS_AUDIT_LOG;
+use crate::{ground, shell, tools};
 
 /// Where beds keep their state: on disk, as overlays and etcd want it.
 const BEDS: &str = "/var/lib/kube-rebootd-bed";
@@ -60,23 +59,8 @@ impl Bed {
         Ok(bed)
     }
 
-    /// Brings a bed up: ground, control plane, and what `make install` puts on hosts around `binary`. One that is up
-    /// is left as it is.
-    pub fn up(name: &str, binary: &Path) -> Result<Self> {
-        crate::prepare::prepare(Need::Bed)?;
-        let install = |place: &Path| crate::image::install(place, binary);
-        Self::up_with(name, install, control_plane::up)
-    }
-
-    /// Another bed, whose hosts get what this one's get: nothing is built.
-    pub fn up_beside(&self, name: &str) -> Result<Self> {
-        let from = self.path("install").display().to_string();
-        let install = |place: &Path| {
-            shell::run("cp", &["-a", &from, &place.display().to_string()]).map(|_| ())
-        };
-        Self::up_with(name, install, control_plane::up)
-    }
-
+    /// Brings a bed up: ground, what `install` puts on its hosts, and the control plane that `start` starts. One that is
+    /// up is left as it is.
     pub(crate) fn up_with(
         name: &str,
         install: impl FnOnce(&Path) -> Result<()>,
@@ -335,7 +319,7 @@ impl Bed {
         let mut logs = vec![self.path("audit.log")];
         for host in fs::read_dir(self.path("hosts"))? {
             let upper = host?.path().join("upper");
-            logs.push(upper.join(AUDIT_LOG.trim_start_matches('/')));
+            logs.push(upper.join(HOSTS_AUDIT_LOG.trim_start_matches('/')));
         }
         logs.retain(|log| log.exists());
         if logs.is_empty() {

@@ -18,6 +18,9 @@ rules:
 - level: Metadata
 "#;
 
+/// The audit log of an API server that is on a host; a bed reads those of all its hosts.
+pub(crate) const HOSTS_AUDIT_LOG: &str = "/var/lib/control-plane/audit.log";
+
 /// Where API servers and other clients of this machine reach etcd.
 pub(crate) const ETCD: &str = "http://127.0.0.1:2379";
 

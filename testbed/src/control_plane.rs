@@ -9,9 +9,30 @@ use anyhow::{Context, Result};
 use crate::bed::Bed;
 use crate::certs::{Authority, SERVER};
 use crate::components::{AUDIT_POLICY, Seat};
+use crate::prepare::{Need, prepare};
+use crate::{image, shell};
+
+impl Bed {
+    /// Brings a bed up: ground, control plane, and what `make install` puts on hosts around `binary`. One that is up
+    /// is left as it is.
+    pub fn up(name: &str, binary: &Path) -> Result<Self> {
+        prepare(Need::Bed)?;
+        let install = |place: &Path| image::install(place, binary);
+        Self::up_with(name, install, up)
+    }
+
+    /// Another bed, whose hosts get what this one's get: nothing is built.
+    pub fn up_beside(&self, name: &str) -> Result<Self> {
+        let from = self.path("install").display().to_string();
+        let install = |place: &Path| {
+            shell::run("cp", &["-a", &from, &place.display().to_string()]).map(|_| ())
+        };
+        Self::up_with(name, install, up)
+    }
+}
 
 /// Starts all four and waits until they answer.
-pub(crate) fn up(bed: &Bed) -> Result<()> {
+fn up(bed: &Bed) -> Result<()> {
     identities(bed)?;
     bed.spawn("etcd", &["etcd"], &seat(bed).etcd())?;
     api_server(bed)?;

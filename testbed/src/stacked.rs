@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use crate::bed::Bed;
-use crate::components::Seat;
+use crate::components::{HOSTS_AUDIT_LOG, Seat};
 use crate::control_plane::{self, kubeconfig};
 use crate::door::Door;
 use crate::spec::HostSpec;
@@ -60,7 +60,7 @@ impl Stacked {
         let seat = Seat {
             pki: PKI.to_owned(),
             audit_policy: format!("{PKI}/audit-policy.yaml"),
-            audit_log: AUDIT_LOG.to_owned(),
+            audit_log: HOSTS_AUDIT_LOG.to_owned(),
             etcd_data: "/var/lib/control-plane/etcd".to_owned(),
             address,
             members: Some((name, all.join(","))),
@@ -141,8 +141,6 @@ impl Drop for Stacked {
 }
 
 const PKI: &str = "/etc/kubernetes/pki";
-/// On a host; the bed reads those of all its hosts.
-pub(crate) const AUDIT_LOG: &str = "/var/lib/control-plane/audit.log";
 
 /// Every program is on the host, so that no image holds it.
 fn static_pod(name: &str, flags: &[String], probe: &Value) -> Value {
