@@ -9,7 +9,7 @@ pub fn doubled(first: Duration, times: u32, longest: Duration) -> Duration {
 }
 
 /// How many of so many `times` still count at `now`: since `until` one is forgotten in each `period`.
-pub fn remembered(times: u32, until: Duration, now: Duration, period: Duration) -> u32 {
+pub(crate) fn remembered(times: u32, until: Duration, now: Duration, period: Duration) -> u32 {
     let quiet = now.saturating_sub(until).as_secs() / period.as_secs().max(1);
     times.saturating_sub(u32::try_from(quiet).unwrap_or(u32::MAX))
 }

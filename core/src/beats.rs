@@ -54,7 +54,7 @@ struct Beat {
 
 impl Beats {
     /// A read that was asked for at boot time `asked`, and there at `came`.
-    pub fn see(&mut self, read: &Read, asked: Duration, came: Duration) {
+    pub(crate) fn see(&mut self, read: &Read, asked: Duration, came: Duration) {
         self.took = came.saturating_sub(asked);
         self.nodes.retain(|node, _| read.contains_key(node));
         for (node, shown) in read {
@@ -73,7 +73,7 @@ impl Beats {
     }
 
     /// The nodes that are not seen alive at boot time `now`.
-    pub fn unseen(&self, now: Duration) -> Vec<&str> {
+    pub(crate) fn unseen(&self, now: Duration) -> Vec<&str> {
         let alive = |beat: &Beat| {
             let apart = beat.shown.as_ref().map_or(Duration::ZERO, Shown::apart);
             let limit = apart + ALIVE + self.took.saturating_mul(2);

@@ -17,7 +17,7 @@ pub enum MaxUnavailable {
 
 impl MaxUnavailable {
     /// At so many of `nodes` Nodes the budget is used up.
-    pub fn of(self, nodes: usize) -> usize {
+    pub(crate) fn of(self, nodes: usize) -> usize {
         let number = |number| usize::try_from(number).unwrap_or(usize::MAX);
         match self {
             Self::Percent(percent) => (nodes.saturating_mul(number(percent)) / 100).max(1),
@@ -30,7 +30,7 @@ impl MaxUnavailable {
 /// pods, or there is no other. What could not be counted can take none (I8).
 ///
 /// A drain then would only take pods away, and a reboot without a drain would be one that nobody allowed.
-pub fn no_room(peers: &Peers) -> Option<String> {
+pub(crate) fn no_room(peers: &Peers) -> Option<String> {
     let census = match &peers.census {
         Ok(census) => census,
         Err(why) => return Some(format!("it is not known which nodes can take pods: {why}")),

@@ -44,7 +44,7 @@ const SLOW: Duration = Duration::from_secs(5);
 
 /// Progress of one drain, in memory; every `now` is on the boot clock.
 #[derive(Debug, Clone)]
-pub struct Drain {
+pub(crate) struct Drain {
     policy: Policy,
     /// Pods that must leave, by UID.
     left: BTreeMap<String, Entry>,
@@ -108,7 +108,7 @@ pub enum State {
 
 impl Drain {
     /// `spent`: what this drain took before a restart of the daemon.
-    pub fn new(policy: Policy, spent: Duration) -> Self {
+    pub(crate) fn new(policy: Policy, spent: Duration) -> Self {
         Self {
             policy,
             left: BTreeMap::new(),
@@ -126,24 +126,24 @@ impl Drain {
     }
 
     /// One that an earlier process began: what its pods used is not known.
-    pub fn resumed(policy: Policy, spent: Duration) -> Self {
+    pub(crate) fn resumed(policy: Policy, spent: Duration) -> Self {
         let mut drain = Self::new(policy, spent);
         drain.volumes.unknown();
         drain
     }
 
     /// Time taken so far without the time the API server was silent, up to its last answer.
-    pub fn spent(&self) -> Duration {
+    pub(crate) fn spent(&self) -> Duration {
         self.clock.spent()
     }
 
     /// It ended with pods left behind, as `on_timeout = "reboot"` wants.
-    pub fn gave_up(&self) -> bool {
+    pub(crate) fn gave_up(&self) -> bool {
         self.policy.on_timeout == OnTimeout::Reboot && self.expired() && !self.left.is_empty()
     }
 
     /// The API server answered something, whatever it was, at `at`.
-    pub fn heard(&mut self, at: Duration) {
+    pub(crate) fn heard(&mut self, at: Duration) {
         self.clock.heard(at, self.stalls());
         if self.blind {
             self.clock.lost(at);
@@ -151,7 +151,7 @@ impl Drain {
     }
 
     /// An answer to what was asked for at `sent`, to learn whether it was there all the time.
-    pub fn confirmed(&mut self, sent: Duration, at: Duration) {
+    pub(crate) fn confirmed(&mut self, sent: Duration, at: Duration) {
         if at.saturating_sub(sent) > SLOW {
             self.clock.lost(Duration::ZERO);
         }
@@ -159,7 +159,7 @@ impl Drain {
     }
 
     /// The watch of the pods has failed, or works again.
-    pub fn blind(&mut self, blind: bool, now: Duration) {
+    pub(crate) fn blind(&mut self, blind: bool, now: Duration) {
         self.clock.begin(now);
         if blind {
             // A watch that fails says so late: whatever came after the last answer is in doubt.
@@ -171,7 +171,7 @@ impl Drain {
     }
 
     /// The whole view of this node's pods, from a watch that has synced.
-    pub fn pods(&mut self, pods: &[Pod], now: Duration) {
+    pub(crate) fn pods(&mut self, pods: &[Pod], now: Duration) {
         self.clock.begin(now);
         self.synced = true;
         self.volumes.view(pods);
@@ -214,12 +214,12 @@ impl Drain {
     }
 
     /// What the own Node's `status.volumesInUse` lists; none: the Node is not known.
-    pub fn volumes(&mut self, in_use: Option<&[String]>) {
+    pub(crate) fn volumes(&mut self, in_use: Option<&[String]>) {
         self.volumes.in_use(in_use);
     }
 
     /// Decides. The pods in `evict` count as asked from here on.
-    pub fn next(&mut self, now: Duration) -> Next {
+    pub(crate) fn next(&mut self, now: Duration) -> Next {
         self.clock.begin(now);
         self.let_go(now);
         let critical = self.critical_open(now);
@@ -273,7 +273,7 @@ impl Drain {
     }
 
     /// Whether nothing is left that must go by this list, which may be newer than the last view.
-    pub fn clean(&self, pods: &[Pod]) -> bool {
+    pub(crate) fn clean(&self, pods: &[Pod]) -> bool {
         let stays = |pod: &Pod| self.stays(pod, judge(pod, &self.policy));
         pods.iter().all(stays)
     }

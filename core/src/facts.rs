@@ -221,7 +221,7 @@ pub struct Point {
 
 impl Point {
     /// Where `hold` is.
-    pub fn of(hold: &Hold) -> Self {
+    pub(crate) fn of(hold: &Hold) -> Self {
         Self {
             hold: Some(hold.take.acquire_time),
             step: hold.step,
@@ -229,7 +229,7 @@ impl Point {
     }
 
     /// Where the hold of `record` is; without one, the point of no hold.
-    pub fn of_record(record: &Record) -> Self {
+    pub(crate) fn of_record(record: &Record) -> Self {
         record.hold.as_ref().map(Self::of).unwrap_or_default()
     }
 }
@@ -268,7 +268,7 @@ impl Waiters {
     }
 
     /// Nobody asks for the list any more during this hold.
-    pub fn hopeless(&self) -> bool {
+    pub(crate) fn hopeless(&self) -> bool {
         self.failed >= Self::TRIES
     }
 }

@@ -22,7 +22,7 @@ pub enum Gate {
 impl Gate {
     /// What closes it goes by itself, most often within minutes: a drain under way is not given up for it, and looks
     /// again when it has ended.
-    pub fn passing(self) -> bool {
+    pub(crate) fn passing(self) -> bool {
         match self {
             Self::Inhibitors | Self::PackageManager => true,
             Self::NodePaused
@@ -46,7 +46,7 @@ pub struct Closed {
 
 /// What the gates look at.
 #[derive(Debug, Clone)]
-pub struct GateFacts<'a> {
+pub(crate) struct GateFacts<'a> {
     pub node_pause: Pause,
     /// Paused when every slot of the group is.
     pub group_pause: Pause,
@@ -60,7 +60,7 @@ pub struct GateFacts<'a> {
 
 /// An annotation `kube-rebootd/paused`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Pause {
+pub(crate) enum Pause {
     /// Not read yet.
     Unknown,
     None,
@@ -70,7 +70,7 @@ pub enum Pause {
 /// What package managers do. Not all of them inhibit a shutdown, and a reboot in the middle of their hooks leaves a
 /// host that does not boot.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Packages {
+pub(crate) enum Packages {
     Quiet,
     /// In words.
     Work(String),
@@ -82,7 +82,7 @@ pub enum Packages {
 
 /// Pods that would stop the drain whatever the API server answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Blocking {
+pub(crate) enum Blocking {
     /// The pods are not listed yet.
     Unknown,
     /// [`crate::drain::seen_before_cordon`].
@@ -95,13 +95,13 @@ pub enum Blocking {
 
 /// What the configuration says about gates.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct GatePolicy {
+pub(crate) struct GatePolicy {
     /// Time since boot before which nothing is begun; zero for none.
     pub min_uptime: Duration,
 }
 
 /// All gates that are closed now; none = go.
-pub fn closed(facts: &GateFacts, policy: &GatePolicy, now: Now) -> Vec<Closed> {
+pub(crate) fn closed(facts: &GateFacts, policy: &GatePolicy, now: Now) -> Vec<Closed> {
     [
         pause(Gate::NodePaused, "node", &facts.node_pause),
         pause(Gate::GroupPaused, "group", &facts.group_pause),

@@ -152,7 +152,7 @@ fn once<T: Ord + Clone>(list: &mut Vec<T>) {
 
 impl Marks {
     /// Marks what is here now. What is over the bound is not marked, and so not waited for.
-    pub fn take(pods: &[Pod]) -> Self {
+    pub(crate) fn take(pods: &[Pod]) -> Self {
         let mut kept: Vec<_> = (pods.iter())
             .filter(|pod| pod.mirror || pod.daemon_set().is_some())
             .collect();
@@ -192,7 +192,7 @@ impl Marks {
     }
 
     /// The same in few bytes, for the Node's annotation. What is over the bound is not waited for.
-    pub fn shorten(&mut self) {
+    pub(crate) fn shorten(&mut self) {
         let mut room = NAMES_MAX;
         let mut fits = |bytes: usize| {
             let left = room.checked_sub(bytes + 3);
@@ -222,7 +222,7 @@ impl Marks {
     /// What was ready stays as it was before the cordon; the containers are those of the later list,
     /// as a container may have restarted while the node was drained.
     #[must_use]
-    pub fn with_containers_of(mut self, later: &Self) -> Self {
+    pub(crate) fn with_containers_of(mut self, later: &Self) -> Self {
         self.containers.extend(later.containers.clone());
         self
     }
@@ -266,7 +266,7 @@ fn short(container: &Container) -> Container {
 
 /// The kubelet's signs of life, collected by this process in this boot.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Pulse {
+pub(crate) struct Pulse {
     renewed: Option<Timestamp>,
     heartbeat: Option<Timestamp>,
     /// One of the two changed between two reads.
@@ -278,13 +278,13 @@ pub struct Pulse {
 
 impl Pulse {
     /// A read of renewTime of the own kube-node-lease Lease.
-    pub fn renewed(&mut self, renewed: Option<Timestamp>) {
+    pub(crate) fn renewed(&mut self, renewed: Option<Timestamp>) {
         self.beat |= changed(&mut self.renewed, renewed);
     }
 
     /// A view of the own Node at boot time `now`. Only consistent reads count for the heartbeat: a
     /// lagging watch may deliver two old ones.
-    pub fn node(&mut self, node: &Seen, now: Duration) {
+    pub(crate) fn node(&mut self, node: &Seen, now: Duration) {
         let Seen::Present(node) = node else {
             self.ready_since = None;
             return;
@@ -323,7 +323,7 @@ fn kubelet_alive(pulse: &Pulse, boot: &Boot, before: &Boot) -> Result<(), String
 
 /// The host, as far as the first step of the proof looks at it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HostSeen {
+pub(crate) struct HostSeen {
     pub boot: Boot,
     /// The boot of the hold.
     pub before: Boot,
@@ -336,7 +336,7 @@ pub struct HostSeen {
 /// The first step, before the uncordon; or what is missing, in words. `pods`: none before their first list.
 /// `late`: `health.timeout` has passed.
 #[allow(clippy::too_many_arguments)] // each is another fact
-pub fn host_healthy(
+pub(crate) fn host_healthy(
     host: &HostSeen,
     pulse: &Pulse,
     node: &Seen,
@@ -411,14 +411,18 @@ fn mirrors_absent(marks: &Marks, pods: &[Pod]) -> Vec<String> {
 }
 
 /// The marked DaemonSets that have no pod here and can be asked for.
-pub fn absent<'a>(marks: &'a Marks, pods: &[Pod]) -> Vec<&'a DaemonSet> {
+pub(crate) fn absent<'a>(marks: &'a Marks, pods: &[Pod]) -> Vec<&'a DaemonSet> {
     let absent = |set: &&DaemonSet| !set.name.is_empty() && set.here(pods).next().is_none();
     marks.daemon_sets.iter().filter(absent).collect()
 }
 
 /// What has been missing until `health.timeout` and is not demanded after it, in words: nobody can say whether it is
 /// to come at all.
-pub fn waived(marks: &Marks, pods: &[Pod], found: &BTreeMap<DaemonSet, Found>) -> Vec<String> {
+pub(crate) fn waived(
+    marks: &Marks,
+    pods: &[Pod],
+    found: &BTreeMap<DaemonSet, Found>,
+) -> Vec<String> {
     let judged = |late: bool| {
         pods_healthy(marks, pods, found, late)
             .err()
@@ -434,7 +438,7 @@ pub fn waived(marks: &Marks, pods: &[Pod], found: &BTreeMap<DaemonSet, Found>) -
 /// kubelet's graceful shutdown the pods of before are deleted, and the controller makes new ones only when the Node is
 /// Ready (`real::graceful`). `found` is what the API server says about those without a pod; `late`: `health.timeout` has
 /// passed.
-pub fn pods_healthy(
+pub(crate) fn pods_healthy(
     marks: &Marks,
     pods: &[Pod],
     found: &BTreeMap<DaemonSet, Found>,

@@ -35,7 +35,7 @@ pub struct Leftovers {
 
 impl Leftovers {
     /// The same is to go, of whatever version of the Node.
-    pub fn same(&self, other: &Self) -> bool {
+    pub(crate) fn same(&self, other: &Self) -> bool {
         let version = other.resource_version.clone();
         *other
             == Self {
@@ -99,7 +99,7 @@ impl NodeSet {
     /// All annotations of a Node share 256 KiB, and whoever may write on Nodes can fill them while the host is down. No
     /// cordon or slot may stay for that (I3). While the slot is held, the record stays as it is there: whoever finds no
     /// state file goes on from it. After that only the kept cordon is on record.
-    pub fn least(record: &Record, node: &Node) -> Self {
+    pub(crate) fn least(record: &Record, node: &Node) -> Self {
         let mut set = Self::of(record, node);
         let held = set.labels.contains_key(names::SLOT);
         let kept = Record {
@@ -128,7 +128,7 @@ pub fn recorded(node: &Node) -> Option<Record> {
 }
 
 /// The Node carries this hold at this step: the apply that belongs to it has landed.
-pub fn carries(node: &Node, hold: &Hold) -> bool {
+pub(crate) fn carries(node: &Node, hold: &Hold) -> bool {
     node.labels.get(names::SLOT) == Some(&hold.take.lease)
         && recorded(node)
             .and_then(|record| record.hold)
@@ -152,7 +152,7 @@ pub fn dropped(node: &Node, set: &NodeSet) -> Option<String> {
 }
 
 /// The Node shows this hold, at whatever step.
-pub fn knows(node: &Node, hold: &Hold) -> bool {
+pub(crate) fn knows(node: &Node, hold: &Hold) -> bool {
     node.labels.get(names::SLOT) == Some(&hold.take.lease)
         && recorded(node)
             .and_then(|record| record.hold)
@@ -160,21 +160,21 @@ pub fn knows(node: &Node, hold: &Hold) -> bool {
 }
 
 /// An earlier step of this hold had the Node cordoned when it was applied.
-pub fn cordoned_before(node: &Node, hold: &Hold) -> bool {
+pub(crate) fn cordoned_before(node: &Node, hold: &Hold) -> bool {
     let there = recorded(node).and_then(|record| record.hold);
     let drains = |stage: &Stage| matches!(stage, Stage::Draining | Stage::Rebooting);
     there.is_some_and(|there| there.same(hold) && drains(&there.stage))
 }
 
 /// Something of a hold is on the Node: label, record or a cordon of ours.
-pub fn marked(node: &Node) -> bool {
+pub(crate) fn marked(node: &Node) -> bool {
     node.labels.contains_key(names::SLOT)
         || node.annotations.contains_key(names::STATE)
         || ours(node)
 }
 
 /// The cordon is (also) ours.
-pub fn ours(node: &Node) -> bool {
+pub(crate) fn ours(node: &Node) -> bool {
     node.unschedulable
         && node
             .cordon_owners
@@ -183,7 +183,7 @@ pub fn ours(node: &Node) -> bool {
 }
 
 /// The cordon is ours, or nobody is on record for it (wiped managed fields).
-pub fn ours_or_unowned(node: &Node) -> bool {
+pub(crate) fn ours_or_unowned(node: &Node) -> bool {
     ours(node) || (node.unschedulable && unowned(node))
 }
 

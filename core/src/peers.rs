@@ -20,7 +20,7 @@ pub struct Peer {
 impl Peer {
     /// Its host is off for good, by a person's word: its label claims nothing any more. Never a control-plane
     /// node's, whose quorum a person must judge (I13).
-    pub fn gone(&self) -> bool {
+    pub(crate) fn gone(&self) -> bool {
         self.out_of_service && !self.quorum
     }
 }
@@ -55,14 +55,14 @@ pub struct Census {
 
 impl Census {
     /// The cluster has no Node but the own one: evicted pods could only wait for it.
-    pub fn alone(&self) -> bool {
+    pub(crate) fn alone(&self) -> bool {
         self.nodes <= 1 && self.down.is_empty() && self.cordoned.is_empty()
     }
 }
 
 /// What the other labelled Nodes mean for a take of `lease`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Claims {
+pub(crate) enum Claims {
     Clear,
     /// A Node claims this slot, or one that no group knows: not ours to take.
     Collision(String),
@@ -77,7 +77,7 @@ pub enum Claims {
 
 impl Peers {
     /// docs/design.md 3: the second record against a compromised node, and the quorum (I13).
-    pub fn claims(&self, lease: &str, me: &str, quorum: bool) -> Claims {
+    pub(crate) fn claims(&self, lease: &str, me: &str, quorum: bool) -> Claims {
         let claim = |peer: &&Peer| {
             !peer.gone() && (peer.slot == lease || !self.leases.contains(&peer.slot))
         };
@@ -118,7 +118,7 @@ impl Peers {
     }
 
     /// Other Nodes of the quorum that are not Ready, in words; what is not known counts as one (I8).
-    pub fn not_ready(&self) -> Option<String> {
+    pub(crate) fn not_ready(&self) -> Option<String> {
         match &self.quorum_down {
             Ok(down) if down.is_empty() => None,
             Ok(down) => Some(format!("{} (not Ready)", down.join(", "))),

@@ -87,7 +87,7 @@ impl Pod {
     }
 
     /// Its controller is a Job, of any API group: other batch systems have Jobs too.
-    pub fn job(&self) -> Option<&Controller> {
+    pub(crate) fn job(&self) -> Option<&Controller> {
         self.controller.as_ref().filter(|owner| owner.kind == "Job")
     }
 
@@ -98,7 +98,7 @@ impl Pod {
 
     /// It has finished and is to be deleted. The kubelet says that it has finished as soon as its containers
     /// have stopped; after that it unmounts the volumes, and only then it lets the object go (`real::volumes`).
-    pub fn cleaning_up(&self) -> bool {
+    pub(crate) fn cleaning_up(&self) -> bool {
         self.terminating && self.finished()
     }
 }

@@ -17,10 +17,10 @@ use crate::text::{self, MESSAGE, NAME, WORDS};
 use crate::trigger::{Flaps, Past, Request, Settled};
 
 /// The format this build writes; a higher number is a newer build's and is not touched.
-pub const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 
 /// Reboots kept in the state file: at least as many as `reboot.max_per_day` may allow.
-pub const HISTORY_MAX: usize = 100;
+pub(crate) const HISTORY_MAX: usize = 100;
 
 /// Of them, those shown in the Node annotation: enough to see a loop at a glance.
 const HISTORY_SHOWN: usize = 8;
@@ -164,7 +164,7 @@ pub enum Why {
 impl Why {
     /// The same in bounded words: they are written to disk, and more than can be read back would be lost with all else.
     #[must_use]
-    pub fn bounded(self) -> Self {
+    pub(crate) fn bounded(self) -> Self {
         let cut = |words: String| text::clean(&words, MESSAGE);
         match self {
             Self::Drain(words) => Self::Drain(cut(words)),
@@ -187,7 +187,7 @@ impl Why {
 
     /// A failed attempt, after which the next one waits; the others are somebody's wish, or end by
     /// themselves.
-    pub fn backs_off(&self) -> bool {
+    pub(crate) fn backs_off(&self) -> bool {
         match self {
             Self::Drain(_)
             | Self::Uncordoned
@@ -274,7 +274,7 @@ pub struct Backoff {
 
 impl Backoff {
     /// How many failures still count at `now` of `boot`.
-    pub fn left(&self, boot: &Boot, now: Duration) -> u32 {
+    pub(crate) fn left(&self, boot: &Boot, now: Duration) -> u32 {
         if self.boot != *boot {
             return 0;
         }
@@ -301,20 +301,20 @@ impl Hold {
     }
 
     /// Both are records of the same hold.
-    pub fn same(&self, other: &Hold) -> bool {
+    pub(crate) fn same(&self, other: &Hold) -> bool {
         self.take.uid == other.take.uid && self.take.acquire_time == other.take.acquire_time
     }
 
     /// The Lease says that this hold is ours. One that somebody wrote our name into has no time: it is the
     /// hold that was found there, which has none either.
-    pub fn matches(&self, lease: &Lease, me: &str) -> bool {
+    pub(crate) fn matches(&self, lease: &Lease, me: &str) -> bool {
         lease.uid == self.take.uid
             && lease.holder.as_deref() == Some(me)
             && lease.acquire_time.unwrap_or_default() == self.take.acquire_time
     }
 
     /// The request on record is what the reboot was for, until that is settled: it follows its triggers no more.
-    pub fn settles(&self, boot: &Boot) -> bool {
+    pub(crate) fn settles(&self, boot: &Boot) -> bool {
         self.asked() || self.boot != *boot || self.stage == Stage::Releasing
     }
 
@@ -493,7 +493,7 @@ impl Record {
     }
 
     /// The text of the Node annotation `kube-rebootd/history`.
-    pub fn history_annotation(&self) -> Option<String> {
+    pub(crate) fn history_annotation(&self) -> Option<String> {
         if self.history.is_empty() {
             return None;
         }

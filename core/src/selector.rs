@@ -36,7 +36,7 @@ pub struct SelectorError {
 }
 
 impl Selector {
-    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+    pub(crate) fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.0.iter().all(|requirement| {
             let value = labels.get(&requirement.key);
             match &requirement.test {

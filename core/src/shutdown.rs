@@ -53,7 +53,7 @@ impl Scheduled {
     }
 
     /// It comes within `limit` of `now`, or should have begun as lately.
-    pub fn near(&self, now: Timestamp, limit: Duration) -> bool {
+    pub(crate) fn near(&self, now: Timestamp, limit: Duration) -> bool {
         self.at.duration_since(now).unsigned_abs() <= limit
     }
 
@@ -67,7 +67,7 @@ impl Scheduled {
 /// The scheduled shutdown that is to become a request; none where it stays what it is, as where the daemon
 /// cannot act on one: its `hindrance`, in words. A host that already
 /// goes down, or may do, has nothing to adopt (I8).
-pub fn adopted<'a>(
+pub(crate) fn adopted<'a>(
     scheduled: Option<&'a Scheduled>,
     preparing: Option<bool>,
     adoption: Adoption,
@@ -79,7 +79,7 @@ pub fn adopted<'a>(
 }
 
 /// Why one that is there is not taken over, for the journal; none: nothing to say.
-pub fn warning(
+pub(crate) fn warning(
     scheduled: &Scheduled,
     adoption: Adoption,
     hindrance: Option<&str>,

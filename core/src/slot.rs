@@ -234,7 +234,7 @@ impl Lease {
     /// The boot time from which `me`, which has been ready since `ready`, may look at this free slot and take
     /// it; nobody may before `opens`. The named waiters come first, in their order and without any delay; then
     /// the rest, `scattered` in time. A wrong or lost hint costs time, never safety.
-    pub fn turn(
+    pub(crate) fn turn(
         &self,
         me: &str,
         opens: Duration,
@@ -252,7 +252,7 @@ impl Lease {
     }
 
     /// Nobody's, not paused, and a slot at all.
-    pub fn open(&self) -> bool {
+    pub(crate) fn open(&self) -> bool {
         self.holder.is_none() && self.paused.is_none() && self.unusable().is_none()
     }
 }
@@ -260,7 +260,7 @@ impl Lease {
 impl Crowd {
     /// How long after the opening of a slot this node looks at it: those who have waited longer come first, as
     /// far as they are known. It is the same for all slots: the earliest of several would be too early.
-    pub fn scattered(&self, me: &str, since: Timestamp) -> Duration {
+    pub(crate) fn scattered(&self, me: &str, since: Timestamp) -> Duration {
         if self.many {
             return share(CROWDED, &[me, "look"]);
         }
@@ -271,7 +271,7 @@ impl Crowd {
     }
 
     /// The pause between two looks of one node at which all the looks together stay few.
-    pub fn pause(&self) -> Duration {
+    pub(crate) fn pause(&self) -> Duration {
         if self.many {
             CROWDED
         } else {

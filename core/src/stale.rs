@@ -125,7 +125,7 @@ impl Look {
     }
 
     /// When `me` looks again: every now and then, and once exactly when it may be ripe.
-    pub fn again(&self, me: &str, stale_after: Duration) -> Duration {
+    pub(crate) fn again(&self, me: &str, stale_after: Duration) -> Duration {
         let next = self.asked + EVERY + share(EVERY, &[me, &self.held.lease, "look"]);
         match self.absent.map(|since| since + stale_after) {
             Some(ripe) if ripe > self.asked => next.min(ripe),
@@ -136,7 +136,7 @@ impl Look {
 
 /// When `me` first looks into a hold it has seen since `held`. Who wants stale holds cleared sooner than
 /// by default also wants them looked into sooner.
-pub fn first_look(me: &str, lease: &str, held: Duration, stale_after: Duration) -> Duration {
+pub(crate) fn first_look(me: &str, lease: &str, held: Duration, stale_after: Duration) -> Duration {
     let long = LONG.min(stale_after);
     held + long + share(long / 6, &[me, lease, "look"])
 }

@@ -36,7 +36,7 @@ pub const BY_ANNOTATION: &str = "node annotation";
 /// `by` of a request that a person made with `kube-rebootd reboot`: the only one not automatic.
 pub const BY_PERSON: &str = "kube-rebootd reboot";
 /// `by` of a request that was a scheduled shutdown (`triggers.scheduled_shutdown = "adopt"`).
-pub const BY_SCHEDULE: &str = "scheduled shutdown";
+pub(crate) const BY_SCHEDULE: &str = "scheduled shutdown";
 
 /// What one configured trigger says now. Every configured trigger has one, [`Verdict::Unknown`] until
 /// it was first read: a trigger without a finding is no longer configured.
@@ -88,7 +88,7 @@ pub struct Latched {
 
 /// What asks for a reboot until it is done, and is to be latched.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Wishes<'a> {
+pub(crate) struct Wishes<'a> {
     pub annotation: Asked<'a>,
     /// The scheduled shutdown that is adopted, in words.
     pub scheduled: Option<&'a str>,
@@ -120,7 +120,7 @@ fn same_pkgs(one: &BTreeSet<String>, other: &BTreeSet<String>) -> bool {
 
 /// What the Node annotation `kube-rebootd/reboot` asks for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Asked<'a> {
+pub(crate) enum Asked<'a> {
     /// The Node is not known: the last answer counts (I8).
     #[default]
     Unknown,
@@ -130,7 +130,7 @@ pub enum Asked<'a> {
 }
 
 /// Somebody's reason as it is kept: clean, and short enough for the record.
-pub fn wish(text: &str) -> String {
+pub(crate) fn wish(text: &str) -> String {
     text::clean(text, WORDS)
 }
 
@@ -146,7 +146,7 @@ pub struct Request {
 impl Request {
     /// With everything in words cleaned (I14).
     #[must_use]
-    pub fn cleaned(mut self) -> Self {
+    pub(crate) fn cleaned(mut self) -> Self {
         for reason in &mut self.reasons {
             reason.trigger = text::clean(&reason.trigger, WORDS);
             reason.words = text::clean(&reason.words, MESSAGE);
@@ -165,7 +165,7 @@ impl Request {
 
     /// The same in few bytes, for the Node's annotation: long lists of packages as their hash, which still
     /// compares ([`same_pkgs`]), and words cut.
-    pub fn shorten(&mut self) {
+    pub(crate) fn shorten(&mut self) {
         let mut room = REASONS_MAX;
         self.reasons.retain(|reason| {
             let left = room.checked_sub(1 + reason.trigger.len() / TRIGGER_MAX);
@@ -183,7 +183,7 @@ impl Request {
     }
 
     /// No person asked for it.
-    pub fn automatic(&self) -> bool {
+    pub(crate) fn automatic(&self) -> bool {
         self.latched.iter().all(|wish| wish.by != BY_PERSON)
     }
 }
@@ -205,7 +205,7 @@ pub struct Past {
 impl Past {
     /// With everything in words cleaned (I14).
     #[must_use]
-    pub fn cleaned(mut self) -> Self {
+    pub(crate) fn cleaned(mut self) -> Self {
         for words in self.reasons.iter_mut().chain(&mut self.packages) {
             *words = text::clean(words, WORDS);
         }
@@ -213,7 +213,7 @@ impl Past {
     }
 
     /// A reboot whose request is lost counts as automatic: else a loop could hide (I10).
-    pub fn of(request: Option<&Request>, at: Timestamp) -> Self {
+    pub(crate) fn of(request: Option<&Request>, at: Timestamp) -> Self {
         let triggers = request.map_or(&[][..], |request| &request.reasons);
         let latched = request.map_or(&[][..], |request| &request.latched);
         Self {
@@ -254,7 +254,7 @@ pub struct Observed {
 
 /// Follows the triggers. What was scheduled stays a wish although it is cancelled; the Node annotation is one
 /// as long as it stands.
-pub fn observe(
+pub(crate) fn observe(
     request: Option<Request>,
     settled: Option<Settled>,
     findings: &[Finding],
@@ -376,7 +376,7 @@ fn in_this_boot(reason: Reason, now: Now) -> Reason {
 /// When automatic reboots are allowed again, if `max` (at least 1) in 24 hours is reached.
 ///
 /// A reboot stamped in the future counts: a clock that was set back must not open the gate (I8).
-pub fn over_daily_limit(history: &[Past], max: usize, now: Timestamp) -> Option<Timestamp> {
+pub(crate) fn over_daily_limit(history: &[Past], max: usize, now: Timestamp) -> Option<Timestamp> {
     // Unrepresentably far is for ever: closed.
     let end = |past: &Past| past.at.checked_add(DAY).unwrap_or(Timestamp::MAX);
     let mut ends: Vec<_> = (history.iter())

@@ -39,7 +39,7 @@ pub enum Block {
 
 impl Block {
     /// For status, Event and log, after the pod's name.
-    pub fn words(self) -> &'static str {
+    pub(crate) fn words(self) -> &'static str {
         match self {
             Self::EmptyDir => "has an emptyDir volume and drain.empty_dir is \"block\"",
             Self::Unmanaged => "has no controller that would make it again",

@@ -82,7 +82,7 @@ pub enum Mode {
 
 impl Mode {
     /// Whether to evict; `alone`: the cluster has no other Node, so that evicted pods could only wait for this one.
-    pub fn evicts(self, alone: bool) -> bool {
+    pub(crate) fn evicts(self, alone: bool) -> bool {
         match self {
             Self::Auto => !alone,
             Self::Always => true,

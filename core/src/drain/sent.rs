@@ -16,7 +16,7 @@ pub(super) struct Sent {
 
 impl Drain {
     /// These were chosen and never sent: no answer comes for them.
-    pub fn unsent(&mut self, pods: impl IntoIterator<Item = PodRef>) {
+    pub(crate) fn unsent(&mut self, pods: impl IntoIterator<Item = PodRef>) {
         for pod in pods {
             let sent = self.sent.remove(&pod.uid);
             if let (Some(sent), Some(entry)) = (sent, self.left.get_mut(&pod.uid)) {
@@ -26,7 +26,7 @@ impl Drain {
     }
 
     /// What came of an eviction. Of a pod that has gone meanwhile it still tells about its controller.
-    pub fn answer(&mut self, uid: &str, answer: EvictAnswer, now: Duration) {
+    pub(crate) fn answer(&mut self, uid: &str, answer: EvictAnswer, now: Duration) {
         let answered = !matches!(answer, EvictAnswer::Unanswered { .. });
         let Some(sent) = self.sent.remove(uid) else {
             return;

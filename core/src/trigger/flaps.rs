@@ -28,7 +28,7 @@ pub struct Flaps {
 impl Flaps {
     /// A request ended at `now` of `boot`. One that ended before its pause was over had no effect, and makes
     /// the pause no longer: else a trigger that never rests would never be heard again.
-    pub fn ended(before: Option<&Self>, boot: &Boot, now: Duration) -> Self {
+    pub(crate) fn ended(before: Option<&Self>, boot: &Boot, now: Duration) -> Self {
         let before = before.filter(|flaps| flaps.boot == *boot);
         if let Some(flaps) = before.filter(|flaps| now < flaps.until) {
             return flaps.clone();
@@ -42,7 +42,7 @@ impl Flaps {
     }
 
     /// How many ends still count.
-    pub fn left(&self, boot: &Boot, now: Duration) -> u32 {
+    pub(crate) fn left(&self, boot: &Boot, now: Duration) -> u32 {
         if self.boot != *boot {
             return 0;
         }
@@ -50,7 +50,7 @@ impl Flaps {
     }
 
     /// Until when a request waits, if it does.
-    pub fn waits(&self, boot: &Boot, now: Duration) -> Option<Duration> {
+    pub(crate) fn waits(&self, boot: &Boot, now: Duration) -> Option<Duration> {
         (self.boot == *boot && now < self.until).then_some(self.until)
     }
 }

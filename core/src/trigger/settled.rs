@@ -37,7 +37,7 @@ pub struct SettledReason {
 
 impl Settled {
     /// What a proved reboot settles of `request`.
-    pub fn of(request: Option<&Request>, boot: &Boot, proved: Duration) -> Self {
+    pub(crate) fn of(request: Option<&Request>, boot: &Boot, proved: Duration) -> Self {
         let reasons = request.map_or(&[][..], |request| &request.reasons);
         let settle = |reason: &Reason| {
             let pkgs = reason.pkgs.clone();
@@ -58,7 +58,7 @@ impl Settled {
     }
 
     /// The reboot was for the Node annotation with this text, too.
-    pub fn serves(&mut self, text: &str) {
+    pub(crate) fn serves(&mut self, text: &str) {
         self.annotation = Some(text.to_owned());
         let pkgs = BTreeSet::from([text.to_owned()]);
         let reason = SettledReason { pkgs, gone: false };
@@ -68,7 +68,7 @@ impl Settled {
     /// What an earlier reboot did not clear, and has not gone since, is not cleared by this one either: it asks for no
     /// reboot of its own now.
     #[must_use]
-    pub fn after(mut self, before: Option<Self>) -> Self {
+    pub(crate) fn after(mut self, before: Option<Self>) -> Self {
         let before = before.map(|before| before.reasons).unwrap_or_default();
         for (trigger, reason) in before.into_iter().filter(|(_, reason)| !reason.gone) {
             self.reasons.entry(trigger).or_insert(reason);
@@ -78,7 +78,7 @@ impl Settled {
 
     /// How long what comes again is still taken for what the reboot did not clear, although it had gone; none: no
     /// longer.
-    pub fn left(&self, boot: &Boot, now: Now) -> Option<Duration> {
+    pub(crate) fn left(&self, boot: &Boot, now: Now) -> Option<Duration> {
         let left = AGAIN.checked_sub(now.since(self.proved_boot))?;
         (self.boot == *boot && !left.is_zero()).then_some(left)
     }
