@@ -1,5 +1,6 @@
 //! Effects, one at a time; each answer becomes a fact (I5, I7, I9).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube_rebootd_core::config::Method;
@@ -12,6 +13,7 @@ use kube_rebootd_core::trigger::Verdict;
 use tracing::{info, warn};
 
 use super::Daemon;
+use super::api::Requests;
 use super::own_node::refused;
 use super::reads::denied;
 use crate::cluster::answer::ApiError;
@@ -54,51 +56,53 @@ impl Daemon {
             Effect::CancelShutdown => self.cancel_shutdown(now).await,
             Effect::ReadStart => self.read_start(now).await,
             effect => {
-                if self.connect().await {
+                if let Some(requests) = self.connect().await {
                     // Some requests are large: on the heap they are no part of every future that waits for them.
-                    Box::pin(self.ask(effect, now)).await;
+                    Box::pin(self.ask(&requests, effect, now)).await;
                 }
             }
         }
     }
 
-    /// Clients whose files are current; false: there are none, and the pause says when to try again.
-    pub(super) async fn connect(&mut self) -> bool {
+    /// What is asked through clients whose files are current; none: there are none, and the pause says when to try again.
+    pub(super) async fn connect(&mut self) -> Option<Arc<Requests>> {
         match self.api.connect().await {
-            Ok(_) => true,
+            Ok(requests) => Some(requests),
             Err(err) => {
                 let words = self.api.troubled(&err);
                 self.machine.no_leases(words.clone());
                 let now = self.now().boot;
                 self.patience.longer(now, Duration::from_secs(5), words);
-                false
+                None
             }
         }
     }
 
-    async fn ask(&mut self, effect: Effect, now: Now) {
+    async fn ask(&mut self, requests: &Requests, effect: Effect, now: Now) {
         self.patience.asks(effect.outside());
         let done = match effect {
-            Effect::ReadLease(name) => self.read_lease(&name, now).await,
-            Effect::ReadNode => self.read_node(now).await,
-            Effect::ReadMark => self.read_mark().await,
-            Effect::ListPeers => self.list_peers(now).await,
-            Effect::ListWaiters => self.list_waiters(now).await,
-            Effect::CountWaiters => self.count_waiters().await,
-            Effect::ReadHolder(held) => self.read_holder(held, now).await,
-            Effect::ListPods => self.list_pods(now).await,
-            Effect::Confirm { lease, quorum } => Box::pin(self.confirm(&lease, quorum, now)).await,
-            Effect::Fence(fence) => self.fence(&fence, now).await,
-            Effect::CreateLease => self.create_lease(now).await,
-            Effect::Rehearse(set) => self.rehearse(&set, now).await,
-            Effect::Take(take) => self.take(&take, now).await,
-            Effect::Apply { set, point } => self.apply(&set, point, now).await,
-            Effect::Mend(left) => self.mend(&left, now).await,
-            Effect::Mark(record) => self.mark(Some(record)).await,
-            Effect::Unmark => self.mark(None).await,
-            Effect::GiveUp(give_up) => self.give_up(&give_up, now).await,
-            Effect::Clear { holder, give_up } => self.clear(&holder, &give_up, now).await,
-            Effect::Evict(pods) => self.evict(pods),
+            Effect::ReadLease(name) => self.read_lease(requests, &name, now).await,
+            Effect::ReadNode => self.read_node(requests, now).await,
+            Effect::ReadMark => self.read_mark(requests).await,
+            Effect::ListPeers => self.list_peers(requests, now).await,
+            Effect::ListWaiters => self.list_waiters(requests, now).await,
+            Effect::CountWaiters => self.count_waiters(requests).await,
+            Effect::ReadHolder(held) => self.read_holder(requests, held, now).await,
+            Effect::ListPods => self.list_pods(requests, now).await,
+            Effect::Confirm { lease, quorum } => {
+                Box::pin(self.confirm(requests, &lease, quorum, now)).await
+            }
+            Effect::Fence(fence) => self.fence(requests, &fence, now).await,
+            Effect::CreateLease => self.create_lease(requests, now).await,
+            Effect::Rehearse(set) => self.rehearse(requests, &set, now).await,
+            Effect::Take(take) => self.take(requests, &take, now).await,
+            Effect::Apply { set, point } => self.apply(requests, &set, point, now).await,
+            Effect::Mend(left) => self.mend(requests, &left, now).await,
+            Effect::Mark(record) => self.mark(requests, Some(record)).await,
+            Effect::Unmark => self.mark(requests, None).await,
+            Effect::GiveUp(give_up) => self.give_up(requests, &give_up, now).await,
+            Effect::Clear { holder, give_up } => self.clear(requests, &holder, &give_up, now).await,
+            Effect::Evict(pods) => self.evict(requests, pods),
             Effect::Wait
             | Effect::Begin
             | Effect::ReadStart
@@ -123,12 +127,9 @@ impl Daemon {
         self.patience.failed(err, now);
     }
 
-    async fn create_lease(&mut self, now: Now) -> Result<(), ApiError> {
+    async fn create_lease(&mut self, requests: &Requests, now: Now) -> Result<(), ApiError> {
         let group = self.machine.group();
-        let Some(connected) = self.api.connected() else {
-            return Ok(());
-        };
-        match connected
+        match requests
             .leases
             .create("default", &group, PAUSED_AT_FIRST, now.boot)
             .await
@@ -146,11 +147,8 @@ impl Daemon {
         }
     }
 
-    async fn take(&mut self, take: &Take, now: Now) -> Result<(), ApiError> {
-        let Some(connected) = self.api.connected() else {
-            return Ok(());
-        };
-        let took = connected.leases.take(take, now.boot).await;
+    async fn take(&mut self, requests: &Requests, take: &Take, now: Now) -> Result<(), ApiError> {
+        let took = requests.leases.take(take, now.boot).await;
         let answered = self.now().boot;
         let unanswered = matches!(took, Took::Unanswered(_));
         self.machine.took(took.said(answered), unanswered, now);
@@ -166,11 +164,13 @@ impl Daemon {
         Ok(())
     }
 
-    pub(super) async fn give_up(&mut self, give_up: &GiveUp, now: Now) -> Result<(), ApiError> {
-        let Some(connected) = self.api.connected() else {
-            return Ok(());
-        };
-        match connected.leases.give_up(give_up, now.boot).await {
+    pub(super) async fn give_up(
+        &mut self,
+        requests: &Requests,
+        give_up: &GiveUp,
+        now: Now,
+    ) -> Result<(), ApiError> {
+        match requests.leases.give_up(give_up, now.boot).await {
             Ok(lease) => {
                 self.machine.know(lease, self.clock.now().boot);
                 Ok(())
@@ -195,17 +195,19 @@ impl Daemon {
     }
 
     /// What can be ready before logind is asked is ready now: the connection, and what terminals are told.
-    async fn fence(&mut self, fence: &Fence, now: Now) -> Result<(), ApiError> {
+    async fn fence(
+        &mut self,
+        requests: &Requests,
+        fence: &Fence,
+        now: Now,
+    ) -> Result<(), ApiError> {
         let Some(point) = self.machine.fences() else {
             return Ok(());
         };
         if self.machine.config().reboot.method == Method::Logind {
             logind::announce_reboot(&self.bus, &self.machine.config().reboot.message).await;
         }
-        let Some(connected) = self.api.connected() else {
-            return Ok(());
-        };
-        match connected.leases.fence(fence, now.boot).await {
+        match requests.leases.fence(fence, now.boot).await {
             Ok(lease) => {
                 self.machine.fenced(lease, self.clock.now().boot);
                 Ok(())
@@ -219,13 +221,10 @@ impl Daemon {
 
     /// Evictions go beside the loop; every one is answered, a lost one as busy.
     #[allow(clippy::unnecessary_wraps)] // as every other effect
-    fn evict(&mut self, pods: Vec<PodRef>) -> Result<(), ApiError> {
+    fn evict(&mut self, requests: &Requests, pods: Vec<PodRef>) -> Result<(), ApiError> {
         self.machine.sent();
-        let Some(connected) = self.api.connected() else {
-            return Ok(());
-        };
         for pod in pods {
-            let (own, send) = (connected.pods.clone(), self.evictions.clone());
+            let (own, send) = (requests.pods.clone(), self.evictions.clone());
             tokio::spawn(async move {
                 let answer = own.evict(&pod).await;
                 // The loop only ends with the process.

@@ -2,6 +2,7 @@
 //! refused, and the watches that run on them (I7).
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -57,19 +58,25 @@ pub(super) struct Api {
     trouble: String,
 }
 
-/// One set of clients and what runs on it.
-pub(super) struct Connected {
+/// What is asked through one set of clients.
+pub(super) struct Requests {
     pub(super) clients: Clients,
     pub(super) leases: Leases,
     pub(super) node: OwnNode,
     pub(super) pods: OwnPods,
     pub(super) heartbeat: Heartbeat,
+    /// Of the Leases.
+    pub(super) namespace: String,
+}
+
+/// One set of clients and the watches that run on it.
+pub(super) struct Connected {
+    requests: Arc<Requests>,
     pub(super) lease_watch: Option<(String, Watch<Lease>)>,
     pub(super) node_watch: Option<(Signs, Watch<Node>)>,
     /// When something was wanted or held last.
     busy: Option<Instant>,
     pub(super) pod_watch: Option<Watch<Pod>>,
-    namespace: String,
     /// When its files were last looked at.
     looked: Instant,
     /// A renewal failed: not before this.
@@ -124,6 +131,11 @@ impl Api {
         self.connected.as_mut()
     }
 
+    pub(super) fn requests(&self) -> Option<Arc<Requests>> {
+        let connected = self.connected.as_ref();
+        connected.map(|connected| connected.requests.clone())
+    }
+
     /// There are no clients, or it is time to look at what they were built from.
     pub(super) fn due(&self) -> bool {
         self.building.is_some()
@@ -144,7 +156,7 @@ impl Api {
 
     /// Connects, or again, in one piece: when a file of the clients has changed, their credential ends
     /// soon, or it was refused. What is not refused serves until there is a successor.
-    pub(super) async fn connect(&mut self) -> Result<&mut Connected, ConnectError> {
+    pub(super) async fn connect(&mut self) -> Result<Arc<Requests>, ConnectError> {
         let looks = self
             .connected
             .as_ref()
@@ -154,7 +166,7 @@ impl Api {
             Some(_) | None => self.build().await?,
         };
         self.stale = false;
-        Ok(self.connected.insert(connected))
+        Ok(self.connected.insert(connected).requests.clone())
     }
 
     async fn renewed(&mut self, mut old: Connected, looks: bool) -> Connected {
@@ -163,7 +175,7 @@ impl Api {
             old.looked = Instant::now();
         }
         let wanted = self.building.is_some() || old.ending();
-        let changed = looks && old.clients.outdated();
+        let changed = looks && old.requests.clients.outdated();
         if !wanted && !changed {
             return old;
         }
@@ -264,7 +276,7 @@ impl Api {
             return;
         };
         // Apart from what the watches below borrow.
-        let left = connected.clients.good_for(Timestamp::now());
+        let left = connected.requests.clients.good_for(Timestamp::now());
         let floor = connected.floor.saturating_duration_since(Instant::now());
         let left = left.map(|left| left.max(floor));
         let renewal = renewal(left, self.touched, connected.again);
@@ -312,17 +324,20 @@ where
 
 impl Connected {
     fn new(clients: Clients, namespace: &str, floor: Instant) -> Self {
-        Self {
+        let requests = Requests {
             leases: Leases::new(clients.coordinator.clone(), namespace, &clients.name),
             node: OwnNode::new(clients.node.clone(), &clients.name),
             pods: OwnPods::new(clients.node.clone(), &clients.name),
             heartbeat: Heartbeat::new(clients.node.clone(), &clients.name),
             clients,
+            namespace: namespace.to_owned(),
+        };
+        Self {
+            requests: Arc::new(requests),
             lease_watch: None,
             node_watch: None,
             busy: None,
             pod_watch: None,
-            namespace: namespace.to_owned(),
             looked: Instant::now(),
             again: None,
             floor,
@@ -337,7 +352,7 @@ impl Connected {
     fn ending(&self) -> bool {
         self.patient()
             && Instant::now() >= self.floor
-            && self.clients.good_for(Timestamp::now()) == Some(Duration::ZERO)
+            && self.requests.clients.good_for(Timestamp::now()) == Some(Duration::ZERO)
     }
 
     /// The last sign of life on any watch.
@@ -352,10 +367,6 @@ impl Connected {
         leases.max(node).max(pods)
     }
 
-    pub(super) fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
     /// Watches the own Node and the group's Leases; and the own pods only while they matter. An idle
     /// node is woken by no bookmark for its Node: what it misses is a new connection some minutes earlier.
     pub(super) fn watch(&mut self, group: &str, busy: bool, with_pods: bool) {
@@ -368,7 +379,7 @@ impl Connected {
                 labels: Some(lease::selector(group)),
                 fields: None,
             };
-            let (api, signs) = (self.leases.api(), Signs::Bookmarks);
+            let (api, signs) = (self.requests.leases.api(), Signs::Bookmarks);
             let watch = Watch::start("watch Leases", api, select, signs, |object| {
                 lease::read(object, None)
             });
@@ -387,9 +398,9 @@ impl Connected {
         {
             let select = Select {
                 labels: None,
-                fields: Some(self.node.fields()),
+                fields: Some(self.requests.node.fields()),
             };
-            let api = self.node.api();
+            let api = self.requests.node.api();
             let watch = Watch::start("watch own Node", api, select, signs, |object| {
                 node::read(object, None)
             });
@@ -400,9 +411,9 @@ impl Connected {
         } else if self.pod_watch.is_none() {
             let select = Select {
                 labels: None,
-                fields: Some(self.pods.fields()),
+                fields: Some(self.requests.pods.fields()),
             };
-            let (api, signs) = (self.pods.api(), Signs::Bookmarks);
+            let (api, signs) = (self.requests.pods.api(), Signs::Bookmarks);
             let watch = Watch::start("watch own pods", api, select, signs, pods::read);
             self.pod_watch = Some(watch);
         }

@@ -189,11 +189,11 @@ impl Daemon {
         if !self.machine.pulse_due(now) || self.patience.until(now.boot).is_some() {
             return;
         }
-        let Some(connected) = self.api.connected() else {
+        let Some(requests) = self.api.requests() else {
             return;
         };
         self.machine.pulse_read(now);
-        match connected.heartbeat.get().await {
+        match requests.heartbeat.get().await {
             Ok(Some(beat)) => self.machine.renewed(beat.renewed),
             // Nothing else may be asked here for long: the credential is renewed by this.
             Err(err) if err.unauthorized() => self.failed(&err),
@@ -209,11 +209,11 @@ impl Daemon {
         if due.is_empty() || self.patience.until(now.boot).is_some() {
             return;
         }
-        let Some(connected) = self.api.connected() else {
+        let Some(requests) = self.api.requests() else {
             return;
         };
-        let clients = &connected.clients;
-        let own = connected.node.api();
+        let clients = &requests.clients;
+        let own = requests.node.api();
         match daemon_sets::look(&clients.coordinator, &own, &clients.name, &due).await {
             Ok(looks) => {
                 // The pause grows once for one look, however many of its requests failed.
@@ -237,11 +237,11 @@ impl Daemon {
         if !self.machine.blocking_due(now) || self.patience.until(now.boot).is_some() {
             return;
         }
-        let Some(connected) = self.api.connected() else {
+        let Some(requests) = self.api.requests() else {
             return;
         };
         self.patience.asks(false);
-        match connected.pods.list().await {
+        match requests.pods.list().await {
             Ok(pods) => {
                 self.machine.listed_before(&pods, now);
                 self.patience.worked(now.boot);
@@ -255,10 +255,10 @@ impl Daemon {
         if !self.machine.alone_due(now) || self.patience.until(now.boot).is_some() {
             return;
         }
-        let Some(connected) = self.api.connected() else {
+        let Some(requests) = self.api.requests() else {
             return;
         };
-        let clients = &connected.clients;
+        let clients = &requests.clients;
         self.patience.asks(false);
         match peers::others(&clients.coordinator, &clients.name).await {
             Ok(others) => {

@@ -10,6 +10,7 @@ use kube_rebootd_core::slot::Shown;
 use tracing::warn;
 
 use super::Daemon;
+use super::api::Requests;
 use crate::cluster::answer::ApiError;
 
 /// After an apply that was changed on its way: somebody must mend a webhook first.
@@ -41,14 +42,12 @@ fn changed_on_its_way(node: &Node, set: &NodeSet) -> Option<String> {
 impl Daemon {
     pub(super) async fn apply(
         &mut self,
+        requests: &Requests,
         set: &NodeSet,
         point: Point,
         now: Now,
     ) -> Result<(), ApiError> {
-        let Some(connected) = self.api.connected() else {
-            return Ok(());
-        };
-        match connected.node.apply(set, now.boot).await {
+        match requests.node.apply(set, now.boot).await {
             Ok(node) => {
                 let answered = self.now().boot;
                 let dropped = changed_on_its_way(&node, set);
@@ -75,11 +74,13 @@ impl Daemon {
     }
 
     /// Whether the apply of a hold would be refused, or changed on its way.
-    pub(super) async fn rehearse(&mut self, set: &NodeSet, now: Now) -> Result<(), ApiError> {
-        let Some(connected) = self.api.connected() else {
-            return Ok(());
-        };
-        let said = match connected.node.rehearse(set, now.boot).await {
+    pub(super) async fn rehearse(
+        &mut self,
+        requests: &Requests,
+        set: &NodeSet,
+        now: Now,
+    ) -> Result<(), ApiError> {
+        let said = match requests.node.rehearse(set, now.boot).await {
             Ok(node) => changed_on_its_way(&node, set).map_or(Ok(()), Err),
             // It says nothing of the apply itself.
             Err(err) if err.refused() && err.to_string().contains(NO_DRY_RUN) => Ok(()),
@@ -97,11 +98,13 @@ impl Daemon {
         Ok(())
     }
 
-    pub(super) async fn mend(&mut self, left: &Leftovers, now: Now) -> Result<(), ApiError> {
-        let Some(connected) = self.api.connected() else {
-            return Ok(());
-        };
-        let answer = connected.node.mend(left, now.boot).await;
+    pub(super) async fn mend(
+        &mut self,
+        requests: &Requests,
+        left: &Leftovers,
+        now: Now,
+    ) -> Result<(), ApiError> {
+        let answer = requests.node.mend(left, now.boot).await;
         let answered = self.now().boot;
         let node = match answer {
             Ok(node) => node,
@@ -129,13 +132,14 @@ impl Daemon {
 
     /// What the own kube-node-lease Lease shows from now on. A Lease that is not there, or a refusal, must not
     /// keep this node from a slot: it goes on unseen, and tries again later.
-    pub(super) async fn mark(&mut self, record: Option<Shown>) -> Result<(), ApiError> {
-        let Some(connected) = self.api.connected() else {
-            return Ok(());
-        };
+    pub(super) async fn mark(
+        &mut self,
+        requests: &Requests,
+        record: Option<Shown>,
+    ) -> Result<(), ApiError> {
         let done = match &record {
-            Some(shown) => connected.heartbeat.mark(shown).await,
-            None => connected.heartbeat.clear().await,
+            Some(shown) => requests.heartbeat.mark(shown).await,
+            None => requests.heartbeat.clear().await,
         };
         let answered = self.now().boot;
         match &done {

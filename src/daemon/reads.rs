@@ -8,7 +8,7 @@ use kube_rebootd_core::peers::Peers;
 use kube_rebootd_core::slot::Crowd;
 
 use super::Daemon;
-use super::api::Connected;
+use super::api::Requests;
 use crate::cluster::answer::ApiError;
 use crate::cluster::peers::Question;
 use crate::cluster::waiting;
@@ -20,17 +20,14 @@ const UNCOUNTED: u32 = 8;
 impl Daemon {
     /// The three reads of a start.
     pub(super) async fn read_start(&mut self, now: Now) {
-        if !self.connect().await {
-            return;
-        }
-        let clock = self.clock.clone();
-        let Some(connected) = self.api.connected() else {
+        let Some(requests) = self.connect().await else {
             return;
         };
-        let leases = connected.leases.all(now.boot).await;
+        let clock = self.clock.clone();
+        let leases = requests.leases.all(now.boot).await;
         // Later than the Leases, and it says so: what has happened in between shows on one of both only.
-        let node = connected.node.get(clock.now().boot).await;
-        let beat = connected.heartbeat.get().await;
+        let node = requests.node.get(clock.now().boot).await;
+        let beat = requests.heartbeat.get().await;
         // A node that has rebooted can prove itself and uncordon by what it reads of its own Node alone.
         if let Ok(node) = &node {
             self.machine.read_node(node.clone());
@@ -52,11 +49,13 @@ impl Daemon {
         }
     }
 
-    pub(super) async fn read_lease(&mut self, name: &str, now: Now) -> Result<(), ApiError> {
-        let Some(connected) = self.api.connected() else {
-            return Ok(());
-        };
-        let read = connected.leases.get(name, now.boot).await;
+    pub(super) async fn read_lease(
+        &mut self,
+        requests: &Requests,
+        name: &str,
+        now: Now,
+    ) -> Result<(), ApiError> {
+        let read = requests.leases.get(name, now.boot).await;
         let namespace = self.machine.namespace();
         let why = read.as_ref().err();
         let why = why.and_then(|err| denied(err, namespace));
@@ -66,11 +65,12 @@ impl Daemon {
         Ok(())
     }
 
-    pub(super) async fn read_node(&mut self, now: Now) -> Result<(), ApiError> {
-        let Some(connected) = self.api.connected() else {
-            return Ok(());
-        };
-        let node = connected.node.get(now.boot).await;
+    pub(super) async fn read_node(
+        &mut self,
+        requests: &Requests,
+        now: Now,
+    ) -> Result<(), ApiError> {
+        let node = requests.node.get(now.boot).await;
         if !node.as_ref().is_err_and(ApiError::unanswered) {
             let answered = self.now().boot;
             self.machine.answered(now.boot, answered);
@@ -79,23 +79,21 @@ impl Daemon {
         Ok(())
     }
 
-    pub(super) async fn read_mark(&mut self) -> Result<(), ApiError> {
-        let Some(connected) = self.api.connected() else {
-            return Ok(());
-        };
-        let beat = connected.heartbeat.get().await?;
+    pub(super) async fn read_mark(&mut self, requests: &Requests) -> Result<(), ApiError> {
+        let beat = requests.heartbeat.get().await?;
         self.machine.read_mark(beat.and_then(|beat| beat.waiting));
         Ok(())
     }
 
-    pub(super) async fn list_peers(&mut self, now: Now) -> Result<(), ApiError> {
+    pub(super) async fn list_peers(
+        &mut self,
+        requests: &Requests,
+        now: Now,
+    ) -> Result<(), ApiError> {
         // A Node that is not known may be one of the quorum.
         let quorum = !matches!(&self.machine.facts().node, Seen::Present(node) if !node.quorum());
-        let Some(connected) = self.api.connected() else {
-            return Ok(());
-        };
-        let question = others(connected, quorum, now);
-        let me = &connected.clients.name;
+        let question = others(requests, quorum, now);
+        let me = &requests.clients.name;
         let matters = |peers: &Peers| self.machine.counts(peers, me);
         let list = question.list(matters).await?;
         let (peers, beats) = list;
@@ -103,12 +101,13 @@ impl Daemon {
         Ok(())
     }
 
-    pub(super) async fn list_waiters(&mut self, now: Now) -> Result<(), ApiError> {
+    pub(super) async fn list_waiters(
+        &mut self,
+        requests: &Requests,
+        now: Now,
+    ) -> Result<(), ApiError> {
         let group = self.machine.group();
-        let Some(connected) = self.api.connected() else {
-            return Ok(());
-        };
-        let clients = &connected.clients;
+        let clients = &requests.clients;
         let list = waiting::list(&clients.coordinator, &group, &clients.name).await;
         let before = self.machine.facts().waiters.as_ref();
         let waiters = match &list {
@@ -124,23 +123,21 @@ impl Daemon {
     /// All at once, and all or nothing: what was answered alone is no proof.
     pub(super) async fn confirm(
         &mut self,
+        requests: &Requests,
         name: &str,
         quorum: bool,
         now: Now,
     ) -> Result<(), ApiError> {
-        let Some(connected) = self.api.connected() else {
-            return Ok(());
-        };
         let peers = async {
             if !quorum {
                 return Ok(None);
             }
-            others(connected, true, now).list_all().await.map(Some)
+            others(requests, true, now).list_all().await.map(Some)
         };
         let (lease, node, pods, peers) = tokio::join!(
-            connected.leases.get(name, now.boot),
-            connected.node.get(now.boot),
-            connected.pods.list(),
+            requests.leases.get(name, now.boot),
+            requests.node.get(now.boot),
+            requests.pods.list(),
             peers
         );
         let (lease, node, pods, peers) = (lease?, node?, pods?, peers?);
@@ -156,12 +153,9 @@ impl Daemon {
     }
 
     /// Who may not list them does not know how many wait, and must not act as if it were alone.
-    pub(super) async fn count_waiters(&mut self) -> Result<(), ApiError> {
+    pub(super) async fn count_waiters(&mut self, requests: &Requests) -> Result<(), ApiError> {
         let group = self.machine.group();
-        let Some(connected) = self.api.connected() else {
-            return Ok(());
-        };
-        let clients = &connected.clients;
+        let clients = &requests.clients;
         let counted = waiting::count(&clients.coordinator, &group, &clients.name).await;
         let unknown = Crowd {
             many: true,
@@ -183,22 +177,23 @@ impl Daemon {
         Ok(())
     }
 
-    pub(super) async fn list_pods(&mut self, now: Now) -> Result<(), ApiError> {
-        let Some(connected) = self.api.connected() else {
-            return Ok(());
-        };
-        let pods = connected.pods.list().await?;
+    pub(super) async fn list_pods(
+        &mut self,
+        requests: &Requests,
+        now: Now,
+    ) -> Result<(), ApiError> {
+        let pods = requests.pods.list().await?;
         self.machine.listed(&pods, now.boot);
         Ok(())
     }
 }
 
 /// What is asked about the other Nodes.
-fn others(connected: &Connected, quorum: bool, now: Now) -> Question<'_> {
-    let clients = &connected.clients;
+fn others(requests: &Requests, quorum: bool, now: Now) -> Question<'_> {
+    let clients = &requests.clients;
     Question {
         coordinator: &clients.coordinator,
-        namespace: connected.namespace(),
+        namespace: &requests.namespace,
         me: &clients.name,
         quorum,
         asked: now.boot,
