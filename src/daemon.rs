@@ -32,13 +32,13 @@ mod gather;
 mod own_node;
 mod patience;
 mod reads;
-mod release;
 mod report;
 mod stale;
 mod start;
 #[cfg(debug_assertions)]
 mod stop_point;
 mod triggers;
+mod undrain;
 
 use api::Api;
 use gather::HostWatch;
@@ -46,9 +46,9 @@ use report::Report;
 use triggers::Triggers;
 
 pub use credential::{access, connect, kubelets};
-pub use release::Left;
 pub use start::{StartError, start};
 pub(crate) use triggers::{command, sentinel};
+pub use undrain::Left;
 
 /// After a write that failed: what must be durable waits, the CPU rests.
 const UNWRITABLE: Duration = Duration::from_secs(1);

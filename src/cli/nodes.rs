@@ -14,9 +14,9 @@ use kube_rebootd_core::slot::Lease;
 use kube_rebootd_core::text::{self, NAME};
 
 use crate::cluster::answer::{ApiError, CALL, call};
+use crate::cluster::heartbeat;
 use crate::cluster::lean::{Named, Node};
 use crate::cluster::lease::Leases;
-use crate::cluster::waiting;
 
 /// One line of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,7 +78,7 @@ pub async fn read(client: &Client, namespace: &str, group: &str) -> Result<Group
         })
         .collect();
     let mut rows = held(&slots, &others, &claims);
-    for waiter in waiting::list(client, group, "").await? {
+    for waiter in heartbeat::list(client, group, "").await? {
         rows.push(Row {
             node: waiter.node,
             what: if waiter.ready {

@@ -10,8 +10,8 @@ use kube_rebootd_core::slot::Crowd;
 use super::Daemon;
 use super::api::Requests;
 use crate::cluster::answer::ApiError;
+use crate::cluster::heartbeat;
 use crate::cluster::peers::Question;
-use crate::cluster::waiting;
 
 /// So often the others are counted without an answer, with growing pauses of a minute or two together, before they are
 /// taken for many.
@@ -108,7 +108,7 @@ impl Daemon {
     ) -> Result<(), ApiError> {
         let group = self.machine.group();
         let clients = &requests.clients;
-        let list = waiting::list(&clients.coordinator, &group, &clients.name).await;
+        let list = heartbeat::list(&clients.coordinator, &group, &clients.name).await;
         let before = self.machine.facts().waiters.as_ref();
         let waiters = match &list {
             Ok(list) => Some(Waiters::listed(now.boot, list.clone())),
@@ -156,7 +156,7 @@ impl Daemon {
     pub(super) async fn count_waiters(&mut self, requests: &Requests) -> Result<(), ApiError> {
         let group = self.machine.group();
         let clients = &requests.clients;
-        let counted = waiting::count(&clients.coordinator, &group, &clients.name).await;
+        let counted = heartbeat::count(&clients.coordinator, &group, &clients.name).await;
         let unknown = Crowd {
             many: true,
             ..Crowd::default()

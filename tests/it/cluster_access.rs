@@ -11,10 +11,10 @@ use kube::{Api, Client, ResourceExt};
 use kube_rebootd::cluster::answer::{ApiError, call};
 use kube_rebootd::cluster::client::{Access, Connector, whoami};
 use kube_rebootd::cluster::connect_error::ConnectError;
+use kube_rebootd::cluster::heartbeat::Heartbeat;
 use kube_rebootd::cluster::lease::{read, selector};
-use kube_rebootd::cluster::waiting::Heartbeat;
 use kube_rebootd::cluster::watch::{Select, Signs, Watch};
-use kube_rebootd::cluster::{peers, waiting};
+use kube_rebootd::cluster::{heartbeat, peers};
 use kube_rebootd_core::slot::{Lease, Shown, Waiting};
 use serde_json::json;
 
@@ -137,7 +137,7 @@ async fn a_waiting_record_survives_a_renewal_and_is_the_nodes_own() {
     let beat = beats[0].get().await.expect("read").expect("there");
     assert!(beat.renewed.is_some());
     assert_eq!(beat.waiting, Some(record("2026-11-21T10:00:00Z", true)));
-    let all = waiting::list(&one.clients.coordinator, "queue", "nobody")
+    let all = heartbeat::list(&one.clients.coordinator, "queue", "nobody")
         .await
         .expect("a list");
     let order: Vec<&str> = all.iter().map(|waiter| waiter.node.as_str()).collect();
@@ -147,7 +147,7 @@ async fn a_waiting_record_survives_a_renewal_and_is_the_nodes_own() {
         "longest-waiting first"
     );
     assert_eq!([all[0].ready, all[1].ready], [false, true]);
-    let crowd = waiting::count(&one.clients.coordinator, "queue", "nobody")
+    let crowd = heartbeat::count(&one.clients.coordinator, "queue", "nobody")
         .await
         .expect("a page");
     assert_eq!((crowd.others, crowd.many), (all, false));
@@ -158,7 +158,7 @@ async fn a_waiting_record_survives_a_renewal_and_is_the_nodes_own() {
         .expect("marked");
     let ready = beats[1].get().await.expect("read").expect("there").waiting;
     assert_eq!(ready, Some(record("2026-11-21T09:00:00Z", true)));
-    let others = waiting::list(&one.clients.coordinator, "queue", &two.name)
+    let others = heartbeat::list(&one.clients.coordinator, "queue", &two.name)
         .await
         .expect("a list");
     assert_eq!(others.len(), 1);

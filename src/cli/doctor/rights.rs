@@ -15,9 +15,9 @@ use super::pods::{PODS, pods};
 use super::refused::{MANAGER, manifests, refused};
 use crate::cluster::answer::{ApiError, CALL, call};
 use crate::cluster::client::Clients;
+use crate::cluster::heartbeat;
 use crate::cluster::lean::{Lease as LeaseObject, Named, Node as NodeObject};
 use crate::cluster::lease::Leases;
-use crate::cluster::waiting;
 use crate::host::Clock;
 
 const OWN_NODE: &str = "own Node";
@@ -143,7 +143,7 @@ async fn other_nodes(coordinator: &Client, namespace: &str) -> Check {
 }
 
 async fn waiters(coordinator: &Client, namespace: &str, group: &str) -> Check {
-    match waiting::list(coordinator, group, "").await {
+    match heartbeat::list(coordinator, group, "").await {
         Ok(list) => Check::ok(WAITERS, format!("may be listed; {} wait", list.len())),
         Err(err) => refused(WAITERS, &err, &manifests(namespace)),
     }
