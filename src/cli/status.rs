@@ -66,6 +66,9 @@ pub struct Status {
     pub history: Vec<Done>,
     /// What could not be read, with the cure.
     pub problems: Vec<String>,
+    /// The state file is there and cannot be read: `problems` says why.
+    #[serde(skip)]
+    pub unread: bool,
 }
 
 /// One reason of a request.
@@ -209,6 +212,7 @@ fn tell(
 ) -> Status {
     let mut problems = Vec::new();
     let unit = unit.map_err(|err| problems.push(err.to_string())).ok();
+    let unread = record.is_err();
     let record = record.map_err(|err| problems.push(err)).ok().flatten();
     let running = unit.as_ref().map(Unit::runs);
     if let Some(unit) = unit.as_ref().filter(|unit| !unit.runs()) {
@@ -252,6 +256,7 @@ fn tell(
         kept_cordon: record.kept.map(|kept| kept.why),
         history: record.history.into_iter().map(done).collect(),
         problems,
+        unread,
     }
 }
 
@@ -333,7 +338,7 @@ fn table(status: &Status) -> String {
     if let Some(sentence) = &status.status {
         line("status", sentence);
     }
-    let none = if status.problems.iter().any(|one| one.contains("state.json")) {
+    let none = if status.unread {
         "unknown"
     } else {
         "none: nothing is on record on this host"

@@ -182,6 +182,7 @@ fn i8_what_cannot_be_read_is_unknown_and_said() {
         text.contains("systemd did not answer") && !text.contains("does not run"),
         "{text}"
     );
+    assert!(!text.contains("nothing is on record"), "{text}");
 }
 
 #[test]
