@@ -51,8 +51,8 @@ pub struct Access {
     /// Only for an identity that is no node's.
     pub node_name: Option<String>,
     pub namespace: String,
-    /// `ServiceAccount` to act as; empty: the node's identity as it is.
-    pub impersonate: String,
+    /// `ServiceAccount` to act as; None: the node's identity as it is.
+    pub impersonate: Option<String>,
     /// An identity of its own instead.
     pub coordinator_kubeconfig: Option<PathBuf>,
     /// Send `Impersonate-Extra-node` (`manifests --strict`).
@@ -201,11 +201,11 @@ impl Connector {
             valid_until = valid_until.into_iter().chain(end).min();
             fingerprints.push(other.fingerprint.clone());
             self.client(&other, AGENT).await?
-        } else if access.impersonate.is_empty() {
-            node.clone()
-        } else {
-            act_as(&mut own.config.auth_info, access, &name);
+        } else if let Some(account) = &access.impersonate {
+            act_as(&mut own.config.auth_info, access, account, &name);
             self.client(&own, AGENT).await?
+        } else {
+            node.clone()
         };
         Ok(Clients {
             node,
@@ -282,10 +282,10 @@ fn named(user: &str, configured: Option<&str>) -> Result<String, ConnectError> {
     }
 }
 
-fn act_as(user: &mut AuthInfo, access: &Access, name: &str) {
+fn act_as(user: &mut AuthInfo, access: &Access, account: &str, name: &str) {
     user.impersonate = Some(format!(
-        "system:serviceaccount:{}:{}",
-        access.namespace, access.impersonate
+        "system:serviceaccount:{}:{account}",
+        access.namespace
     ));
     user.impersonate_uid = None;
     user.impersonate_groups = None;
@@ -311,7 +311,7 @@ pub async fn admin(files: Vec<PathBuf>, context: Option<String>) -> Result<Admin
         context: None,
         node_name: None,
         namespace: String::new(),
-        impersonate: String::new(),
+        impersonate: None,
         coordinator_kubeconfig: None,
         prove_node: false,
     });
@@ -389,7 +389,7 @@ mod tests {
             context: None,
             node_name: None,
             namespace: String::new(),
-            impersonate: String::new(),
+            impersonate: None,
             coordinator_kubeconfig: None,
             prove_node: false,
         });

@@ -32,7 +32,7 @@ pub fn access(root: &Root, config: &Config) -> Access {
         context: config.node.context.clone(),
         node_name: config.node.name.clone(),
         namespace: config.coordination.namespace.clone(),
-        impersonate: config.coordination.impersonate.clone().unwrap_or_default(),
+        impersonate: config.coordination.impersonate.clone(),
         coordinator_kubeconfig: config.coordination.kubeconfig.clone(),
         prove_node: config.coordination.prove_node,
     }

@@ -187,7 +187,7 @@ impl Plane {
             context: None,
             node_name: None,
             namespace: "kube-rebootd".to_owned(),
-            impersonate: "coordinator".to_owned(),
+            impersonate: Some("coordinator".to_owned()),
             coordinator_kubeconfig: None,
             prove_node: false,
         }
