@@ -4,24 +4,20 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::side::{BUDGET, How, POD, Side, Who, both};
+use super::side::How::{Merge, Post};
+use super::side::Who::{Admin, Node};
+use super::side::{BUDGET, POD, Side, both};
 
 /// A pod of host `host` with `app: <name>`.
 async fn pod(side: &mut Side, name: &str, host: usize, ready: bool) -> Value {
     let body = json!({"metadata": {"name": name, "labels": {"app": name}},
         "spec": {"nodeName": side.name(host), "terminationGracePeriodSeconds": 30,
             "containers": [{"name": "c", "image": "i"}]}});
-    let made = side.ask("", Who::Admin, How::Post, POD, &body).await;
+    let made = side.ask("", Admin, Post, POD, &body).await;
     let status = json!({"status": {"phase": "Running",
         "conditions": [{"type": "Ready", "status": if ready { "True" } else { "False" }}]}});
-    side.ask(
-        "",
-        Who::Admin,
-        How::Merge("kubelet"),
-        &format!("{POD}/{name}/status"),
-        &status,
-    )
-    .await;
+    let path = format!("{POD}/{name}/status");
+    side.ask("", Admin, Merge("kubelet"), &path, &status).await;
     made
 }
 
@@ -32,17 +28,11 @@ async fn budget(side: &mut Side, name: &str, pod: &str, allowed: u64, healthy: u
     for (key, value) in spec.as_object().into_iter().flatten() {
         body["spec"][key] = value.clone();
     }
-    side.ask("", Who::Admin, How::Post, BUDGET, &body).await;
+    side.ask("", Admin, Post, BUDGET, &body).await;
     let status = json!({"status": {"observedGeneration": 1, "disruptionsAllowed": allowed,
         "currentHealthy": healthy, "desiredHealthy": 1, "expectedPods": 2}});
-    side.ask(
-        "",
-        Who::Admin,
-        How::Merge("c"),
-        &format!("{BUDGET}/{name}/status"),
-        &status,
-    )
-    .await;
+    let path = format!("{BUDGET}/{name}/status");
+    side.ask("", Admin, Merge("c"), &path, &status).await;
 }
 
 /// Asks until the server's caches know the pod and its budget.
@@ -55,7 +45,7 @@ async fn evict(side: &mut Side, what: &str, pod: &str, uid: Option<&Value>, dry:
     if let Some(uid) = uid {
         body["deleteOptions"] = json!({"preconditions": {"uid": uid}});
     }
-    side.ask(what, Who::Node(0), How::Post, &path, &body).await;
+    side.ask(what, Node(0), Post, &path, &body).await;
 }
 
 /// The real server's admission and budget caches lag: a dry run says when they have followed.
@@ -63,7 +53,7 @@ async fn settled(side: &mut Side, pod: &str, wanted: u64) {
     for _ in 0..200 {
         let body = json!({"metadata": {"name": pod, "namespace": "default"}});
         let path = format!("{POD}/{pod}/eviction?dryRun=All");
-        let said = side.ask("", Who::Node(0), How::Post, &path, &body).await;
+        let said = side.ask("", Node(0), Post, &path, &body).await;
         let code = said["code"].as_u64().unwrap_or(201);
         if code == wanted {
             return;
@@ -86,7 +76,7 @@ async fn i9_evictions_answer_as_a_real_server() {
         evict(side, "another uid", "conf-free", Some(&wrong), false).await;
         evict(side, "evicted", "conf-free", Some(&right), false).await;
         evict(side, "again", "conf-free", Some(&right), false).await;
-        side.get("terminating", Who::Admin, &format!("{POD}/conf-free"))
+        side.get("terminating", Admin, &format!("{POD}/conf-free"))
             .await;
         evict(side, "nothing there", "conf-none", None, false).await;
         pod(side, "conf-theirs", 1, true).await;
@@ -115,58 +105,33 @@ async fn i9_budgets_answer_as_a_real_server() {
         settled(side, "conf-one", 201).await;
         evict(side, "one allowed, tried", "conf-one", Some(&uid), true).await;
         let wrong = json!("00000000-0000-0000-0000-000000000000");
-        evict(
-            side,
-            "one allowed, another uid",
-            "conf-one",
-            Some(&wrong),
-            false,
-        )
-        .await;
+        let another = "one allowed, another uid";
+        evict(side, another, "conf-one", Some(&wrong), false).await;
         evict(side, "used up all the same", "conf-one", Some(&uid), false).await;
-        side.get("the budget", Who::Admin, &format!("{BUDGET}/conf-one"))
+        side.get("the budget", Admin, &format!("{BUDGET}/conf-one"))
             .await;
 
-        pod(side, "conf-sick", 0, false).await;
-        settled(side, "conf-sick", 201).await;
-        budget(side, "conf-sick", "conf-sick", 0, 1, json!({})).await;
-        settled(side, "conf-sick", 201).await;
-        evict(side, "unready, enough healthy", "conf-sick", None, false).await;
-
-        pod(side, "conf-ill", 0, false).await;
-        settled(side, "conf-ill", 201).await;
-        budget(side, "conf-ill", "conf-ill", 0, 0, json!({})).await;
-        settled(side, "conf-ill", 429).await;
-        evict(side, "unready, too few healthy", "conf-ill", None, false).await;
-
-        pod(side, "conf-any", 0, false).await;
-        settled(side, "conf-any", 201).await;
-        budget(
-            side,
-            "conf-any",
-            "conf-any",
-            0,
-            0,
-            json!({"unhealthyPodEvictionPolicy": "AlwaysAllow"}),
-        )
-        .await;
-        settled(side, "conf-any", 201).await;
-        evict(side, "unready, always allowed", "conf-any", None, false).await;
+        let always = json!({"unhealthyPodEvictionPolicy": "AlwaysAllow"});
+        for (what, name, healthy, spec, code) in [
+            ("unready, enough healthy", "conf-sick", 1, json!({}), 201),
+            ("unready, too few healthy", "conf-ill", 0, json!({}), 429),
+            ("unready, always allowed", "conf-any", 0, always, 201),
+        ] {
+            pod(side, name, 0, false).await;
+            settled(side, name, 201).await;
+            budget(side, name, name, 0, healthy, spec).await;
+            settled(side, name, code).await;
+            evict(side, what, name, None, false).await;
+        }
 
         pod(side, "conf-new", 0, true).await;
         settled(side, "conf-new", 201).await;
         let unseen = json!({"metadata": {"name": "conf-new"},
             "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "conf-new"}}}});
-        side.ask("", Who::Admin, How::Post, BUDGET, &unseen).await;
+        side.ask("", Admin, Post, BUDGET, &unseen).await;
         settled(side, "conf-new", 429).await;
-        evict(
-            side,
-            "a budget nobody has looked at",
-            "conf-new",
-            None,
-            false,
-        )
-        .await;
+        let unlooked = "a budget nobody has looked at";
+        evict(side, unlooked, "conf-new", None, false).await;
     })
     .await;
 }

@@ -2,24 +2,21 @@
 
 use serde_json::{Value, json};
 
-use super::side::{BEAT, How, LEASE, Side, Who, both};
+use super::side::How::{Apply, Delete, Force, Merge, Post, Put};
+use super::side::Who::{Admin, Node, Slots};
+use super::side::{BEAT, How, LEASE, Side, both, rows};
 
 /// As the daemon writes what it merges.
-const OURS: How<'_> = How::Merge("kube-rebootd");
+const OURS: How<'_> = Merge("kube-rebootd");
 
 /// A free slot of a group of the same name.
 async fn slot(side: &mut Side, name: &str) -> String {
     let path = format!("{LEASE}/{name}");
     let body = json!({"metadata": {"name": name,
         "labels": {"kube-rebootd/group": name, "kube-rebootd/protocol": "1"}}});
-    side.ask(
-        "a slot",
-        Who::Admin,
-        How::Apply("kube-rebootd-setup"),
-        &path,
-        &body,
-    )
-    .await;
+    rows! { side:
+        "a slot", Admin, Apply("kube-rebootd-setup"), path, body;
+    }
     path
 }
 
@@ -28,6 +25,12 @@ fn claim(side: &Side, host: usize, lease: &Value) -> Value {
     json!({"metadata": {"name": metadata["name"], "uid": metadata["uid"],
         "resourceVersion": metadata["resourceVersion"], "annotations": {"kube-rebootd/role": "worker"}},
         "spec": {"holderIdentity": side.name(host), "acquireTime": "2026-11-21T10:00:00.000001Z"}})
+}
+
+/// The same of the Lease as it is now.
+async fn claimed(side: &mut Side, host: usize, path: &str) -> Value {
+    let lease = get(side, path).await;
+    claim(side, host, &lease)
 }
 
 fn freed(lease: &Value) -> Value {
@@ -43,7 +46,7 @@ fn fence(lease: &Value) -> Value {
 }
 
 async fn get(side: &mut Side, path: &str) -> Value {
-    side.get("", Who::Admin, path).await
+    side.get("", Admin, path).await
 }
 
 #[tokio::test]
@@ -52,29 +55,24 @@ async fn the_lock_answers_as_a_real_server() {
         let path = slot(side, "conf-lock").await;
         let (one, two) = (side.name(0).to_owned(), side.name(1).to_owned());
         let bare = |holder: &str| json!({"metadata": {"name": "conf-lock"}, "spec": {"holderIdentity": holder}});
-        side.ask("plain node", Who::Node(0), How::Force(&one), &path, &bare(&one)).await;
-        side.ask("take", Who::Slots(0), How::Apply(&one), &path, &bare(&one)).await;
-        side.ask("another's take", Who::Slots(1), How::Apply(&two), &path, &bare(&two)).await;
-        side.ask("the same again", Who::Slots(0), How::Apply(&one), &path, &bare(&one)).await;
-        side.ask("forced", Who::Slots(1), How::Force(&two), &path, &bare(&two)).await;
-        let over = json!({"spec": {"holderIdentity": two}});
-        side.ask("merged over", Who::Slots(1), How::Merge("x"), &path, &over).await;
-        for (what, body) in [
-            ("a label", json!({"metadata": {"labels": {"kube-rebootd/group": "other"}}})),
-            ("a finalizer", json!({"metadata": {"finalizers": ["a.b/c"]}})),
-            ("an owner", json!({"metadata": {"ownerReferences": [
-                {"apiVersion": "v1", "kind": "Node", "name": "a", "uid": "u"}]}})),
-        ] {
-            side.ask(what, Who::Slots(1), How::Merge("x"), &path, &body).await;
-        }
-        let hint = json!({"metadata": {"annotations": {"kube-rebootd/next": "n2"}}});
-        side.ask("a hint", Who::Slots(1), How::Merge("kube-rebootd-next"), &path, &hint).await;
-        let name = json!({"metadata": {"name": "conf-lock"}});
-        side.ask("release by apply", Who::Slots(0), How::Force(&one), &path, &name).await;
-        side.ask("delete", Who::Slots(0), How::Delete, &path, &json!(null)).await;
+        let owner = json!([{"apiVersion": "v1", "kind": "Node", "name": "a", "uid": "u"}]);
         let mine = json!({"metadata": {"name": "conf-new"}});
-        side.ask("make another", Who::Slots(0), How::Apply(&one), &format!("{LEASE}/conf-new"), &mine).await;
-        side.ask("by POST", Who::Slots(0), How::Post, LEASE, &mine).await;
+        rows! { side:
+            "plain node", Node(0), Force(&one), path, bare(&one);
+            "take", Slots(0), Apply(&one), path, bare(&one);
+            "another's take", Slots(1), Apply(&two), path, bare(&two);
+            "the same again", Slots(0), Apply(&one), path, bare(&one);
+            "forced", Slots(1), Force(&two), path, bare(&two);
+            "merged over", Slots(1), Merge("x"), path, json!({"spec": {"holderIdentity": two}});
+            "a label", Slots(1), Merge("x"), path, json!({"metadata": {"labels": {"kube-rebootd/group": "other"}}});
+            "a finalizer", Slots(1), Merge("x"), path, json!({"metadata": {"finalizers": ["a.b/c"]}});
+            "an owner", Slots(1), Merge("x"), path, json!({"metadata": {"ownerReferences": owner}});
+            "a hint", Slots(1), Merge("kube-rebootd-next"), path, json!({"metadata": {"annotations": {"kube-rebootd/next": "n2"}}});
+            "release by apply", Slots(0), Force(&one), path, json!({"metadata": {"name": "conf-lock"}});
+            "delete", Slots(0), Delete, path, json!(null);
+            "make another", Slots(0), Apply(&one), format!("{LEASE}/conf-new"), mine;
+            "by POST", Slots(0), Post, LEASE, mine;
+        }
     })
     .await;
 }
@@ -85,28 +83,19 @@ async fn a_fence_answers_as_a_real_server() {
         let path = slot(side, "conf-fence").await;
         let one = side.name(0).to_owned();
         let free = get(side, &path).await;
-        let first = claim(side, 0, &free);
-        side.ask("take", Who::Slots(0), How::Force(&one), &path, &first)
-            .await;
-        let held = get(side, &path).await;
-        let how = || How::Merge(&one);
-        for (what, who, lease) in [
-            ("of another", Who::Slots(1), &held),
-            ("old version", Who::Slots(0), &free),
-            ("of the holder", Who::Slots(0), &held),
-            ("again, old by now", Who::Slots(0), &held),
-        ] {
-            side.ask(what, who, how(), &path, &fence(lease)).await;
+        rows! { side:
+            "take", Slots(0), Force(&one), path, claim(side, 0, &free);
         }
-        let told = get(side, &path).await;
-        side.ask("again", Who::Slots(0), how(), &path, &fence(&told))
-            .await;
-        let told = get(side, &path).await;
-        side.ask("give up", Who::Slots(0), how(), &path, &freed(&told))
-            .await;
-        let free = get(side, &path).await;
-        side.ask("when free", Who::Slots(0), how(), &path, &fence(&free))
-            .await;
+        let held = get(side, &path).await;
+        rows! { side:
+            "of another", Slots(1), Merge(&one), path, fence(&held);
+            "old version", Slots(0), Merge(&one), path, fence(&free);
+            "of the holder", Slots(0), Merge(&one), path, fence(&held);
+            "again, old by now", Slots(0), Merge(&one), path, fence(&held);
+            "again", Slots(0), Merge(&one), path, fence(&get(side, &path).await);
+            "give up", Slots(0), Merge(&one), path, freed(&get(side, &path).await);
+            "when free", Slots(0), Merge(&one), path, fence(&get(side, &path).await);
+        }
     })
     .await;
 }
@@ -118,121 +107,38 @@ async fn a_take_and_a_give_up_answer_as_a_real_server() {
         let (one, two) = (side.name(0).to_owned(), side.name(1).to_owned());
         let free = get(side, &path).await;
         let (first, second) = (claim(side, 0, &free), claim(side, 1, &free));
-        side.ask(
-            "dry run",
-            Who::Slots(0),
-            How::Force(&one),
-            &format!("{path}?dryRun=All"),
-            &first,
-        )
-        .await;
-        side.ask("take", Who::Slots(0), How::Force(&one), &path, &first)
-            .await;
-        side.ask("second", Who::Slots(1), How::Force(&two), &path, &second)
-            .await;
-        side.ask("again", Who::Slots(0), How::Force(&one), &path, &first)
-            .await;
+        rows! { side:
+            "dry run", Slots(0), Force(&one), format!("{path}?dryRun=All"), first;
+            "take", Slots(0), Force(&one), path, first;
+            "second", Slots(1), Force(&two), path, second;
+            "again", Slots(0), Force(&one), path, first;
+        }
         let held = get(side, &path).await;
-        let fresh = claim(side, 1, &held);
-        side.ask(
-            "over, fresh version",
-            Who::Slots(1),
-            How::Force(&two),
-            &path,
-            &fresh,
-        )
-        .await;
-        side.ask(
-            "give up, old version",
-            Who::Slots(0),
-            How::Merge(&one),
-            &path,
-            &freed(&free),
-        )
-        .await;
-        side.ask(
-            "give up",
-            Who::Slots(0),
-            How::Merge(&one),
-            &path,
-            &freed(&held),
-        )
-        .await;
-        side.ask(
-            "give up again",
-            Who::Slots(0),
-            How::Merge(&one),
-            &path,
-            &freed(&held),
-        )
-        .await;
-        let free = get(side, &path).await;
-        side.ask(
-            "by the next",
-            Who::Slots(1),
-            How::Force(&two),
-            &path,
-            &claim(side, 1, &free),
-        )
-        .await;
-        let held = get(side, &path).await;
-        side.ask(
-            "cleared by a third",
-            Who::Slots(2),
-            How::Merge("x"),
-            &path,
-            &freed(&held),
-        )
-        .await;
+        rows! { side:
+            "over, fresh version", Slots(1), Force(&two), path, claim(side, 1, &held);
+            "give up, old version", Slots(0), Merge(&one), path, freed(&free);
+            "give up", Slots(0), Merge(&one), path, freed(&held);
+            "give up again", Slots(0), Merge(&one), path, freed(&held);
+            "by the next", Slots(1), Force(&two), path, claimed(side, 1, &path).await;
+            "cleared by a third", Slots(2), Merge("x"), path, freed(&get(side, &path).await);
+        }
         let held = get(side, &path).await;
         let mut wrong = claim(side, 0, &held);
         wrong["metadata"]["uid"] = json!("00000000-0000-0000-0000-000000000000");
-        side.ask("wrong uid", Who::Slots(0), How::Force(&one), &path, &wrong)
-            .await;
-        wrong["metadata"]["resourceVersion"] = json!("1");
-        side.ask(
-            "wrong uid, old version",
-            Who::Slots(0),
-            How::Force(&one),
-            &path,
-            &wrong,
-        )
-        .await;
-        side.ask("deleted", Who::Admin, How::Delete, &path, &json!(null))
-            .await;
-        side.ask(
-            "take of nothing",
-            Who::Slots(0),
-            How::Force(&one),
-            &path,
-            &first,
-        )
-        .await;
-        side.ask(
-            "the same by an admin",
-            Who::Admin,
-            How::Force(&one),
-            &path,
-            &first,
-        )
-        .await;
-        side.ask(
-            "give up of nothing",
-            Who::Slots(0),
-            How::Merge(&one),
-            &path,
-            &freed(&held),
-        )
-        .await;
+        let mut old = wrong.clone();
+        old["metadata"]["resourceVersion"] = json!("1");
+        rows! { side:
+            "wrong uid", Slots(0), Force(&one), path, wrong;
+            "wrong uid, old version", Slots(0), Force(&one), path, old;
+            "deleted", Admin, Delete, path, json!(null);
+            "take of nothing", Slots(0), Force(&one), path, first;
+            "the same by an admin", Admin, Force(&one), path, first;
+            "give up of nothing", Slots(0), Merge(&one), path, freed(&held);
+        }
         slot(side, "conf-take").await;
-        side.ask(
-            "take of the successor",
-            Who::Slots(0),
-            How::Force(&one),
-            &path,
-            &first,
-        )
-        .await;
+        rows! { side:
+            "take of the successor", Slots(0), Force(&one), path, first;
+        }
     })
     .await;
 }
@@ -242,101 +148,26 @@ async fn what_others_came_to_own_of_a_slot_is_as_on_a_real_server() {
     both(2, async |side| {
         let path = slot(side, "conf-owned").await;
         let (one, two) = (side.name(0).to_owned(), side.name(1).to_owned());
-        let dump = json!({"metadata": {"name": "conf-owned"}, "spec": {"holderIdentity": one}});
-        for way in ["empty", "null", "dump", "wiped"] {
-            let free = get(side, &path).await;
-            side.ask(
-                "take",
-                Who::Slots(0),
-                How::Force(&one),
-                &path,
-                &claim(side, 0, &free),
-            )
-            .await;
-            let edit = How::Merge("kubectl-edit");
-            match way {
-                "empty" => {
-                    side.ask(
-                        way,
-                        Who::Admin,
-                        edit,
-                        &path,
-                        &json!({"spec": {"holderIdentity": ""}}),
-                    )
-                    .await
-                }
-                "null" => {
-                    side.ask(
-                        way,
-                        Who::Admin,
-                        edit,
-                        &path,
-                        &json!({"spec": {"holderIdentity": null}}),
-                    )
-                    .await
-                }
-                "dump" => {
-                    side.ask(way, Who::Admin, How::Force("argocd"), &path, &dump)
-                        .await
-                }
-                _ => {
-                    side.ask(
-                        way,
-                        Who::Admin,
-                        edit,
-                        &path,
-                        &json!({"metadata": {"managedFields": [{}]}}),
-                    )
-                    .await
-                }
-            };
-            let name = json!({"metadata": {"name": "conf-owned"}});
-            let try_it = format!("{path}?dryRun=All");
-            side.ask(
-                "release by apply, tried",
-                Who::Slots(0),
-                How::Force(&one),
-                &try_it,
-                &name,
-            )
-            .await;
-            let taken = json!({"metadata": {"name": "conf-owned"},
-                "spec": {"holderIdentity": two, "acquireTime": "2026-11-21T11:00:00.000001Z"}});
-            side.ask(
-                "take without force, tried",
-                Who::Slots(1),
-                How::Apply(&two),
-                &try_it,
-                &taken,
-            )
-            .await;
-            let held = get(side, &path).await;
-            side.ask(
-                "give up",
-                Who::Slots(0),
-                How::Merge(&one),
-                &path,
-                &freed(&held),
-            )
-            .await;
-            let free = get(side, &path).await;
-            side.ask(
-                "the next",
-                Who::Slots(1),
-                How::Force(&two),
-                &path,
-                &claim(side, 1, &free),
-            )
-            .await;
-            let held = get(side, &path).await;
-            side.ask(
-                "freed",
-                Who::Slots(1),
-                How::Merge(&two),
-                &path,
-                &freed(&held),
-            )
-            .await;
+        let name = json!({"metadata": {"name": "conf-owned"}});
+        let held_by = |who: &str| json!({"metadata": {"name": "conf-owned"}, "spec": {"holderIdentity": who}});
+        let mut taken = held_by(&two);
+        taken["spec"]["acquireTime"] = json!("2026-11-21T11:00:00.000001Z");
+        let tried = format!("{path}?dryRun=All");
+        for (way, how, body) in [
+            ("empty", Merge("kubectl-edit"), json!({"spec": {"holderIdentity": ""}})),
+            ("null", Merge("kubectl-edit"), json!({"spec": {"holderIdentity": null}})),
+            ("dump", Force("argocd"), held_by(&one)),
+            ("wiped", Merge("kubectl-edit"), json!({"metadata": {"managedFields": [{}]}})),
+        ] {
+            rows! { side:
+                "take", Slots(0), Force(&one), path, claimed(side, 0, &path).await;
+                way, Admin, how, path, body;
+                "release by apply, tried", Slots(0), Force(&one), tried, name;
+                "take without force, tried", Slots(1), Apply(&two), tried, taken;
+                "give up", Slots(0), Merge(&one), path, freed(&get(side, &path).await);
+                "the next", Slots(1), Force(&two), path, claimed(side, 1, &path).await;
+                "freed", Slots(1), Merge(&two), path, freed(&get(side, &path).await);
+            }
         }
     })
     .await;
@@ -349,57 +180,52 @@ async fn heartbeats_answer_as_a_real_server() {
         let (mine, theirs) = (format!("{BEAT}/{one}"), format!("{BEAT}/{two}"));
         let mark = json!({"metadata": {"labels": {"kube-rebootd/waiting": "conf"},
             "annotations": {"kube-rebootd/since": "then", "kube-rebootd/not-ready": null}}});
-        side.get("own", Who::Node(0), &mine).await;
-        side.ask("mark", Who::Node(0), OURS, &mine, &mark).await;
-        side.ask("mark again", Who::Node(0), OURS, &mine, &mark)
-            .await;
-        side.ask("another's", Who::Node(0), OURS, &theirs, &mark)
-            .await;
-        side.get("another's, read", Who::Node(0), &theirs).await;
-        let mut lease = side.get("", Who::Node(0), &mine).await;
+        side.get("own", Node(0), &mine).await;
+        rows! { side:
+            "mark", Node(0), OURS, mine, mark;
+            "mark again", Node(0), OURS, mine, mark;
+            "another's", Node(0), OURS, theirs, mark;
+        }
+        side.get("another's, read", Node(0), &theirs).await;
+        let mut lease = side.get("", Node(0), &mine).await;
         lease["spec"]["renewTime"] = json!("2026-11-21T10:00:00.000001Z");
-        side.ask("renewed by PUT", Who::Node(0), How::Put, &mine, &lease)
-            .await;
-        side.ask(
-            "renewed with an old version",
-            Who::Node(0),
-            How::Put,
-            &mine,
-            &lease,
-        )
-        .await;
+        rows! { side:
+            "renewed by PUT", Node(0), Put, mine, lease;
+            "renewed with an old version", Node(0), Put, mine, lease;
+        }
         let waiting = format!("{BEAT}?labelSelector=kube-rebootd/waiting%3Dconf");
-        let listed = side.get("", Who::Slots(1), &waiting).await;
+        let listed = side.get("", Slots(1), &waiting).await;
         assert_eq!(listed["items"][0]["metadata"]["name"], json!(one));
         let not_ready = json!({"metadata": {"labels": {"kube-rebootd/waiting": "conf"},
             "annotations": {"kube-rebootd/since": "now", "kube-rebootd/not-ready": "true"}}});
-        side.ask("not ready", Who::Node(1), OURS, &theirs, &not_ready)
-            .await;
-        side.ask("ready", Who::Node(1), OURS, &theirs, &mark).await;
+        rows! { side:
+            "not ready", Node(1), OURS, theirs, not_ready;
+            "ready", Node(1), OURS, theirs, mark;
+        }
         // A page that is full names a next one when any Lease follows in the namespace, labelled or not: with a limit
         // of 2 that is up to the other tests.
         for limit in [1, 3] {
             let what = format!("a page of {limit} waiters");
             let page = format!("{waiting}&limit={limit}");
-            let page = side.get(&what, Who::Slots(1), &page).await;
+            let page = side.get(&what, Slots(1), &page).await;
             let more = page["metadata"]["continue"].as_str().unwrap_or_default();
             assert_eq!(more.is_empty(), limit > 1, "{page}");
         }
         let none = json!({"metadata": {"labels": {"kube-rebootd/waiting": null},
             "annotations": {"kube-rebootd/since": null}}});
-        side.ask("unmarked", Who::Node(0), OURS, &mine, &none).await;
-        side.ask("unmarked again", Who::Node(0), OURS, &mine, &none)
-            .await;
+        rows! { side:
+            "unmarked", Node(0), OURS, mine, none;
+            "unmarked again", Node(0), OURS, mine, none;
+        }
         let gone = format!("{BEAT}/nobody");
-        side.get("no such", Who::Node(0), &gone).await;
-        side.get("elsewhere", Who::Node(0), &format!("{LEASE}/default"))
+        side.get("no such", Node(0), &gone).await;
+        side.get("elsewhere", Node(0), &format!("{LEASE}/default"))
             .await;
-        side.get("the coordinator's read", Who::Slots(0), &mine)
-            .await;
+        side.get("the coordinator's read", Slots(0), &mine).await;
         side.ask(
             "the coordinator's write",
-            Who::Slots(0),
-            How::Merge("x"),
+            Slots(0),
+            Merge("x"),
             &mine,
             &mark,
         )

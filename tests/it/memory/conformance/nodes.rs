@@ -3,12 +3,14 @@
 use serde_json::{Value, json};
 
 use super::super::{ANNOTATIONS, annotated};
-use super::side::{How, NODE, Side, Who, both};
+use super::side::How::{Apply, Delete, Force, Get, Merge, Post};
+use super::side::Who::{Admin, Node};
+use super::side::{NODE, Side, both, rows};
 
 const OURS: &str = "kube-rebootd";
 
 async fn get(side: &mut Side, path: &str) -> Value {
-    side.get("", Who::Admin, path).await
+    side.get("", Admin, path).await
 }
 
 /// Everything of a hold.
@@ -33,31 +35,37 @@ async fn the_own_node_answers_as_a_real_server() {
     both(2, async |side| {
         let path = format!("{NODE}/{}", side.name(0));
         let node = get(side, &path).await;
-        let me = Who::Node(0);
+        let me = Node(0);
         let (set, nothing) = (full(side, &node), none(side, &node));
-        side.ask("dry run", me, How::Force(OURS), &format!("{path}?dryRun=All"), &set).await;
-        side.ask("all of ours", me, How::Force(OURS), &path, &at(&node, set.clone())).await;
-        side.ask("again", me, How::Force(OURS), &path, &set).await;
-        side.ask("an old version", me, How::Force(OURS), &path, &at(&node, set.clone())).await;
         let part = json!({"metadata": {"name": side.name(0), "labels": {"kube-rebootd/slot": "conf"}}, "spec": {}});
-        side.ask("a part", me, How::Force(OURS), &path, &part).await;
-        side.ask("nothing", me, How::Force(OURS), &path, &nothing).await;
-        side.ask("nothing again", me, How::Force(OURS), &path, &nothing).await;
         let theirs = format!("{NODE}/{}", side.name(1));
+        rows! { side:
+            "dry run", me, Force(OURS), format!("{path}?dryRun=All"), set;
+            "all of ours", me, Force(OURS), path, at(&node, set.clone());
+            "again", me, Force(OURS), path, set;
+            "an old version", me, Force(OURS), path, at(&node, set.clone());
+            "a part", me, Force(OURS), path, part;
+            "nothing", me, Force(OURS), path, nothing;
+            "nothing again", me, Force(OURS), path, nothing;
+        }
         let there = get(side, &theirs).await;
         let mut other = full(side, &there);
         other["metadata"]["name"] = json!(side.name(1));
-        side.ask("another's", me, How::Force(OURS), &theirs, &other).await;
         let taint = json!({"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}});
-        side.ask("a taint", me, How::Merge(OURS), &path, &taint).await;
         let label = |key: &str| json!({"metadata": {"labels": {key: "x"}}});
+        rows! { side:
+            "another's", me, Force(OURS), theirs, other;
+            "a taint", me, Merge(OURS), path, taint;
+        }
         for key in ["a.b/c", "node.kubernetes.io/exclude-from-external-load-balancers",
             "node-role.kubernetes.io/worker", "node-restriction.kubernetes.io/a"] {
-            side.ask(key, me, How::Merge(OURS), &path, &label(key)).await;
+            side.ask(key, me, Merge(OURS), &path, &label(key)).await;
         }
         let condition = json!({"status": {"conditions": [{"type": "DrainInProgress", "status": "True"}]}});
-        side.ask("a condition", me, How::Merge(OURS), &format!("{path}/status"), &condition).await;
-        side.ask("a delete", me, How::Delete, &path, &json!(null)).await;
+        rows! { side:
+            "a condition", me, Merge(OURS), format!("{path}/status"), condition;
+            "a delete", me, Delete, path, json!(null);
+        }
     })
     .await;
 }
@@ -67,35 +75,42 @@ async fn cordons_of_others_are_as_on_a_real_server() {
     both(1, async |side| {
         let path = format!("{NODE}/{}", side.name(0));
         let node = get(side, &path).await;
-        let me = Who::Node(0);
+        let me = Node(0);
         let (set, nothing) = (full(side, &node), none(side, &node));
         let cordon = |on: bool| json!({"spec": {"unschedulable": on}});
-        side.ask("cordon", Who::Admin, How::Merge("kubectl-cordon"), &path, &cordon(true)).await;
-        side.ask("ours too", me, How::Force(OURS), &path, &set).await;
-        side.ask("ours no more", me, How::Force(OURS), &path, &nothing).await;
-        side.ask("uncordon", Who::Admin, How::Merge("kubectl-uncordon"), &path, &cordon(false)).await;
-        side.ask("ours", me, How::Force(OURS), &path, &set).await;
-        side.ask("cordon of ours", Who::Admin, How::Merge("kubectl-cordon"), &path, &cordon(true)).await;
-        side.ask("theirs unmoved", me, How::Force(OURS), &path, &nothing).await;
-        side.ask("ours", me, How::Force(OURS), &path, &set).await;
+        rows! { side:
+            "cordon", Admin, Merge("kubectl-cordon"), path, cordon(true);
+            "ours too", me, Force(OURS), path, set;
+            "ours no more", me, Force(OURS), path, nothing;
+            "uncordon", Admin, Merge("kubectl-uncordon"), path, cordon(false);
+            "ours", me, Force(OURS), path, set;
+            "cordon of ours", Admin, Merge("kubectl-cordon"), path, cordon(true);
+            "theirs unmoved", me, Force(OURS), path, nothing;
+            "ours", me, Force(OURS), path, set;
+        }
         let cordoned = get(side, &path).await;
-        side.ask("uncordon of ours", Who::Admin, How::Merge("kubectl-uncordon"), &path, &cordon(false)).await;
-        side.ask("cordoned silently again, but", me, How::Force(OURS), &path, &at(&cordoned, set.clone())).await;
-        let mend = json!({"metadata": {"uid": node["metadata"]["uid"],
-            "resourceVersion": cordoned["metadata"]["resourceVersion"]}, "spec": {"unschedulable": null}});
-        side.ask("a mend of an old version", me, How::Merge(OURS), &path, &mend).await;
-        side.ask("without force", me, How::Apply(OURS), &path, &set).await;
-        let mut git = json!({"metadata": {"name": side.name(0), "labels": {"kube-rebootd/slot": "theirs"}},
-            "spec": {"unschedulable": false}});
-        side.ask("gitops", Who::Admin, How::Force("argocd"), &path, &git).await;
-        side.ask("without force", me, How::Apply(OURS), &path, &set).await;
-        side.ask("with force", me, How::Force(OURS), &path, &set).await;
-        side.ask("nothing", me, How::Force(OURS), &path, &nothing).await;
-        git["spec"]["unschedulable"] = json!(true);
-        git["metadata"]["labels"]["kube-rebootd/slot"] = json!("conf");
-        side.ask("ours", me, How::Force(OURS), &path, &set).await;
-        side.ask("a dump of it", Who::Admin, How::Force("argocd"), &path, &git).await;
-        side.ask("nothing", me, How::Force(OURS), &path, &nothing).await;
+        let mend = at(
+            &cordoned,
+            json!({"metadata": {"uid": node["metadata"]["uid"]}, "spec": {"unschedulable": null}}),
+        );
+        let name = side.name(0).to_owned();
+        let git = |slot: &str, cordon: bool| {
+            json!({"metadata": {"name": name, "labels": {"kube-rebootd/slot": slot}},
+            "spec": {"unschedulable": cordon}})
+        };
+        rows! { side:
+            "uncordon of ours", Admin, Merge("kubectl-uncordon"), path, cordon(false);
+            "cordoned silently again, but", me, Force(OURS), path, at(&cordoned, set.clone());
+            "a mend of an old version", me, Merge(OURS), path, mend;
+            "without force", me, Apply(OURS), path, set;
+            "gitops", Admin, Force("argocd"), path, git("theirs", false);
+            "without force", me, Apply(OURS), path, set;
+            "with force", me, Force(OURS), path, set;
+            "nothing", me, Force(OURS), path, nothing;
+            "ours", me, Force(OURS), path, set;
+            "a dump of it", Admin, Force("argocd"), path, git("conf", true);
+            "nothing", me, Force(OURS), path, nothing;
+        }
     })
     .await;
 }
@@ -105,34 +120,26 @@ async fn wiped_managed_fields_are_as_on_a_real_server() {
     both(1, async |side| {
         let path = format!("{NODE}/{}", side.name(0));
         let node = get(side, &path).await;
-        let me = Who::Node(0);
+        let me = Node(0);
         let (set, nothing) = (full(side, &node), none(side, &node));
         let wipe = json!({"metadata": {"managedFields": [{}]}});
-        side.ask("ours", me, How::Force(OURS), &path, &set).await;
-        side.ask("wiped", Who::Admin, How::Merge("restore"), &path, &wipe)
-            .await;
-        side.ask("nothing", me, How::Force(OURS), &path, &nothing)
-            .await;
+        rows! { side:
+            "ours", me, Force(OURS), path, set;
+            "wiped", Admin, Merge("restore"), path, wipe;
+            "nothing", me, Force(OURS), path, nothing;
+        }
         let left = get(side, &path).await;
         let mend = json!({"metadata": {"uid": left["metadata"]["uid"],
-            "resourceVersion": left["metadata"]["resourceVersion"],
             "labels": {"kube-rebootd/slot": null}, "annotations": {"kube-rebootd/state": null}},
             "spec": {"unschedulable": null}});
-        side.ask("mended", me, How::Merge(OURS), &path, &mend).await;
-        side.ask("wiped", Who::Admin, How::Merge("restore"), &path, &wipe)
-            .await;
         let cordon = json!({"spec": {"unschedulable": true}});
-        side.ask(
-            "an untracked cordon",
-            Who::Admin,
-            How::Merge("kubectl-cordon"),
-            &path,
-            &cordon,
-        )
-        .await;
-        side.ask("ours", me, How::Force(OURS), &path, &set).await;
-        side.ask("nothing", me, How::Force(OURS), &path, &nothing)
-            .await;
+        rows! { side:
+            "mended", me, Merge(OURS), path, at(&left, mend);
+            "wiped", Admin, Merge("restore"), path, wipe;
+            "an untracked cordon", Admin, Merge("kubectl-cordon"), path, cordon;
+            "ours", me, Force(OURS), path, set;
+            "nothing", me, Force(OURS), path, nothing;
+        }
     })
     .await;
 }
@@ -143,42 +150,36 @@ async fn full_annotations_are_as_on_a_real_server() {
     both(1, async |side| {
         let path = format!("{NODE}/{}", side.name(0));
         let node = get(side, &path).await;
-        let me = Who::Node(0);
+        let me = Node(0);
         let mut set = full(side, &node);
-        let held = side.ask("", me, How::Force(OURS), &path, &set).await;
+        let held = side.ask("", me, Force(OURS), &path, &set).await;
         let room = ANNOTATIONS - annotated(&held) - "filler".len();
         let fill =
             |bytes: usize| json!({"metadata": {"annotations": {"filler": "x".repeat(bytes)}}});
         let status = format!("{path}/status");
         side.ask(
             "one byte too many",
-            Who::Admin,
-            How::Merge("other"),
+            Admin,
+            Merge("other"),
             &status,
             &fill(room + 1),
         )
         .await;
         let filled = side
-            .ask("", Who::Admin, How::Merge("other"), &status, &fill(room))
+            .ask("", Admin, Merge("other"), &status, &fill(room))
             .await;
         assert_eq!(annotated(&filled), ANNOTATIONS, "{:?}", filled["message"]);
         set["metadata"]["annotations"]["kube-rebootd/state"] = json!("{ }");
-        side.ask("a longer record", me, How::Force(OURS), &path, &set)
+        side.ask("a longer record", me, Force(OURS), &path, &set)
             .await;
         set["metadata"]["annotations"] = json!({});
-        let uncordoned = side.ask("", me, How::Force(OURS), &path, &set).await;
+        let uncordoned = side.ask("", me, Force(OURS), &path, &set).await;
         assert!(uncordoned["kind"] == "Node", "{}", uncordoned["message"]);
         let empty = json!({"metadata": {"annotations": {"filler": null}}});
-        side.ask(
-            "without a record",
-            Who::Admin,
-            How::Merge("other"),
-            &status,
-            &empty,
-        )
-        .await;
-        side.ask("with one", me, How::Force(OURS), &path, &full(side, &node))
-            .await;
+        rows! { side:
+            "without a record", Admin, Merge("other"), status, empty;
+            "with one", me, Force(OURS), path, full(side, &node);
+        }
     })
     .await;
 }
@@ -188,22 +189,14 @@ async fn a_release_without_a_spec_is_as_on_a_real_server() {
     both(1, async |side| {
         let path = format!("{NODE}/{}", side.name(0));
         let node = get(side, &path).await;
-        let me = Who::Node(0);
-        side.ask("ours", me, How::Force(OURS), &path, &full(side, &node))
-            .await;
+        let me = Node(0);
         let without = json!({"metadata": {"name": side.name(0)}});
-        side.ask("no spec", me, How::Force(OURS), &path, &without)
-            .await;
-        side.ask(
-            "an empty one",
-            me,
-            How::Force(OURS),
-            &path,
-            &none(side, &node),
-        )
-        .await;
-        side.ask("no spec now", me, How::Force(OURS), &path, &without)
-            .await;
+        rows! { side:
+            "ours", me, Force(OURS), path, full(side, &node);
+            "no spec", me, Force(OURS), path, without;
+            "an empty one", me, Force(OURS), path, none(side, &node);
+            "no spec now", me, Force(OURS), path, without;
+        }
     })
     .await;
 }
@@ -213,52 +206,25 @@ async fn a_deleted_or_replaced_node_is_as_on_a_real_server() {
     both(1, async |side| {
         let path = format!("{NODE}/{}", side.name(0));
         let node = get(side, &path).await;
-        let me = Who::Node(0);
+        let me = Node(0);
         let set = full(side, &node);
-        side.ask("deleted", Who::Admin, How::Delete, &path, &json!(null))
-            .await;
-        side.ask("ours on nothing", me, How::Force(OURS), &path, &set)
-            .await;
-        side.ask(
-            "with a version",
-            me,
-            How::Force(OURS),
-            &path,
-            &at(&node, set.clone()),
-        )
-        .await;
         let mend =
             json!({"metadata": {"uid": node["metadata"]["uid"]}, "spec": {"unschedulable": null}});
-        side.ask("a mend of nothing", me, How::Merge(OURS), &path, &mend)
-            .await;
-        side.get("gone", me, &path).await;
-        let again = json!({"metadata": {"name": side.name(0)}});
-        side.ask("made again", Who::Admin, How::Post, NODE, &again)
-            .await;
-        side.ask("ours on the next", me, How::Force(OURS), &path, &set)
-            .await;
-        side.ask(
-            "with the old version",
-            me,
-            How::Force(OURS),
-            &path,
-            &at(&node, set.clone()),
-        )
-        .await;
-        side.ask("a mend of the next", me, How::Merge(OURS), &path, &mend)
-            .await;
         let mut nameless = set.clone();
         nameless["metadata"].as_object_mut().unwrap().remove("uid");
-        side.ask("deleted", Who::Admin, How::Delete, &path, &json!(null))
-            .await;
-        side.ask(
-            "back to life without a uid",
-            me,
-            How::Force(OURS),
-            &path,
-            &nameless,
-        )
-        .await;
+        rows! { side:
+            "deleted", Admin, Delete, path, json!(null);
+            "ours on nothing", me, Force(OURS), path, set;
+            "with a version", me, Force(OURS), path, at(&node, set.clone());
+            "a mend of nothing", me, Merge(OURS), path, mend;
+            "gone", me, Get, path, json!(null);
+            "made again", Admin, Post, NODE, json!({"metadata": {"name": side.name(0)}});
+            "ours on the next", me, Force(OURS), path, set;
+            "with the old version", me, Force(OURS), path, at(&node, set.clone());
+            "a mend of the next", me, Merge(OURS), path, mend;
+            "deleted", Admin, Delete, path, json!(null);
+            "back to life without a uid", me, Force(OURS), path, nameless;
+        }
     })
     .await;
 }

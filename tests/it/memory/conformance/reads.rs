@@ -2,77 +2,55 @@
 
 use serde_json::json;
 
-use super::side::{BEAT, How, LEASE, NODE, SET, Who, both};
+use super::side::How::{Delete, Get, Merge, Post, Table};
+use super::side::Who::{Admin, Node, Slots};
+use super::side::{BEAT, LEASE, NODE, SET, both, rows};
 
 #[tokio::test]
 async fn reads_answer_as_a_real_server() {
     both(2, async |side| {
         let (one, two) = (side.name(0).to_owned(), side.name(1).to_owned());
+        let none = json!(null);
         let review = json!({"metadata": {}});
         let reviews = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
-        side.ask("who", Who::Node(0), How::Post, reviews, &review)
-            .await;
         let label = json!({"metadata": {"labels": {"kube-rebootd/conf": "reads"}}});
-        for name in [&one, &two] {
-            side.ask(
-                "labelled",
-                Who::Admin,
-                How::Merge("x"),
-                &format!("{NODE}/{name}"),
-                &label,
-            )
-            .await;
+        let (own, other) = (format!("{NODE}/{one}"), format!("{NODE}/{two}"));
+        rows! { side:
+            "who", Node(0), Post, reviews, review;
+            "labelled", Admin, Merge("x"), own, label;
+            "labelled", Admin, Merge("x"), other, label;
         }
-        let none = json!(null);
-        let labelled = format!("{NODE}?labelSelector=kube-rebootd%2Fconf");
+        let by_name = |name: &str| format!("{NODE}?fieldSelector=metadata.name%3D{name}");
+        let pods_of = |name: &str| format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{name}");
+        let labelled =
+            |path: &str, label: &str| format!("{path}?labelSelector=kube-rebootd%2F{label}");
         let gets = [
             ("nodes", NODE.to_owned()),
-            ("labelled nodes", labelled),
-            ("own node", format!("{NODE}/{one}")),
-            ("other node", format!("{NODE}/{two}")),
-            (
-                "own node by list",
-                format!("{NODE}?fieldSelector=metadata.name%3D{one}"),
-            ),
-            (
-                "other node by list",
-                format!("{NODE}?fieldSelector=metadata.name%3D{two}"),
-            ),
-            (
-                "own pods",
-                format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{one}"),
-            ),
-            (
-                "others' pods",
-                format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{two}"),
-            ),
+            ("labelled nodes", labelled(NODE, "conf")),
+            ("own node", own.clone()),
+            ("other node", other.clone()),
+            ("own node by list", by_name(&one)),
+            ("other node by list", by_name(&two)),
+            ("own pods", pods_of(&one)),
+            ("others' pods", pods_of(&two)),
             ("all pods", "/api/v1/pods".to_owned()),
-            (
-                "slots",
-                format!("{LEASE}?labelSelector=kube-rebootd%2Fgroup%3Dnone"),
-            ),
-            (
-                "heartbeats",
-                format!("{BEAT}?labelSelector=kube-rebootd%2Fwaiting%3Dnone"),
-            ),
+            ("slots", labelled(LEASE, "group%3Dnone")),
+            ("heartbeats", labelled(BEAT, "waiting%3Dnone")),
         ];
         for (what, path) in gets {
-            for who in [Who::Node(0), Who::Slots(0)] {
-                if (what, who) == ("nodes", Who::Slots(0)) {
+            for who in [Node(0), Slots(0)] {
+                if (what, who) == ("nodes", Slots(0)) {
                     continue;
                 }
-                side.ask(&format!("{what} as {who:?}"), who, How::Get, &path, &none)
-                    .await;
+                side.get(&format!("{what} as {who:?}"), who, &path).await;
             }
         }
         let cordon = json!({"spec": {"unschedulable": true}});
-        let own = format!("{NODE}/{one}");
-        side.ask("cordoned", Who::Admin, How::Merge("x"), &own, &cordon)
-            .await;
         let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
-        let status = format!("{NODE}/{two}/status");
-        side.ask("ready", Who::Node(1), How::Merge("x"), &status, &ready)
-            .await;
+        rows! { side:
+            "cordoned", Admin, Merge("x"), own, cordon;
+            "ready", Node(1), Merge("x"), format!("{other}/status"), ready;
+        }
         for (what, label) in [
             ("table", "kube-rebootd%2Fconf"),
             // A role that no Node has: a table without rows.
@@ -80,20 +58,13 @@ async fn reads_answer_as_a_real_server() {
             ("first row of a table", "kube-rebootd%2Fconf&limit=1"),
         ] {
             let table = format!("{NODE}?labelSelector={label}");
-            for who in [Who::Node(0), Who::Slots(0)] {
+            for who in [Node(0), Slots(0)] {
                 let what = format!("{what} as {who:?}");
-                side.ask(&what, who, How::Table, &table, &none).await;
+                side.ask(&what, who, Table, &table, &none).await;
             }
         }
-        let review = json!({"metadata": {}});
-        side.ask(
-            "who as coordinator",
-            Who::Slots(0),
-            How::Post,
-            reviews,
-            &review,
-        )
-        .await;
+        side.ask("who as coordinator", Slots(0), Post, reviews, &review)
+            .await;
     })
     .await;
 }
@@ -110,20 +81,24 @@ async fn a_daemon_set_is_read_as_on_a_real_server() {
             "spec": {"nodeSelector": {"test/none": ""}, "containers": [{"name": "c", "image": "i"}]}});
         let set = json!({"metadata": {"name": name},
             "spec": {"selector": {"matchLabels": {"app": name}}, "template": pod}});
-        let slots = Who::Slots(0);
-        side.ask("absent", slots, How::Get, &path, &none).await;
-        side.ask("", Who::Admin, How::Post, SET, &set).await;
+        let slots = Slots(0);
+        rows! { side:
+            "absent", slots, Get, path, none;
+            "", Admin, Post, SET, set;
+        }
         // No row: the real server fills in more than matters here.
-        let seen = side.ask("", slots, How::Get, &path, &none).await;
+        let seen = side.ask("", slots, Get, &path, &none).await;
         let (metadata, pod) = (&seen["metadata"], &seen["spec"]["template"]["spec"]);
         let said = json!({"kind": seen["kind"], "metadata": {"finalizers": [
             metadata["name"] == name.as_str(), metadata["uid"].is_string()]}});
         assert_eq!(pod["nodeSelector"], json!({"test/none": ""}), "{seen}");
         side.row("there", 200, &said);
-        side.ask("list", slots, How::Get, SET, &none).await;
-        side.ask("as the node", Who::Node(0), How::Get, &path, &none).await;
-        side.ask("", Who::Admin, How::Delete, &path, &none).await;
-        side.ask("gone", slots, How::Get, &path, &none).await;
+        rows! { side:
+            "list", slots, Get, SET, none;
+            "as the node", Node(0), Get, path, none;
+            "", Admin, Delete, path, none;
+            "gone", slots, Get, path, none;
+        }
     })
     .await;
 }

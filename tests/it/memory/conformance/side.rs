@@ -401,6 +401,16 @@ fn typed(path: &str, body: &mut Value) {
     }
 }
 
+/// A table: what the row is called, who asks, how, where, with what. The rows are asked in their order, and what a cell
+/// reads is read when it is its row's turn.
+macro_rules! rows {
+    ($side:ident: $($what:expr, $who:expr, $how:expr, $path:expr, $body:expr;)+) => {$(
+        let (path, body) = (&$path, &$body);
+        $side.ask($what, $who, $how, path, body).await;
+    )+};
+}
+pub(super) use rows;
+
 /// Runs the rows on both servers and compares.
 pub(super) async fn both(hosts: usize, rows: impl AsyncFn(&mut Side)) {
     let mut memory = Side::memory(hosts).await;

@@ -6,7 +6,9 @@ use kube::api::{WatchEvent, WatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
-use super::side::{How, LEASE, Side, Who, both};
+use super::side::How::{Apply, Delete, Merge};
+use super::side::Who::{self, Admin, Node, Slots};
+use super::side::{LEASE, Side, both, rows};
 
 /// What a watch of a second tells, one row for each event.
 async fn watch(side: &mut Side, what: &str, who: Who, selector: &str, version: &str) {
@@ -47,95 +49,38 @@ fn version(body: &Value) -> String {
 async fn i7_watches_tell_what_a_real_server_tells() {
     both(1, async |side| {
         let path = |name: &str| format!("{LEASE}/{name}");
+        let of = |group: &str| json!({"metadata": {"labels": {"kube-rebootd/group": group}}});
         let body = |name: &str, group: &str| {
-            json!({"metadata": {"name": name,
-            "labels": {"kube-rebootd/group": group}}})
+            let mut body = of(group);
+            body["metadata"]["name"] = json!(name);
+            body
         };
         let selector = "kube-rebootd/group=conf-watch";
         let listed = format!("{LEASE}?labelSelector=kube-rebootd%2Fgroup%3Dconf-watch");
-        let empty = side.get("nothing yet", Who::Slots(0), &listed).await;
-        let setup = How::Apply("kube-rebootd-setup");
-        for name in ["conf-w1", "conf-w2"] {
-            side.ask(
-                "made",
-                Who::Admin,
-                setup,
-                &path(name),
-                &body(name, "conf-watch"),
-            )
-            .await;
-        }
-        side.ask(
-            "made for another",
-            Who::Admin,
-            setup,
-            &path("conf-w3"),
-            &body("conf-w3", "conf-other"),
-        )
-        .await;
+        let empty = side.get("nothing yet", Slots(0), &listed).await;
+        let setup = Apply("kube-rebootd-setup");
         let note = json!({"metadata": {"annotations": {"a": "b"}}});
-        side.ask(
-            "changed",
-            Who::Admin,
-            How::Merge("x"),
-            &path("conf-w1"),
-            &note,
-        )
-        .await;
-        side.ask(
-            "changed to the same",
-            Who::Admin,
-            How::Merge("x"),
-            &path("conf-w1"),
-            &note,
-        )
-        .await;
-        let moved = json!({"metadata": {"labels": {"kube-rebootd/group": "conf-other"}}});
-        side.ask(
-            "moved out",
-            Who::Admin,
-            How::Merge("x"),
-            &path("conf-w1"),
-            &moved,
-        )
-        .await;
-        let moved = json!({"metadata": {"labels": {"kube-rebootd/group": "conf-watch"}}});
-        let there = side
-            .ask(
-                "moved in",
-                Who::Admin,
-                How::Merge("x"),
-                &path("conf-w3"),
-                &moved,
-            )
+        rows! { side:
+            "made", Admin, setup, path("conf-w1"), body("conf-w1", "conf-watch");
+            "made", Admin, setup, path("conf-w2"), body("conf-w2", "conf-watch");
+            "made for another", Admin, setup, path("conf-w3"), body("conf-w3", "conf-other");
+            "changed", Admin, Merge("x"), path("conf-w1"), note;
+            "changed to the same", Admin, Merge("x"), path("conf-w1"), note;
+            "moved out", Admin, Merge("x"), path("conf-w1"), of("conf-other");
+        }
+        let (moved, here) = (path("conf-w3"), of("conf-watch"));
+        let there = side.ask("moved in", Admin, Merge("x"), &moved, &here).await;
+        side.ask("deleted", Admin, Delete, &path("conf-w2"), &json!(null))
             .await;
-        side.ask(
-            "deleted",
-            Who::Admin,
-            How::Delete,
-            &path("conf-w2"),
-            &json!(null),
-        )
-        .await;
-        watch(
-            side,
-            "from the list on",
-            Who::Slots(0),
-            selector,
-            &version(&empty),
-        )
-        .await;
-        watch(
-            side,
-            "from the middle on",
-            Who::Slots(0),
-            selector,
-            &version(&there),
-        )
-        .await;
-        watch(side, "from what there is", Who::Slots(0), selector, "0").await;
-        watch(side, "as a plain node", Who::Node(0), selector, "0").await;
-        side.get("left", Who::Slots(0), &listed).await;
+        for (what, who, from) in [
+            ("from the list on", Slots(0), version(&empty)),
+            ("from the middle on", Slots(0), version(&there)),
+            ("from what there is", Slots(0), "0".to_owned()),
+            ("as a plain node", Node(0), "0".to_owned()),
+        ] {
+            watch(side, what, who, selector, &from).await;
+        }
+        side.get("left", Slots(0), &listed).await;
     })
     .await;
 }
