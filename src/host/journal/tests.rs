@@ -113,6 +113,28 @@ fn stuck_journald_blocks_nobody_and_the_loss_is_told() {
     assert!(journal.flush(PATIENCE));
 }
 
+/// The socket goes with systemd-journald.socket; until another one is there the records go to standard error.
+#[test]
+fn a_journald_that_was_gone_gets_records_again() {
+    let (_dir, root, socket) = journald();
+    let path = root.path("/run/systemd/journal/socket");
+    let journal = Journal::writing_to(Sink::journald(&root));
+    let say = |what: &'static str| {
+        logging(&journal, || tracing::info!(target: TARGET, "{what}"));
+        assert!(journal.flush(PATIENCE), "{what}");
+    };
+    say("before");
+    assert!(receive(&socket).starts_with("MESSAGE=before\n"));
+    drop(socket);
+    say("nobody listens");
+    std::fs::remove_file(&path).unwrap();
+    say("no socket");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    say("after");
+    assert!(receive(&socket).starts_with("MESSAGE=after\n"));
+}
+
 #[test]
 fn lines_for_a_terminal_stay_one_line() {
     let record = Record {
