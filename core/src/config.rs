@@ -1,7 +1,8 @@
 //! The configuration: typed, validated, every value with the file it came from (I12).
 //!
-//! `file` turns one text into values with lines, `check` turns the merged values into [`Config`] or into all their
-//! problems at once. Whoever reads the files passes their texts to [`merged`].
+//! `keys` holds all that is known of each key: nothing of it stands elsewhere. `file` turns one text into values with
+//! lines, `check` turns the merged values into [`Config`] or into all their problems at once, `reader` takes one value by
+//! what `keys` says. Whoever reads the files passes their texts to [`merged`].
 
 mod check;
 mod duration;
@@ -15,8 +16,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use check::{Effective, merged, parse, parse_effective};
+pub use check::{Effective, merged, parse, parse_effective, reference};
 pub use file::{ConfigError, Problem};
+pub use keys::{Entry, Section, Table};
 pub use label::{is_dns_label, is_subdomain};
 pub use preset::Preset;
 
@@ -28,8 +30,8 @@ use crate::budget::MaxUnavailable;
 use crate::drain;
 use label::is_label_value;
 
-/// All settings. `Config::default()` is what a host without any file runs on.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+/// All settings, within the ranges of `keys`. `Config::default()` is what a host without any file runs on.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// Whether it acts.
     pub mode: Mode,
@@ -50,16 +52,15 @@ pub struct Config {
 }
 
 /// `mode`: the one key outside any table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    #[default]
     Active,
     /// Says what it would do, and takes no slot.
     Observe,
 }
 
 /// `[node]`: which kubeconfig speaks for this host.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
     /// Absolute path; `None` searches the kubelet's (docs/design.md 3).
     pub kubeconfig: Option<PathBuf>,
@@ -90,7 +91,7 @@ pub struct Coordination {
     pub count_cordoned: bool,
     /// From the end of one hold of the group to the next take; zero for none.
     pub min_interval: Duration,
-    /// How long a holder's Node must be gone before its slot is cleared, at least 1 s.
+    /// How long a holder's Node must be gone before its slot is cleared.
     pub stale_after: Duration,
 }
 
@@ -118,7 +119,7 @@ pub struct Triggers {
     pub node_annotation: bool,
     /// What becomes of a shutdown that somebody else scheduled.
     pub scheduled_shutdown: Adoption,
-    /// Slow poll of the sentinels and period of the built-in checks, 1 s to 1 day.
+    /// Slow poll of the sentinels and period of the built-in checks.
     pub period: Duration,
     /// How long a sentinel must stand before it counts.
     pub settle: Duration,
@@ -143,7 +144,7 @@ pub struct Check {
     pub reboot_exit_codes: Vec<u8>,
     /// Exit codes that say no reboot is required.
     pub ok_exit_codes: Vec<u8>,
-    /// From one start to the next, 10 s to 366 days.
+    /// From one start to the next.
     pub period: Duration,
     /// After this the run is killed and unknown; shorter than `period`.
     pub timeout: Duration,
@@ -161,11 +162,11 @@ impl Check {
 }
 
 /// `[drain]`: how pods leave (I9).
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Drain {
     /// Whether to evict.
     pub mode: DrainMode,
-    /// How: `timeout` and `stall` (at most `timeout`) are at least 1 s, `parallelism` is 1 to 500.
+    /// How.
     pub policy: drain::Policy,
 }
 
@@ -176,11 +177,11 @@ pub struct Reboot {
     pub method: Method,
     /// Between the end of the drain and the request.
     pub delay: Duration,
-    /// How long a shutdown may take to begin, at least 1 s.
+    /// How long a shutdown may take to begin.
     pub timeout: Duration,
-    /// Automatic reboots in 24 hours of host time (I10), 1 to 100.
+    /// Automatic reboots in 24 hours of host time (I10).
     pub max_per_day: u32,
-    /// First pause after a failed attempt, 1 s to 6 h; doubles up to 6 h.
+    /// First pause after a failed attempt; doubles up to 6 h.
     pub retry: Duration,
     /// Wall message.
     pub message: String,
@@ -198,7 +199,7 @@ pub enum Method {
 /// `[health]`: when a boot counts as proved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Health {
-    /// After this the node is reported as not healthy; it keeps its slot. At least 1 s.
+    /// After this the node is reported as not healthy; it keeps its slot.
     pub timeout: Duration,
     /// systemd's `degraded` is good enough.
     pub allow_degraded: bool,
@@ -211,7 +212,7 @@ pub struct Health {
 }
 
 /// `[gates]`
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gates {
     /// Host uptime below which no reboot begins.
     pub min_uptime: Duration,
@@ -236,61 +237,14 @@ impl std::fmt::Display for Group {
     }
 }
 
-const MINUTE: Duration = Duration::from_secs(60);
-
 impl Default for Coordination {
     fn default() -> Self {
-        Self {
-            namespace: "kube-rebootd".into(),
-            group: Group("default".into()),
-            group_label: None,
-            impersonate: Some("coordinator".into()),
-            kubeconfig: None,
-            prove_node: false,
-            max_unavailable: MaxUnavailable::Percent(10),
-            count_cordoned: true,
-            min_interval: Duration::ZERO,
-            stale_after: 30 * MINUTE,
-        }
-    }
-}
-
-impl Default for Triggers {
-    fn default() -> Self {
-        Self {
-            sentinels: vec!["/run/reboot-required".into(), "/run/reboot-needed".into()],
-            node_annotation: true,
-            scheduled_shutdown: Adoption::Warn,
-            period: 5 * MINUTE,
-            settle: Duration::ZERO,
-            builtin: Vec::new(),
-            builtin_settle: 10 * MINUTE,
-            checks: Vec::new(),
-        }
-    }
-}
-
-impl Default for Reboot {
-    fn default() -> Self {
-        Self {
-            method: Method::Logind,
-            delay: Duration::ZERO,
-            timeout: 10 * MINUTE,
-            max_per_day: 2,
-            retry: 5 * MINUTE,
-            message: "kube-rebootd reboots this node".into(),
-        }
+        Config::default().coordination
     }
 }
 
 impl Default for Health {
     fn default() -> Self {
-        Self {
-            timeout: 15 * MINUTE,
-            allow_degraded: true,
-            boot_complete: false,
-            ready_for: Duration::ZERO,
-            pods: true,
-        }
+        Config::default().health
     }
 }

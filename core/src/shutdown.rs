@@ -13,10 +13,9 @@ use crate::text::{self, NAME};
 const LEAST: SignedDuration = SignedDuration::from_secs(10);
 
 /// `triggers.scheduled_shutdown`: what becomes of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Adoption {
     /// Reported: it goes around slot and drain.
-    #[default]
     Warn,
     /// A scheduled reboot is cancelled, and becomes a request.
     Adopt,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use toml::de::{DeTable, DeValue};
 
-use super::keys;
+use super::keys::Table;
 use crate::text::hostile;
 
 /// Where a value stands.
@@ -137,11 +137,17 @@ impl Tables {
     }
 }
 
-/// Reads one text. Problems are pushed; what is sound is returned.
-pub(super) fn read(file: &Path, text: &str, problems: &mut Vec<Problem>) -> Tables {
+/// Reads one text with the keys of `known`. Problems are pushed; what is sound is returned.
+pub(super) fn read(
+    file: &Path,
+    text: &str,
+    known: &[Table],
+    problems: &mut Vec<Problem>,
+) -> Tables {
     let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
     let mut reading = Reading {
         file,
+        known,
         breaks: breaks.map(|(at, _)| at).collect(),
         names: BTreeSet::new(),
         problems,
@@ -161,6 +167,7 @@ pub(super) fn read(file: &Path, text: &str, problems: &mut Vec<Problem>) -> Tabl
 
 struct Reading<'a> {
     file: &'a Path,
+    known: &'a [Table],
     /// Where the lines end: every key asks for its line.
     breaks: Vec<usize>,
     /// Of the checks so far.
@@ -182,49 +189,64 @@ impl Reading<'_> {
         self.problems.push(Problem::at(&origin, key, reason));
     }
 
-    fn root(&mut self, root: &DeTable<'_>) {
-        for (name, value) in root {
-            let at = name.span().start;
-            let name: &str = name.get_ref();
-            if keys::ROOT_KEYS.contains(&name) {
-                let value = Value {
-                    raw: raw(value.get_ref()),
-                    origin: self.origin(at),
-                };
-                let keys = self.tables.sections.entry(ROOT.to_owned()).or_default();
-                keys.insert(name.to_owned(), value);
-                continue;
-            }
-            let Some(known) = keys::section_keys(name) else {
-                let root = keys::ROOT_KEYS.iter().copied();
-                let reason = unknown("", name, root.chain(keys::section_names()));
-                self.problem(at, name, reason);
-                continue;
-            };
-            match value.get_ref() {
-                DeValue::Table(table) => self.section(name, table, known),
-                _ => self.problem(at, name, format!("must be a table; write [{name}]")),
-            }
-        }
+    /// The names of the keys and tables that a table may hold.
+    fn within(&self, section: &str) -> Vec<&'static str> {
+        let of = |table: &&Table| table.section.name == section;
+        let keys = self
+            .known
+            .iter()
+            .filter(of)
+            .flat_map(|table| &table.entries);
+        let tables = self.known.iter().map(|table| table.section.name);
+        let tables = tables.filter_map(|name| match section {
+            ROOT => Some(name).filter(|name| !name.is_empty() && !name.contains('.')),
+            _ => name.strip_prefix(section)?.strip_prefix('.'),
+        });
+        keys.map(|entry| entry.name).chain(tables).collect()
     }
 
-    fn section(&mut self, section: &str, table: &DeTable<'_>, known: &[&str]) {
-        for (key, value) in table {
-            let at = key.span().start;
-            let key: &str = key.get_ref();
-            let dotted = format!("{section}.{key}");
-            if dotted == "triggers.check" {
-                self.checks(at, value.get_ref());
-            } else if known.contains(&key) {
-                let value = Value {
-                    raw: raw(value.get_ref()),
-                    origin: self.origin(at),
-                };
-                let keys = self.tables.sections.entry(section.to_owned()).or_default();
-                keys.insert(key.to_owned(), value);
-            } else {
-                self.problem(at, &dotted, unknown(section, key, known.iter().copied()));
+    fn root(&mut self, root: &DeTable<'_>) {
+        let names = self.within(ROOT);
+        let mut keys = Keys::new();
+        for (name, value) in root {
+            let (at, name): (_, &str) = (name.span().start, name.get_ref());
+            let table = self.known.iter().find(|table| table.section.name == name);
+            match (table.filter(|_| names.contains(&name)), value.get_ref()) {
+                (None, value) => self.keep(&mut keys, (ROOT, &names), (at, name), value),
+                (Some(_), DeValue::Table(table)) => self.section(name, table),
+                (Some(_), _) => self.problem(at, name, format!("must be a table; write [{name}]")),
             }
+        }
+        self.tables.sections.insert(ROOT.to_owned(), keys);
+    }
+
+    fn section(&mut self, section: &str, table: &DeTable<'_>) {
+        let names = self.within(section);
+        let mut keys = Keys::new();
+        for (key, value) in table {
+            let (at, key): (_, &str) = (key.span().start, key.get_ref());
+            match dotted(section, key).as_str() {
+                "triggers.check" => self.checks(at, value.get_ref()),
+                _ => self.keep(&mut keys, (section, &names), (at, key), value.get_ref()),
+            }
+        }
+        self.tables.sections.insert(section.to_owned(), keys);
+    }
+
+    /// Keeps the value of a key that is one of the section's `names`.
+    fn keep(
+        &mut self,
+        keys: &mut Keys,
+        (section, names): (&str, &[&str]),
+        (at, key): (usize, &str),
+        value: &DeValue<'_>,
+    ) {
+        if names.contains(&key) {
+            let (raw, origin) = (raw(value), self.origin(at));
+            keys.insert(key.to_owned(), Value { raw, origin });
+        } else {
+            let reason = unknown(section, key, names);
+            self.problem(at, &dotted(section, key), reason);
         }
     }
 
@@ -233,28 +255,25 @@ impl Reading<'_> {
         let DeValue::Array(array) = value else {
             return self.problem(at, "triggers.check", reason);
         };
+        let names = self.within("triggers.check");
         for item in array {
             match item.get_ref() {
-                DeValue::Table(table) => self.check(item.span().start, table),
+                DeValue::Table(table) => self.check(item.span().start, table, &names),
                 _ => self.problem(item.span().start, "triggers.check", reason),
             }
         }
     }
 
-    fn check(&mut self, at: usize, table: &DeTable<'_>) {
+    fn check(&mut self, at: usize, table: &DeTable<'_>, names: &[&str]) {
         let mut keys = Keys::new();
         for (key, value) in table {
-            let at = key.span().start;
-            let key: &str = key.get_ref();
-            if keys::CHECK_KEYS.contains(&key) {
-                let origin = self.origin(at);
-                let raw = raw(value.get_ref());
-                keys.insert(key.to_owned(), Value { raw, origin });
-            } else {
-                let known = keys::CHECK_KEYS.iter().copied();
-                let reason = unknown("triggers.check", key, known);
-                self.problem(at, &format!("triggers.check.{key}"), reason);
-            }
+            let (at, key): (_, &str) = (key.span().start, key.get_ref());
+            self.keep(
+                &mut keys,
+                ("triggers.check", names),
+                (at, key),
+                value.get_ref(),
+            );
         }
         let origin = self.origin(at);
         let (at, name) = match keys.get("name") {
@@ -279,6 +298,14 @@ impl Reading<'_> {
         keys.remove("name");
         let name = String::new();
         self.tables.checks.push(CheckTable { name, keys, origin });
+    }
+}
+
+/// A key's full name.
+pub(super) fn dotted(section: &str, key: &str) -> String {
+    match section {
+        ROOT => key.to_owned(),
+        section => format!("{section}.{key}"),
     }
 }
 
@@ -313,11 +340,12 @@ const LATER: [(&str, &str); 12] = [
 /// A word that differs in more letters is another word, not a slip.
 const SLIP: usize = 3;
 
-fn unknown<'k>(section: &str, key: &str, known: impl Iterator<Item = &'k str>) -> String {
+fn unknown(section: &str, key: &str, known: &[&str]) -> String {
     if LATER.contains(&(section, key)) {
         return "is not in this release; remove it".to_owned();
     }
     let near = known
+        .iter()
         .map(|word| (distance(key, word), word))
         .min()
         .filter(|(slips, _)| *slips <= SLIP && slips * 2 < key.chars().count());

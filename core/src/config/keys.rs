@@ -1,34 +1,241 @@
-//! Every key that this release takes, by its table.
+//! What is known of a key of the configuration: its name, type, range, default and documentation, each in one place (I12).
+//!
+//! The files below write them down, a file per table. [`super::reader`] takes values by them; whatever it takes is known,
+//! shown by `config show` and explained in packaging/config.toml and kube-rebootd.toml(5). A key that nobody takes is dead
+//! code, which the compiler refuses.
+//!
+//! Documentation is plain text: words between backticks are literal, `systemctl(1)` without them names a manual page, an
+//! empty line begins a paragraph, and a paragraph `PRESETS` is the table of presets.
 
-/// Every table and its keys: all that this release takes.
-#[rustfmt::skip]
-pub(super) const SECTIONS: &[(&str, &[&str])] = &[
-    ("node", &["kubeconfig", "context", "name"]),
-    ("coordination", &[
-        "namespace", "group", "group_label", "impersonate", "kubeconfig", "prove_node", "max_unavailable", "count_cordoned",
-        "min_interval", "stale_after",
-    ]),
-    ("triggers", &["sentinels", "node_annotation", "scheduled_shutdown", "period", "settle", "builtin", "builtin_settle", "check"]),
-    ("drain", &["mode", "timeout", "stall", "on_timeout", "parallelism", "unmanaged", "jobs", "empty_dir", "volumes_timeout", "skip"]),
-    ("reboot", &["kind", "method", "command", "delay", "timeout", "max_per_day", "retry", "message"]),
-    ("health", &["timeout", "allow_degraded", "boot_complete", "ready_for", "pods"]),
-    ("gates", &["min_uptime"]),
-];
+use std::path::PathBuf;
+use std::time::Duration;
 
-/// The keys outside any table.
-pub(super) const ROOT_KEYS: &[&str] = &["mode"];
+use super::duration::{LONGEST, show};
+use super::label::{is_dns_label, is_label_key, is_label_value, is_subdomain};
+use super::reader::{is_absolute, quote};
+use crate::budget::MaxUnavailable;
 
-/// The keys of `[[triggers.check]]`.
-#[rustfmt::skip]
-pub(super) const CHECK_KEYS: &[&str] = &[
-    "name", "preset", "command", "reboot_exit_codes", "ok_exit_codes", "period", "timeout", "settle",
-];
-
-pub(super) fn section_names() -> impl Iterator<Item = &'static str> {
-    SECTIONS.iter().map(|(name, _)| *name)
+/// The keys of one table, each a constant: its documentation, then `CONSTANT "name": type = range and default;`.
+macro_rules! keys {
+    (
+        $(#[doc = $about:literal])* section $section:literal;
+        $($(#[doc = $text:literal])+ $constant:ident $name:literal: $kind:ty = $value:expr;)+
+    ) => {
+        pub(crate) const SECTION: super::Section = super::Section {
+            name: $section,
+            text: concat!($($about, "\n"),*),
+        };
+        $(pub(crate) const $constant: super::Key<$kind> = super::Key {
+            name: $name,
+            kind: $value,
+            text: concat!($($text, "\n"),+),
+        };)+
+    };
 }
 
-pub(super) fn section_keys(section: &str) -> Option<&'static [&'static str]> {
-    let found = SECTIONS.iter().find(|(name, _)| *name == section);
-    found.map(|(_, keys)| *keys)
+pub(super) mod check;
+pub(super) mod coordination;
+pub(super) mod drain;
+pub(super) mod gates;
+pub(super) mod health;
+pub(super) mod node;
+pub(super) mod reboot;
+pub(super) mod root;
+pub(super) mod triggers;
+
+/// A table of the configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Section {
+    /// Dotted; empty for the keys outside any table.
+    pub name: &'static str,
+    /// What it is about, or empty; lines as of a doc comment, with a blank before each.
+    pub text: &'static str,
+}
+
+/// A table as it was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Table {
+    pub section: &'static Section,
+    pub entries: Vec<Entry>,
+}
+
+/// A key as it was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    pub name: &'static str,
+    /// Type and range in words.
+    pub kind: String,
+    /// As TOML.
+    pub value: String,
+    /// The file that it stands in; `None`: the value is the default.
+    pub from: Option<PathBuf>,
+    /// What it does; lines as of a doc comment.
+    pub text: &'static str,
+}
+
+impl Section {
+    /// Whether it is an array of tables.
+    pub fn many(&self) -> bool {
+        self.name.contains('.')
+    }
+
+    /// As in a file; empty for the keys outside any table.
+    pub fn header(&self) -> String {
+        match self.name {
+            "" => String::new(),
+            name if self.many() => format!("[[{name}]]"),
+            name => format!("[{name}]"),
+        }
+    }
+}
+
+/// One key. `K` is its type with range and default; of a flag it is the default alone, and so of a budget.
+pub(super) struct Key<K> {
+    pub(super) name: &'static str,
+    pub(super) kind: K,
+    pub(super) text: &'static str,
+}
+
+/// An integer of `least` to `most`.
+pub(super) struct Number {
+    pub(super) default: u32,
+    pub(super) least: u32,
+    pub(super) most: u32,
+}
+
+/// A duration of `least` to `most`.
+pub(super) struct Span {
+    pub(super) default: Duration,
+    pub(super) least: Duration,
+    pub(super) most: Duration,
+    /// What else bounds it: another key. Empty for nothing.
+    bound: &'static str,
+}
+
+/// One of the words, each with what it means.
+pub(super) struct Choice<T: 'static> {
+    pub(super) default: T,
+    pub(super) words: &'static [(&'static str, T)],
+}
+
+/// A string that the rule allows.
+pub(super) struct Word {
+    pub(super) default: &'static str,
+    /// Whether it may be empty, which means none.
+    pub(super) optional: bool,
+    pub(super) rule: Rule,
+}
+
+/// What a string must be.
+pub(super) struct Rule {
+    /// Its type in the manual.
+    kind: &'static str,
+    /// What an error says to write.
+    advice: &'static str,
+    pub(super) allows: fn(&str) -> bool,
+}
+
+/// A list of absolute paths.
+pub(super) struct Paths(pub(super) &'static [&'static str]);
+/// Some of the words, none twice; the default is none.
+pub(super) struct Choices<T: 'static> {
+    pub(super) words: &'static [(&'static str, T)],
+    /// What they are.
+    pub(super) what: &'static str,
+}
+/// A list of label selectors, empty unless somebody writes one.
+pub(super) struct Selectors;
+/// An argument vector; its default is what the other keys make of it.
+pub(super) struct Command;
+/// Exit codes; the default is what the other keys make of it.
+pub(super) struct Codes;
+
+impl Number {
+    pub(super) fn words(&self) -> String {
+        format!("integer, {} to {}", self.least, self.most)
+    }
+}
+
+impl Span {
+    pub(super) fn words(&self) -> String {
+        let range = format!("duration, {} to {}", show(self.least), show(self.most));
+        match self.bound {
+            "" => range,
+            bound => format!("{range}, {bound}"),
+        }
+    }
+}
+
+impl<T: Copy> Choice<T> {
+    pub(super) fn words(&self) -> String {
+        let words = self.words.iter().map(|(word, _)| *word);
+        let all: Vec<String> = words.filter(|word| !word.is_empty()).map(quote).collect();
+        match &all[..] {
+            all if all.len() < self.words.len() => format!("{}, or empty", all.join(", ")),
+            [first @ .., last] if !first.is_empty() => format!("{} or {last}", first.join(", ")),
+            all => all.concat(),
+        }
+    }
+}
+
+/// The first is the default.
+const fn choice<T: Copy>(words: &'static [(&'static str, T)]) -> Choice<T> {
+    let (_, default) = words[0];
+    Choice { default, words }
+}
+
+impl Word {
+    pub(super) fn words(&self) -> String {
+        let or = if self.optional { ", or empty" } else { "" };
+        format!("{}{or}", self.rule.kind)
+    }
+
+    /// What an error says to write.
+    pub(super) fn advice(&self) -> String {
+        let or = if self.optional { " or \"\"" } else { "" };
+        format!("{}{or}", self.rule.advice)
+    }
+}
+
+const fn rule(kind: &'static str, advice: &'static str, allows: fn(&str) -> bool) -> Rule {
+    Rule {
+        kind,
+        advice,
+        allows,
+    }
+}
+
+const PATH: Rule = rule("path", "an absolute path", is_absolute);
+const NODE_NAME: Rule = rule("name of a Node", "the name of a Node", is_subdomain);
+const CONTEXT: Rule = rule("string", "a context of the kubeconfig", |_| true);
+const TEXT: Rule = rule("string", "a text without NUL", |text| !text.contains('\0'));
+const LABEL_KEY: Rule = rule("label key", "a label key", is_label_key);
+const DNS_LABEL: Rule = rule(
+    "DNS label",
+    "1 to 63 lower-case letters, digits or `-`",
+    is_dns_label,
+);
+const SERVICE_ACCOUNT: Rule = rule(
+    "name of a ServiceAccount",
+    "the name of a ServiceAccount",
+    is_subdomain,
+);
+const LABEL_ADVICE: &str = "a label value of 1 to 63 letters, digits, `-`, `_` or `.`";
+const LABEL_VALUE: Rule = rule("label value, not empty", LABEL_ADVICE, is_label_value);
+const UNIQUE: Rule = rule(
+    "label value, not empty, unique",
+    LABEL_ADVICE,
+    is_label_value,
+);
+
+const ZERO: Duration = Duration::ZERO;
+const SECOND: Duration = Duration::from_secs(1);
+const DAY: Duration = hours(24);
+
+const fn minutes(minutes: u64) -> Duration {
+    Duration::from_secs(minutes * 60)
+}
+
+const fn hours(hours: u64) -> Duration {
+    minutes(hours * 60)
 }

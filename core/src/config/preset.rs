@@ -19,12 +19,14 @@ pub enum Preset {
 }
 
 impl Preset {
-    pub(super) const WORDS: &[(&str, Self)] = &[
-        ("needs-restarting", Self::NeedsRestarting),
-        ("needs-restarting-dnf5", Self::NeedsRestartingDnf5),
-        ("zypper", Self::Zypper),
-        ("needrestart", Self::Needrestart),
-        ("kured", Self::Kured),
+    /// Their names; `""` is none.
+    pub const WORDS: &[(&str, Option<Self>)] = &[
+        ("", None),
+        ("needs-restarting", Some(Self::NeedsRestarting)),
+        ("needs-restarting-dnf5", Some(Self::NeedsRestartingDnf5)),
+        ("zypper", Some(Self::Zypper)),
+        ("needrestart", Some(Self::Needrestart)),
+        ("kured", Some(Self::Kured)),
     ];
 
     /// The argument vector; `None` when the admin has to give one.

@@ -1,98 +1,96 @@
-//! Takes typed values out of one table, keeps what is wrong with them and what `config show`
-//! prints for them (I12).
+//! Takes typed values out of one table by what `keys` knows of them, and keeps what is wrong with them and what they are
+//! (I12).
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::duration;
-use super::file::{self, Keys, Origin, Problem, Raw, Value, one_line};
+use super::file::{Keys, Origin, Problem, Raw, Value, dotted};
+use super::keys::{
+    Choice, Choices, Codes, Command, Entry, Key, Number, Paths, Section, Selectors, Span, Table,
+    Word,
+};
+use crate::budget::MaxUnavailable;
+use crate::selector::Selector;
 use crate::text::hostile;
 
-/// One table being read. Every `take` of a key with a fault answers the default: the value is
-/// never used, since a problem is on record.
+/// One table being read. A key with a fault answers the default: the value is never used, since a problem is on record.
 pub(super) struct Reader<'a> {
-    section: &'a str,
+    section: &'static Section,
     keys: &'a Keys,
     problems: &'a mut Vec<Problem>,
-    shown: &'a mut String,
+    /// What was taken.
+    entries: Vec<Entry>,
     /// Keys with a problem: values are not compared with them.
-    faulty: Vec<String>,
+    faulty: Vec<&'static str>,
 }
 
 impl<'a> Reader<'a> {
-    /// Writes `header` and reads `keys`, the table that problems call `section`.
     pub(super) fn new(
-        section: &'a str,
-        header: &str,
+        section: &'static Section,
         keys: &'a Keys,
         problems: &'a mut Vec<Problem>,
-        shown: &'a mut String,
     ) -> Self {
-        if !shown.is_empty() {
-            shown.push('\n');
-        }
-        shown.push_str(header);
-        shown.push('\n');
         Self {
             section,
             keys,
             problems,
-            shown,
+            entries: Vec::new(),
             faulty: Vec::new(),
         }
     }
 
-    /// Reads the keys outside any table, which come first.
-    pub(super) fn root(
-        keys: &'a Keys,
-        problems: &'a mut Vec<Problem>,
-        shown: &'a mut String,
-    ) -> Self {
-        Self {
-            section: file::ROOT,
-            keys,
-            problems,
-            shown,
-            faulty: Vec::new(),
+    /// All that was taken, in this order.
+    pub(super) fn table(self) -> Table {
+        Table {
+            section: self.section,
+            entries: self.entries,
         }
     }
 
-    /// The key's value as `read` understands it, else `default`; `show` is its TOML.
-    pub(super) fn take<T>(
+    /// The key's value as `read` understands it, else `default`; `show` is its TOML, `kind` its type and range.
+    pub(super) fn take<K, T>(
         &mut self,
-        key: &str,
+        key: &Key<K>,
+        kind: String,
         default: T,
         read: impl FnOnce(&Raw) -> Result<T, String>,
         show: impl FnOnce(&T) -> String,
     ) -> T {
-        let keys = self.keys;
-        let Some(value) = keys.get(key) else {
-            self.show(key, &show(&default), None);
-            return default;
+        let written = self.keys.get(key.name);
+        let (taken, from) = match written.map(|value| (read(&value.raw), &value.origin)) {
+            None => (default, None),
+            Some((Ok(taken), origin)) => (taken, Some(origin.file.clone())),
+            Some((Err(reason), _)) => {
+                self.fault(key, reason);
+                (default, None)
+            }
         };
-        match read(&value.raw) {
-            Ok(read) => {
-                self.show(key, &show(&read), Some(&value.origin));
-                read
-            }
-            Err(reason) => {
-                self.refuse(key, value, reason);
-                default
-            }
-        }
+        self.entries.push(Entry {
+            name: key.name,
+            kind,
+            value: show(&taken),
+            from,
+            text: key.text,
+        });
+        taken
     }
 
-    pub(super) fn flag(&mut self, key: &str, default: bool) -> bool {
+    pub(super) fn flag(&mut self, key: &Key<bool>) -> bool {
         let read = |raw: &Raw| match raw {
             Raw::Flag(flag) => Ok(*flag),
             other => Err(expected(other, "true or false")),
         };
-        self.take(key, default, read, bool::to_string)
+        self.take(key, "boolean".to_owned(), key.kind, read, bool::to_string)
     }
 
-    /// An integer of `least` to `most`.
-    pub(super) fn number(&mut self, key: &str, default: u32, (least, most): (u32, u32)) -> u32 {
+    pub(super) fn number(&mut self, key: &Key<Number>) -> u32 {
+        let Number {
+            default,
+            least,
+            most,
+        } = key.kind;
         let read = |raw: &Raw| match raw {
             Raw::Number(n) => u32::try_from(*n)
                 .ok()
@@ -100,55 +98,60 @@ impl<'a> Reader<'a> {
                 .ok_or_else(|| format!("{n} is out of range; write {least} to {most}")),
             other => Err(expected(other, &format!("a number of {least} to {most}"))),
         };
-        self.take(key, default, read, u32::to_string)
+        self.take(key, key.kind.words(), default, read, u32::to_string)
     }
 
-    /// A duration of `least` to `most`.
-    pub(super) fn duration(
-        &mut self,
-        key: &str,
-        default: Duration,
-        (least, most): (Duration, Duration),
-    ) -> Duration {
+    pub(super) fn duration(&mut self, key: &Key<Span>) -> Duration {
+        self.duration_up_to(key, key.kind.default)
+    }
+
+    /// As [`Self::duration`], where the default is at most `most`: another key that is written keeps it valid.
+    pub(super) fn duration_up_to(&mut self, key: &Key<Span>, most: Duration) -> Duration {
+        let range = key.kind.least..=key.kind.most;
         let read = |raw: &Raw| {
             let d = duration::parse(text(raw, "a duration like \"30m\"")?)?;
-            if (least..=most).contains(&d) {
+            if range.contains(&d) {
                 return Ok(d);
             }
             let (d, least, most) = (
                 duration::show(d),
-                duration::show(least),
-                duration::show(most),
+                duration::show(*range.start()),
+                duration::show(*range.end()),
             );
             Err(format!("{d} is out of range; write {least} to {most}"))
         };
-        self.take(key, default, read, |d| quote(&duration::show(*d)))
+        let default = key.kind.default.min(most);
+        self.take(key, key.kind.words(), default, read, |d| {
+            quote(&duration::show(*d))
+        })
     }
 
-    /// One of `words`.
-    pub(super) fn choice<T: Copy + PartialEq>(
+    pub(super) fn choice<T: Copy + PartialEq>(&mut self, key: &Key<Choice<T>>) -> T {
+        self.choice_but(key, |_| None)
+    }
+
+    /// As [`Self::choice`]; `why` says of a word what is wrong with it, where more is known than that it is none of the
+    /// key's.
+    pub(super) fn choice_but<T: Copy + PartialEq>(
         &mut self,
-        key: &str,
-        default: T,
-        words: &[(&str, T)],
+        key: &Key<Choice<T>>,
+        why: impl Fn(&str) -> Option<String>,
     ) -> T {
-        self.take(
-            key,
-            default,
-            |raw| one_of(raw, words),
-            |choice| named(choice, words),
-        )
+        let words = key.kind.words;
+        let read = |raw: &Raw| match raw {
+            Raw::Text(given) => why(given).map_or_else(|| one_of(raw, words), Err),
+            other => one_of(other, words),
+        };
+        self.take(key, key.kind.words(), key.kind.default, read, |choice| {
+            named(choice, words)
+        })
     }
 
-    /// Some of `words`, none twice.
-    pub(super) fn choices<T: Copy + PartialEq>(
-        &mut self,
-        key: &str,
-        default: Vec<T>,
-        words: &[(&str, T)],
-    ) -> Vec<T> {
+    pub(super) fn choices<T: Copy + PartialEq>(&mut self, key: &Key<Choices<T>>) -> Vec<T> {
+        let words = key.kind.words;
         let read = |raw: &Raw| one_of(raw, words);
-        let chosen = self.list(key, default, read, |choice| named(choice, words));
+        let kind = format!("list of {}", key.kind.what);
+        let chosen = self.list(key, &kind, Vec::new(), read, |choice| named(choice, words));
         let twice = (1..chosen.len()).any(|at| chosen[..at].contains(&chosen[at]));
         if twice {
             self.fault(key, "names one twice; write it once");
@@ -156,48 +159,96 @@ impl<'a> Reader<'a> {
         chosen
     }
 
-    /// A string that `valid` accepts; `rule` says what it must be.
-    pub(super) fn word(
-        &mut self,
-        key: &str,
-        default: String,
-        valid: impl Fn(&str) -> bool,
-        rule: &str,
-    ) -> String {
+    pub(super) fn word(&mut self, key: &Key<Word>) -> String {
+        self.word_or(key, key.kind.default)
+    }
+
+    /// As [`Self::word`], with another default than the key's.
+    pub(super) fn word_or(&mut self, key: &Key<Word>, default: &str) -> String {
+        let word = &key.kind;
         let read = |raw: &Raw| {
-            let given = text(raw, rule)?;
-            if valid(given) {
+            let given = text(raw, &word.advice())?;
+            if (word.rule.allows)(given) || (word.optional && given.is_empty()) {
                 Ok(given.to_owned())
             } else {
-                Err(format!("{given:?} is not allowed; write {rule}"))
+                Err(format!("{given:?} is not allowed; write {}", word.advice()))
             }
         };
-        self.take(key, default, read, |word| quote(word))
+        self.take(key, word.words(), default.to_owned(), read, |w| quote(w))
     }
 
-    /// Like `word`; the empty string is `None`.
-    pub(super) fn maybe(
+    /// As [`Self::word`]; the empty string is `None`.
+    pub(super) fn maybe(&mut self, key: &Key<Word>) -> Option<String> {
+        Some(self.word(key)).filter(|given| !given.is_empty())
+    }
+
+    /// A share of the cluster's Nodes, or a number of them; none at all would close every slot for ever.
+    pub(super) fn budget(&mut self, key: &Key<MaxUnavailable>) -> MaxUnavailable {
+        let show = |max: &MaxUnavailable| match max {
+            MaxUnavailable::Percent(percent) => quote(&format!("{percent}%")),
+            MaxUnavailable::Number(number) => number.to_string(),
+        };
+        self.take(key, SHARE.to_owned(), key.kind, max_unavailable, show)
+    }
+
+    pub(super) fn paths(&mut self, key: &Key<Paths>) -> Vec<PathBuf> {
+        let read = |raw: &Raw| match text(raw, "absolute paths")? {
+            given if is_absolute(given) => Ok(PathBuf::from(given)),
+            given => Err(format!(
+                "{given:?} is not an absolute path; begin it with /"
+            )),
+        };
+        let default = key.kind.0.iter().map(PathBuf::from).collect();
+        self.list(key, "list of paths", default, read, |path| {
+            quote(&path.to_string_lossy())
+        })
+    }
+
+    pub(super) fn selectors(&mut self, key: &Key<Selectors>) -> Vec<Selector> {
+        let read = |raw: &Raw| {
+            let given = text(raw, "label selectors like \"app=db\"")?;
+            let selector = given.parse().map_err(|error| format!("{error}"))?;
+            // The text is kept to be shown: a selector does not remember how it was written.
+            Ok((given.to_owned(), selector))
+        };
+        let kind = "list of label selectors";
+        let list = self.list(key, kind, Vec::new(), read, |(given, _)| quote(given));
+        list.into_iter().map(|(_, selector)| selector).collect()
+    }
+
+    /// An argument vector; may be empty, its first word may not.
+    pub(super) fn command(&mut self, key: &Key<Command>, default: &[&str]) -> Vec<String> {
+        let rule = "words like [\"/usr/bin/true\", \"-x\"]";
+        let item = |raw: &Raw| match text(raw, rule)? {
+            // execve(2) ends an argument at NUL: the command would silently be another.
+            word if word.contains('\0') => Err(format!("{word:?} contains NUL; remove it")),
+            word => Ok(word.to_owned()),
+        };
+        let default = default.iter().map(|word| (*word).to_owned()).collect();
+        let command = self.list(key, "command", default, item, |word| quote(word));
+        if command.first().is_some_and(String::is_empty) {
+            self.fault(key, "begins with an empty word; name the program first");
+        }
+        command
+    }
+
+    /// Exit codes, 0 to 255 (wait(2) keeps 8 bits).
+    pub(super) fn codes(&mut self, key: &Key<Codes>, default: Vec<u8>) -> Vec<u8> {
+        let code = |raw: &Raw| match raw {
+            Raw::Number(n) => {
+                u8::try_from(*n).map_err(|_| format!("{n} is no exit code; write 0 to 255"))
+            }
+            other => Err(expected(other, "exit codes of 0 to 255")),
+        };
+        let kind = "list of integers, 0 to 255";
+        self.list(key, kind, default, code, u8::to_string)
+    }
+
+    /// A list whose items `read` understands.
+    fn list<K, T>(
         &mut self,
-        key: &str,
-        default: Option<String>,
-        valid: impl Fn(&str) -> bool,
-        rule: &str,
-    ) -> Option<String> {
-        let valid = |given: &str| given.is_empty() || valid(given);
-        let given = self.word(key, default.unwrap_or_default(), valid, rule);
-        (!given.is_empty()).then_some(given)
-    }
-
-    /// An absolute path; the empty string is `None`.
-    pub(super) fn path(&mut self, key: &str) -> Option<PathBuf> {
-        self.maybe(key, None, is_absolute, "an absolute path")
-            .map(PathBuf::from)
-    }
-
-    /// A list whose items `read` understands; `rule` names one item.
-    pub(super) fn list<T>(
-        &mut self,
-        key: &str,
+        key: &Key<K>,
+        kind: &str,
         default: Vec<T>,
         read: impl Fn(&Raw) -> Result<T, String>,
         show: impl Fn(&T) -> String,
@@ -210,70 +261,52 @@ impl<'a> Reader<'a> {
             let items: Vec<String> = items.iter().map(show).collect();
             format!("[{}]", items.join(", "))
         };
-        self.take(key, default, all, shown)
-    }
-
-    /// An argument vector; may be empty, its first word may not.
-    pub(super) fn command(&mut self, key: &str, default: Vec<String>) -> Vec<String> {
-        let rule = "words like [\"/usr/bin/true\", \"-x\"]";
-        let item = |raw: &Raw| match text(raw, rule)? {
-            // execve(2) ends an argument at NUL: the command would silently be another.
-            word if word.contains('\0') => Err(format!("{word:?} contains NUL; remove it")),
-            word => Ok(word.to_owned()),
-        };
-        let command = self.list(key, default, item, |word| quote(word));
-        if command.first().is_some_and(String::is_empty) {
-            self.fault(key, "begins with an empty word; name the program first");
-        }
-        command
+        self.take(key, kind.to_owned(), default, all, shown)
     }
 
     /// Whether somebody wrote the key.
-    pub(super) fn given(&self, key: &str) -> bool {
-        self.keys.contains_key(key)
+    pub(super) fn given<K>(&self, key: &Key<K>) -> bool {
+        self.keys.contains_key(key.name)
     }
 
     /// Whether all of `keys` were taken without a problem.
     pub(super) fn sound(&self, keys: &[&str]) -> bool {
-        !self.faulty.iter().any(|f| keys.contains(&f.as_str()))
+        !self.faulty.iter().any(|key| keys.contains(key))
     }
 
     /// Records a problem with a key that somebody wrote.
-    pub(super) fn fault(&mut self, key: &str, reason: impl Into<String>) {
-        let keys = self.keys;
-        if let Some(value) = keys.get(key) {
-            self.refuse(key, value, reason.into());
+    pub(super) fn fault<K>(&mut self, key: &Key<K>, reason: impl Into<String>) {
+        if let Some(Value { origin, .. }) = self.keys.get(key.name) {
+            self.faulty.push(key.name);
+            self.missing(key, origin, reason);
         }
     }
 
     /// Records that `key` is missing from the table that begins at `origin`.
-    pub(super) fn missing(&mut self, key: &str, origin: &Origin, reason: &str) {
-        let dotted = self.dotted(key);
+    pub(super) fn missing<K>(&mut self, key: &Key<K>, origin: &Origin, reason: impl Into<String>) {
+        let dotted = dotted(self.section.name, key.name);
         self.problems.push(Problem::at(origin, dotted, reason));
     }
+}
 
-    fn dotted(&self, key: &str) -> String {
-        match self.section {
-            file::ROOT => key.to_owned(),
-            section => format!("{section}.{key}"),
-        }
-    }
+/// What [`max_unavailable`] takes.
+const SHARE: &str = "\"1%\" to \"100%\", or an integer of 1 or more";
 
-    fn refuse(&mut self, key: &str, value: &Value, reason: String) {
-        let dotted = self.dotted(key);
-        self.problems
-            .push(Problem::at(&value.origin, dotted, reason));
-        self.faulty.push(key.to_owned());
-    }
-
-    fn show(&mut self, key: &str, toml: &str, origin: Option<&Origin>) {
-        // A file name may hold a line break, which would end the comment.
-        let from = origin.map_or_else(
-            || "default".into(),
-            |o| one_line(&format!("from {}", o.file.display())),
-        );
-        // Writing into a String cannot fail.
-        let _ = writeln!(self.shown, "{key} = {toml} # {from}");
+fn max_unavailable(raw: &Raw) -> Result<MaxUnavailable, String> {
+    match raw {
+        Raw::Number(number) => u32::try_from(*number)
+            .ok()
+            .filter(|number| *number > 0)
+            .map(MaxUnavailable::Number)
+            .ok_or_else(|| format!("{number} is out of range; write {SHARE}")),
+        Raw::Text(given) => given
+            .strip_suffix('%')
+            .filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
+            .and_then(|digits| digits.parse().ok())
+            .filter(|percent| (1..=100).contains(percent))
+            .map(MaxUnavailable::Percent)
+            .ok_or_else(|| format!("{given:?} is not allowed; write {SHARE}")),
+        other => Err(expected(other, SHARE)),
     }
 }
 
@@ -282,14 +315,14 @@ pub(super) fn is_absolute(path: &str) -> bool {
 }
 
 /// The string in `raw`; `rule` says what it must be.
-pub(super) fn text<'r>(raw: &'r Raw, rule: &str) -> Result<&'r str, String> {
+fn text<'r>(raw: &'r Raw, rule: &str) -> Result<&'r str, String> {
     match raw {
         Raw::Text(text) => Ok(text),
         other => Err(expected(other, rule)),
     }
 }
 
-pub(super) fn expected(raw: &Raw, rule: &str) -> String {
+fn expected(raw: &Raw, rule: &str) -> String {
     let kind = match raw {
         Raw::Text(_) => "a string",
         Raw::Number(_) => "a number",

@@ -23,23 +23,6 @@ pub struct Policy {
     pub skip: Vec<Selector>,
 }
 
-impl Default for Policy {
-    fn default() -> Self {
-        const MINUTE: Duration = Duration::from_secs(60);
-        Self {
-            timeout: 30 * MINUTE,
-            stall: 10 * MINUTE,
-            on_timeout: OnTimeout::Abort,
-            parallelism: 25,
-            unmanaged: Unmanaged::Leave,
-            jobs: Jobs::Evict,
-            empty_dir: EmptyDir::Evict,
-            volumes_timeout: 2 * MINUTE,
-            skip: Vec::new(),
-        }
-    }
-}
-
 /// Pods without a controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unmanaged {
@@ -72,9 +55,8 @@ pub enum OnTimeout {
 }
 
 /// Whether pods are evicted at all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    #[default]
     Auto,
     Always,
     Never,

@@ -162,7 +162,10 @@ fn wrong(kind: &str) -> (String, String) {
         | "label key"
         | "name of a Node"
         | "name of a ServiceAccount" => ("1", "write ".into()),
-        "\"1%\" to \"100%\"" => ("true", "\"1%\" to \"100%\" or a number of 1 or more".into()),
+        "\"1%\" to \"100%\"" => (
+            "true",
+            "write \"1%\" to \"100%\", or an integer of 1 or more".into(),
+        ),
         words if words.starts_with('"') => ("\"?\"", words.split('"').nth(1).unwrap().to_owned()),
         other => panic!("no wrong value is known for {other:?}"),
     };

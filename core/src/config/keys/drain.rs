@@ -1,0 +1,60 @@
+//! `[drain]`
+
+use super::{Choice, DAY, LONGEST, Number, SECOND, Selectors, Span, ZERO, choice, minutes};
+use crate::drain::{EmptyDir, Jobs, Mode, OnTimeout, Unmanaged};
+
+keys! {
+    /// How pods leave.
+    section "drain";
+
+    /// "auto" evicts, except where the cluster has no other Node; while others exist and none can take pods
+    /// (all are cordoned or not Ready), no slot is taken.
+    /// "always" evicts whatever the other Nodes are; "never" only cordons.
+    MODE "mode": Choice<Mode> = choice(&[("auto", Mode::Auto), ("always", Mode::Always), ("never", Mode::Never)]);
+
+    /// How long the drain may take, from the cordon on.
+    /// Time in which the API server does not answer is not counted.
+    /// Where all pods that are left are terminating and within their own grace period, they are waited for after it, until
+    /// twice this time from the cordon on.
+    /// A pod that is terminating already and may take longer keeps the drain from beginning.
+    TIMEOUT "timeout": Span = Span { default: minutes(30), least: SECOND, most: LONGEST, bound: "" };
+
+    /// The longest time without any pod going away.
+    /// By default `timeout` where that is shorter.
+    STALL "stall": Span = Span { default: minutes(10), least: SECOND, most: LONGEST, bound: "at most timeout" };
+
+    /// What follows either: "abort" undoes everything and tries again later, "reboot" reboots with the pods
+    /// that are left, whose disruption budgets are then not kept.
+    ON_TIMEOUT "on_timeout": Choice<OnTimeout> = choice(&[("abort", OnTimeout::Abort), ("reboot", OnTimeout::Reboot)]);
+
+    /// How many evictions are asked for at once.
+    PARALLELISM "parallelism": Number = Number { default: 25, least: 1, most: 500 };
+
+    /// Pods without a controller.
+    /// "leave": the kubelet starts them again after the boot (one that it would not start again blocks), but not where
+    /// it shuts down gracefully (its `shutdownGracePeriod`): there they end for ever, and are named before the cordon;
+    /// "evict": they are lost; "block": no reboot while there is one.
+    UNMANAGED "unmanaged": Choice<Unmanaged> =
+        choice(&[("leave", Unmanaged::Leave), ("evict", Unmanaged::Evict), ("block", Unmanaged::Block)]);
+
+    /// Pods of Jobs.
+    /// "evict": the Job begins that pod anew elsewhere; "wait": they are waited for until they have finished; no new ones
+    /// come.
+    /// The wait counts against `timeout`, not against `stall`: set `timeout` to what your Jobs may take.
+    /// The slot is held meanwhile, and no other node gets it.
+    JOBS "jobs": Choice<Jobs> = choice(&[("evict", Jobs::Evict), ("wait", Jobs::Wait)]);
+
+    /// Pods with emptyDir volumes.
+    /// "evict": what is in them is lost; "block": no reboot while there is one.
+    EMPTY_DIR "empty_dir": Choice<EmptyDir> = choice(&[("evict", EmptyDir::Evict), ("block", EmptyDir::Block)]);
+
+    /// How long the volumes of evicted pods may take to be unmounted and taken off the Node's `status.volumesInUse`, after
+    /// the last pod has gone; the kubelet says so every 10 seconds.
+    /// After it the journal names them and the reboot goes on; a volume that is still in use then can be attached elsewhere
+    /// only when the host is back, or once its Node has not been Ready and 6 minutes have passed.
+    /// "0s": they are not waited for.
+    VOLUMES_TIMEOUT "volumes_timeout": Span = Span { default: minutes(2), least: ZERO, most: DAY, bound: "" };
+
+    /// Pods that any of them selects are left alone, for example ["app=agent", "tier in (edge,infra)"].
+    SKIP "skip": Selectors = Selectors;
+}

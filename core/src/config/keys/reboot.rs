@@ -1,0 +1,35 @@
+//! `[reboot]`
+
+use super::{Choice, Command, DAY, Number, SECOND, Span, TEXT, Word, ZERO, choice, hours, minutes};
+
+keys! {
+    /// How the host is rebooted, and how often.
+    section "reboot";
+
+    /// The only kind so far.
+    KIND "kind": Choice<()> = choice(&[("reboot", ())]);
+
+    // Whether it is the command.
+    /// Who is asked to reboot: systemd-logind(8), which respects block inhibitors, or `command`.
+    METHOD "method": Choice<bool> = choice(&[("logind", false), ("command", true)]);
+
+    /// Required with `method = "command"`, and refused without it.
+    /// It may schedule the reboot with logind, as `shutdown -r +1` does, for at most `timeout` later.
+    COMMAND "command": Command = Command;
+
+    /// Between the end of the drain and the request.
+    DELAY "delay": Span = Span { default: ZERO, least: ZERO, most: DAY, bound: "" };
+
+    /// How long the shutdown may take to begin before it is asked for again; after three times the attempt is undone.
+    TIMEOUT "timeout": Span = Span { default: minutes(10), least: SECOND, most: DAY, bound: "" };
+
+    /// How many automatic reboots there may be in 24 hours.
+    MAX_PER_DAY "max_per_day": Number = Number { default: 2, least: 1, most: 100 };
+
+    // At most what the back-off doubles up to (docs/design.md 6).
+    /// The pause after a failed attempt; it doubles with each, up to 6h.
+    RETRY "retry": Span = Span { default: minutes(5), least: SECOND, most: hours(6), bound: "" };
+
+    /// What logged-in users are told.
+    MESSAGE "message": Word = Word { default: "kube-rebootd reboots this node", rule: TEXT, optional: false };
+}

@@ -1,0 +1,45 @@
+//! `[triggers]`
+
+use super::{Choice, Choices, DAY, LONGEST, Paths, SECOND, Span, ZERO, choice, minutes};
+use crate::config::{Adoption, Builtin};
+
+keys! {
+    /// What says that this host needs a reboot.
+    section "triggers";
+
+    /// Files that say so by being there.
+    /// The lines of `FILE.pkgs` are its packages, the text of the file is shown beside them.
+    /// A reboot settles the request: until the file has gone once, and within 15 minutes after the reboot was proved, only
+    /// other packages make a new one of it.
+    SENTINELS "sentinels": Paths = Paths(&["/run/reboot-required", "/run/reboot-needed"]);
+
+    /// Whether the Node annotation `kube-rebootd/reboot` asks for a reboot; its value is the reason.
+    NODE_ANNOTATION "node_annotation": bool = true;
+
+    /// What becomes of a shutdown that somebody schedules with systemd-logind(8), such as dnf-automatic's `shutdown -r +5`:
+    /// it goes around slot and drain.
+    /// "warn" says so in the journal.
+    /// "adopt" makes a reboot that is due in more than 10 seconds a request of this daemon, which waits for its turn, and
+    /// then cancels it; a poweroff, and `shutdown -r now`, never.
+    /// "ignore" says nothing.
+    SCHEDULED_SHUTDOWN "scheduled_shutdown": Choice<Adoption> =
+        choice(&[("warn", Adoption::Warn), ("adopt", Adoption::Adopt), ("ignore", Adoption::Ignore)]);
+
+    /// How often the files are looked at, besides being notified of changes, and how often the built-in checks run
+    /// (those at most every 10 seconds).
+    PERIOD "period": Span = Span { default: minutes(5), least: SECOND, most: DAY, bound: "" };
+
+    /// How long a file must have been there before it counts.
+    SETTLE "settle": Span = Span { default: ZERO, least: ZERO, most: LONGEST, bound: "" };
+
+    /// Checks that need no tool: "kernel" and "libraries"; `kube-rebootd check` prints what they say.
+    /// "kernel" says that the running kernel was removed, built anew or lost its modules, or that a newer one of its flavour
+    /// was installed since the boot and would boot next.
+    /// "libraries" says that processes of the host itself, not of its containers, run code whose files were replaced, and
+    /// which units a `systemctl restart` would cure.
+    /// Both are unknown while a package manager works or a shutdown is inhibited.
+    BUILTIN "builtin": Choices<Builtin> = Choices { words: Builtin::WORDS, what: "built-in checks" };
+
+    /// How long they must have said so before it counts, so that tools that restart services come first.
+    BUILTIN_SETTLE "builtin_settle": Span = Span { default: minutes(10), least: ZERO, most: LONGEST, bound: "" };
+}
