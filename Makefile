@@ -66,7 +66,7 @@ install-pacman:
 	install -D -m 644 -t $(DESTDIR)$(ALPMDIR)/hooks packaging/pacman/kube-rebootd.hook
 	install -D -m 755 -t $(DESTDIR)$(ALPMDIR)/scripts packaging/pacman/kube-rebootd
 
-# What is checked in and follows from the code: kube-rebootd(8), completions, LICENSE.dependencies.
+# What is checked in and follows from the code: manual pages, config.toml, completions, LICENSE.dependencies.
 packaging:
 	$(CARGO) run --locked --package xtask
 

@@ -1,5 +1,5 @@
-//! Every file below packaging/ that is made from the code: the manual page kube-rebootd(8), the completions, the licences
-//! of the crates. tests/packages compares them.
+//! Every file below packaging/ that is made from the code: the manual pages, the commented configuration, the completions,
+//! the licences of the crates. tests/packages compares them.
 
 use anyhow::Result;
 use clap::CommandFactory as _;
@@ -8,6 +8,7 @@ use kube_rebootd::cli::Cli;
 
 mod licenses;
 mod page;
+mod settings;
 
 /// The directory of the whole project.
 pub const TOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
@@ -17,6 +18,8 @@ pub fn written() -> Result<Vec<(&'static str, String)>> {
     let crates = licenses::crates()?;
     Ok(vec![
         ("man/kube-rebootd.8", page::page(Cli::command())?),
+        ("man/kube-rebootd.toml.5", settings::page()?),
+        ("config.toml", settings::file()),
         ("completions/kube-rebootd.bash", completion(Shell::Bash)?),
         ("completions/_kube-rebootd", completion(Shell::Zsh)?),
         ("completions/kube-rebootd.fish", completion(Shell::Fish)?),

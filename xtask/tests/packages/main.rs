@@ -5,7 +5,6 @@
 mod built;
 mod checks;
 mod held;
-mod keys;
 mod lint;
 mod pages;
 mod programs;

@@ -2,10 +2,11 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::budget::MaxUnavailable;
-use crate::config::Builtin;
+use crate::config::{Builtin, Entry};
 use std::time::Duration;
 
 mod damage;
+mod kinds;
 
 const FILE: &str = "/etc/kube-rebootd/config.toml";
 
