@@ -344,28 +344,15 @@ fn unknown(section: &str, key: &str, known: &[&str]) -> String {
     if LATER.contains(&(section, key)) {
         return "is not in this release; remove it".to_owned();
     }
+    // Long keys are cut: no known one is longer than this.
+    let begins: String = key.chars().take(64).collect();
     let near = known
         .iter()
-        .map(|word| (distance(key, word), word))
+        .map(|word| (strsim::levenshtein(&begins, word), word))
         .min()
         .filter(|(slips, _)| *slips <= SLIP && slips * 2 < key.chars().count());
     match near {
         Some((_, word)) => format!("is unknown; did you mean `{word}`? Else remove it"),
         None => "is unknown; remove it".to_owned(),
     }
-}
-
-/// Levenshtein's. Long keys are cut: no known one is longer than 64.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().take(64).enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, y) in b.iter().enumerate() {
-            let changed = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
