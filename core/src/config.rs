@@ -1,14 +1,14 @@
 //! The configuration: typed, validated, every value with the file it came from (I12).
 //!
 //! `keys` holds all that is known of each key: nothing of it stands elsewhere. `file` turns one text into values with
-//! lines, `check` turns the merged values into [`Config`] or into all their problems at once, `reader` takes one value by
+//! lines, `parse` turns the merged values into [`Config`] or into all their problems at once, `reader` takes one value by
 //! what `keys` says. Whoever reads the files passes their texts to [`merged`].
 
-mod check;
 mod duration;
 mod file;
 mod keys;
 mod label;
+mod parse;
 mod preset;
 mod reader;
 
@@ -16,10 +16,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use check::{Effective, merged, parse, parse_effective, reference};
 pub use file::{ConfigError, Problem};
 pub use keys::{Entry, Section, Table};
 pub use label::{is_dns_label, is_subdomain};
+pub use parse::{Effective, merged, parse, parse_effective, reference};
 pub use preset::Preset;
 
 pub use crate::drain::Mode as DrainMode;
