@@ -228,11 +228,74 @@ pub fn leftovers(node: &Node, set: &NodeSet, cordoned: bool) -> Option<Leftovers
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
+
     use super::*;
+    use crate::boot::Boot;
+    use crate::record::Kept;
+    use crate::slot::{Lease, Take};
+
+    fn key(key: &str, value: &str) -> Keys {
+        Keys::from([(key.to_owned(), value.to_owned())])
+    }
+
+    fn node() -> Node {
+        Node {
+            name: "n1".to_owned(),
+            uid: "u".to_owned(),
+            resource_version: "1".to_owned(),
+            unschedulable: false,
+            cordon_owners: Vec::new(),
+            labels: Keys::new(),
+            annotations: Keys::new(),
+            ready: true,
+            heartbeat: None,
+            boot_id: String::new(),
+            volumes_in_use: Vec::new(),
+            read: None,
+        }
+    }
+
+    fn held(stage: Stage) -> Record {
+        let lease = Lease::free("default", "default");
+        let take = Take::of(&lease, "kube-rebootd", Timestamp::UNIX_EPOCH, false);
+        let boot = Boot {
+            id: "b".to_owned(),
+            userspace: 1,
+        };
+        let mut hold = Hold::begin(take, boot);
+        hold.stage = stage;
+        Record {
+            hold: Some(hold),
+            ..Record::default()
+        }
+    }
+
+    fn kept() -> Record {
+        let kept = Kept {
+            node_uid: "u".to_owned(),
+            since: Timestamp::UNIX_EPOCH,
+            why: "broken disk".to_owned(),
+        };
+        Record {
+            kept: Some(kept),
+            ..Record::default()
+        }
+    }
+
+    /// The Node after an apply of all that `record` wants on it.
+    fn after(record: &Record) -> Node {
+        let set = NodeSet::of(record, &node());
+        Node {
+            unschedulable: set.unschedulable,
+            labels: set.labels,
+            annotations: set.annotations,
+            ..node()
+        }
+    }
 
     #[test]
     fn what_a_webhook_dropped_is_named() {
-        let key = |key: &str, value: &str| Keys::from([(key.to_owned(), value.to_owned())]);
         let set = NodeSet {
             unschedulable: true,
             labels: key(names::SLOT, "default"),
@@ -240,18 +303,10 @@ mod tests {
             ..NodeSet::default()
         };
         let mut node = Node {
-            name: "n1".to_owned(),
-            uid: String::new(),
-            resource_version: String::new(),
             unschedulable: true,
-            cordon_owners: Vec::new(),
             labels: set.labels.clone(),
             annotations: set.annotations.clone(),
-            ready: true,
-            heartbeat: None,
-            boot_id: String::new(),
-            volumes_in_use: Vec::new(),
-            read: None,
+            ..node()
         };
         assert_eq!(dropped(&node, &set), None);
         node.labels = key(names::SLOT, "another");
@@ -261,5 +316,133 @@ mod tests {
         // What others set is theirs; a cordon of theirs is not asked for.
         node.labels = Keys::new();
         assert_eq!(dropped(&node, &NodeSet::default()), None);
+    }
+
+    #[test]
+    fn what_is_left_over_is_named() {
+        let left = Leftovers {
+            labels: vec![names::SLOT.to_owned()],
+            annotations: vec![names::STATE.to_owned()],
+            ..Leftovers::default()
+        };
+        let keys = format!("{}, {}", names::SLOT, names::STATE);
+        assert_eq!(left.words(), keys);
+        let cordon = Leftovers {
+            cordon: true,
+            ..left
+        };
+        assert_eq!(cordon.words(), format!("{keys}, spec.unschedulable"));
+    }
+
+    /// Of a full Node nothing new is asked, and of what is there nothing that is longer.
+    #[test]
+    fn i3_the_least_set_adds_nothing_to_a_full_node() {
+        let record = held(Stage::Draining);
+        let empty = NodeSet::least(&record, &node());
+        assert_eq!(empty.labels, key(names::SLOT, "default"));
+        assert!(empty.unschedulable);
+        assert_eq!(empty.annotations, Keys::new(), "none is new");
+
+        // While the slot is held the record stays as it is there, and a history too.
+        let mut full = node();
+        full.annotations = key(names::STATE, "as it was");
+        full.annotations.extend(key(names::HISTORY, "[]"));
+        let least = NodeSet::least(&record, &full);
+        assert_eq!(least.annotations, full.annotations);
+        assert_eq!(least.uid, full.uid);
+
+        // Afterwards only the kept cordon is on record, if that is no longer than what is there.
+        let mut record = held(Stage::Releasing);
+        record.kept = kept().kept;
+        let words = kept().annotation().expect("a record");
+        for (there, wanted) in [
+            (words.len() - 1, None),
+            (words.len(), Some(&words)),
+            (words.len() + 1, Some(&words)),
+        ] {
+            full.annotations = key(names::STATE, &"x".repeat(there));
+            let least = NodeSet::least(&record, &full);
+            assert_eq!(least.annotations.get(names::STATE), wanted, "{there}");
+            assert!(least.labels.is_empty());
+        }
+    }
+
+    #[test]
+    fn i3_a_node_carries_a_hold_with_its_label_and_its_record_at_this_step() {
+        let record = held(Stage::Draining);
+        let hold = record.hold.as_ref().expect("a hold");
+        let there = after(&record);
+        assert!(carries(&there, hold) && knows(&there, hold));
+
+        let mut later = hold.clone();
+        later.step += 1;
+        assert!(!carries(&there, &later), "an earlier step landed");
+        assert!(knows(&there, &later));
+
+        let mut another = hold.clone();
+        another.take.uid = "another".to_owned();
+        let mut labelled = node();
+        labelled.labels = key(names::SLOT, "default");
+        let mut recorded = there.clone();
+        recorded.labels = Keys::new();
+        let mut elsewhere = there.clone();
+        elsewhere.labels = key(names::SLOT, "another");
+        for (node, hold) in [
+            (&there, &another),
+            (&labelled, hold),
+            (&recorded, hold),
+            (&elsewhere, hold),
+            (&node(), hold),
+        ] {
+            assert!(!carries(node, hold) && !knows(node, hold), "{node:?}");
+        }
+    }
+
+    #[test]
+    fn i3_only_an_earlier_step_of_the_same_hold_had_it_cordoned() {
+        for (stage, cordoned) in [
+            (Stage::Claiming, false),
+            (Stage::Draining, true),
+            (Stage::Rebooting, true),
+            (Stage::Uncordoned, false),
+        ] {
+            let record = held(stage.clone());
+            let hold = record.hold.as_ref().expect("a hold");
+            assert_eq!(
+                cordoned_before(&after(&record), hold),
+                cordoned,
+                "{stage:?}"
+            );
+            let mut another = hold.clone();
+            another.take.uid = "another".to_owned();
+            assert!(!cordoned_before(&after(&record), &another), "{stage:?}");
+            assert!(!cordoned_before(&node(), hold), "{stage:?}");
+        }
+    }
+
+    #[test]
+    fn i3_label_record_or_cordon_alone_is_a_mark() {
+        let ours = vec![names::NODE_MANAGER.to_owned()];
+        let mut nodes = vec![(node(), false)];
+        let mut one = node();
+        one.labels = key(names::SLOT, "default");
+        nodes.push((one, true));
+        let mut one = node();
+        one.annotations = key(names::STATE, "{}");
+        nodes.push((one, true));
+        for (unschedulable, owners, mark) in [
+            (true, ours.clone(), true),
+            (true, vec!["kubectl".to_owned()], false),
+            (true, Vec::new(), false),
+            (false, ours, false),
+        ] {
+            let mut one = node();
+            one.unschedulable = unschedulable;
+            one.cordon_owners = owners;
+            nodes.push((one, mark));
+        }
+        for (node, mark) in nodes {
+            assert_eq!(marked(&node), mark, "{node:?}");
+        }
     }
 }

@@ -221,6 +221,82 @@ mod tests {
     }
 
     #[test]
+    fn a_look_says_whether_a_person_put_the_node_out_of_service() {
+        for (found, out_of_service) in [
+            (Some(Found::OutOfService), true),
+            (Some(Found::Absent), false),
+            (Some(Found::Present), false),
+            (None, false),
+        ] {
+            assert_eq!(looks(&[(0, found)]).out_of_service, out_of_service);
+        }
+    }
+
+    #[test]
+    fn the_look_that_may_be_ripe_comes_exactly_then() {
+        let look = looks(&[(0, Some(Found::Absent)), (15, Some(Found::Absent))]);
+        // Sooner than the next look that comes every now and then, and only as long as it is ahead.
+        assert_eq!(look.again("n1", minutes(17)), minutes(17));
+        assert!(look.again("n1", minutes(15)) >= minutes(20));
+        assert!(look.again("n1", STALE) < minutes(25));
+    }
+
+    #[test]
+    fn i5_a_lease_is_followed_on_the_own_clock() {
+        let free = Lease {
+            last_hold: Some("n7 1".to_owned()),
+            ..Lease::free("default", "default")
+        };
+        let paused = Lease {
+            paused: Some("by hand".to_owned()),
+            ..free.clone()
+        };
+        let held = Lease {
+            holder: Some("n7".to_owned()),
+            acquire_time: Some(Timestamp::UNIX_EPOCH),
+            ..free.clone()
+        };
+        let times = |lease: Lease| (lease.freed, lease.last_seen, lease.held);
+        let (one, two, three) = (minutes(1), minutes(2), minutes(3));
+
+        // At first sight: nobody knows for how long it is free, so that nobody waits for a hint.
+        assert_eq!(
+            times(free.clone().follow(None, one)),
+            (None, Some(one), None)
+        );
+        let held_since = held.clone().follow(None, one);
+        assert_eq!(times(held_since.clone()), (None, Some(one), Some(one)));
+        // The same again changes nothing.
+        let again = held.clone().follow(Some(&held_since), two);
+        assert_eq!(times(again), (None, Some(one), Some(one)));
+
+        // It becomes free, with the end of a hold to remember, and stays so.
+        let ended = Lease {
+            last_hold: Some("n7 2".to_owned()),
+            ..free.clone()
+        };
+        let freed = ended.clone().follow(Some(&held_since), two);
+        assert_eq!(times(freed.clone()), (Some(two), Some(two), None));
+        let still = ended.clone().follow(Some(&freed), three);
+        assert_eq!(times(still), (Some(two), Some(two), None));
+        let resumed = free.clone().follow(Some(&paused), two);
+        assert_eq!(resumed.freed, Some(two));
+        assert_eq!(paused.follow(Some(&freed), three).freed, None);
+
+        // Another object, another hold: what was seen of the one before says nothing.
+        let replaced = Lease {
+            uid: "another".to_owned(),
+            ..ended
+        };
+        assert_eq!(replaced.follow(Some(&held_since), two).freed, None);
+        let other = Lease {
+            holder: Some("n8".to_owned()),
+            ..held
+        };
+        assert_eq!(other.follow(Some(&held_since), two).held, Some(two));
+    }
+
+    #[test]
     fn looks_are_spread_over_the_waiters() {
         let first = |node: usize| first_look(&format!("n{node}"), "default", minutes(1), STALE);
         let look = looks(&[(31, Some(Found::Present))]);
