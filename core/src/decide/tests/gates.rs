@@ -114,7 +114,7 @@ fn no_slot_is_taken_while_the_host_shuts_down() {
 }
 
 /// Its slot is taken and labelled, and nothing speaks against it: the cordon comes next.
-fn about_to_cordon() -> Facts {
+pub(super) fn about_to_cordon() -> Facts {
     let mut facts = about_to_reboot();
     let hold = facts.record.hold.as_mut().unwrap();
     (hold.stage, hold.asks, hold.asked) = (Stage::Claiming, 0, None);

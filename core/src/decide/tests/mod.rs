@@ -29,7 +29,9 @@ mod options;
 mod others;
 mod queue;
 mod records;
+mod starts;
 mod table;
+mod takes;
 
 const ME: &str = "n1";
 const NOW: Duration = Duration::from_secs(10_000);
