@@ -55,3 +55,47 @@ impl Inhibitor {
         self.mode == "delay" && self.of_shutdown() && kubelet
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lock(what: &str, who: &str, why: &str, mode: &str, uid: u32) -> Inhibitor {
+        let [what, who, why, mode] = [what, who, why, mode].map(str::to_owned);
+        Inhibitor::of((what, who, why, mode, uid, 7))
+    }
+
+    #[test]
+    fn i8_only_a_lock_that_blocks_a_shutdown_blocks_the_reboot() {
+        for (what, mode, blocks) in [
+            ("shutdown", "block", true),
+            ("sleep:shutdown:idle", "block", true),
+            ("sleep:idle", "block", false),
+            ("handle-shutdown-key", "block", false),
+            ("shutdown", "delay", false),
+            ("shutdown", "block-weak", false),
+        ] {
+            let lock = lock(what, "who", "why", mode, 0);
+            assert_eq!(lock.blocks_reboot(), blocks, "{what} {mode}");
+        }
+    }
+
+    #[test]
+    fn i14_the_kubelets_delay_is_one_of_root_in_its_words() {
+        const WHY: &str = "Kubelet needs time to handle node shutdown";
+        for (what, who, why, mode, uid, kubelets) in [
+            ("shutdown", "kubelet", WHY, "delay", 0, true),
+            ("shutdown", "kubelet", "other words", "delay", 0, true),
+            ("shutdown", "k3s", WHY, "delay", 0, true),
+            ("shutdown", "k3s", "other words", "delay", 0, false),
+            ("shutdown", "kubelet", WHY, "block", 0, false),
+            ("sleep", "kubelet", WHY, "delay", 0, false),
+            ("shutdown", "kubelet", WHY, "delay", 1000, false),
+            ("shutdown", "k3s", WHY, "delay", 1000, false),
+        ] {
+            let lock = lock(what, who, why, mode, uid);
+            let told = lock.kubelets_delay();
+            assert_eq!(told, kubelets, "{what} {who} {why} {mode} {uid}");
+        }
+    }
+}

@@ -126,3 +126,65 @@ impl Peers {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peer(node: &str, quorum: bool, out_of_service: bool) -> Peer {
+        Peer {
+            node: node.to_owned(),
+            slot: "other".to_owned(),
+            quorum,
+            out_of_service,
+        }
+    }
+
+    fn peers(labelled: Vec<Peer>, down: &[&str]) -> Peers {
+        Peers {
+            asked: Duration::ZERO,
+            came: Duration::ZERO,
+            labelled,
+            leases: BTreeSet::from(["default".to_owned()]),
+            census: Ok(Census::default()),
+            quorum_down: Ok(down.iter().map(|node| (*node).to_owned()).collect()),
+            counted: true,
+        }
+    }
+
+    /// A label that no Lease belongs to is a claim, but for a worker that a person declared off.
+    #[test]
+    fn i13_only_a_worker_that_is_out_of_service_claims_nothing() {
+        for (quorum, out_of_service, claims) in [
+            (false, false, true),
+            (false, true, false),
+            (true, false, true),
+            (true, true, true),
+        ] {
+            let peer = peer("n2", quorum, out_of_service);
+            assert_eq!(peer.gone(), !claims);
+            let said = peers(vec![peer], &[]).claims("default", "n1", false);
+            assert_eq!(said != Claims::Clear, claims, "{quorum} {out_of_service}");
+        }
+    }
+
+    /// One that holds a slot and is not Ready is told once, and the smallest name of those that may go back is the first.
+    #[test]
+    fn i13_of_the_quorum_each_other_is_told_once() {
+        let claims = |me: &str, down: &[&str]| {
+            let mut peers = peers(vec![peer("n3", true, false), peer("n2", true, false)], down);
+            peers.leases.insert("other".to_owned());
+            peers.claims("default", me, true)
+        };
+        for (me, down, who, first) in [
+            ("n1", &[][..], "n2, n3 (holds a slot)", true),
+            ("n2", &[], "n2, n3 (holds a slot)", false),
+            ("n4", &[], "n2, n3 (holds a slot)", false),
+            ("n1", &["n2"], "n3 (holds a slot), n2 (not Ready)", false),
+            ("n1", &["n2", "n3"], "n2, n3 (not Ready)", false),
+        ] {
+            let who = who.to_owned();
+            assert_eq!(claims(me, down), Claims::Quorum { who, first }, "{me}");
+        }
+    }
+}

@@ -292,3 +292,51 @@ pub fn hints(waiters: &[Waiter], me: &str) -> Vec<String> {
         .map(|waiter| waiter.node.clone())
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_name_that_is_a_label_value_is_a_slot() {
+        for (length, usable) in [(NAME_MAX, true), (NAME_MAX + 1, false)] {
+            let lease = Lease::free(&"x".repeat(length), "default");
+            assert_eq!(lease.unusable().is_none(), usable, "{length}");
+        }
+    }
+
+    /// Half a second for each that has waited longer, and as much again by chance; equals by their names.
+    #[test]
+    fn who_has_waited_longer_looks_first() {
+        let at = Timestamp::from_second;
+        let wait = |node: &str, second: i64| Waiter {
+            node: node.to_owned(),
+            since: at(second).unwrap(),
+            ready: true,
+        };
+        let seconds = Duration::from_secs;
+        for (others, before) in [
+            (vec![], 0),
+            (vec![wait("n2", 9)], 1),
+            (vec![wait("n2", 10)], 0),
+            (vec![wait("n0", 10)], 1),
+            (vec![wait("n2", 11)], 0),
+            (vec![wait("n2", 1), wait("n3", 2), wait("n4", 99)], 2),
+        ] {
+            let pause = seconds(others.len() as u64);
+            let crowd = Crowd {
+                others,
+                many: false,
+            };
+            let look = crowd.scattered("n1", at(10).unwrap());
+            let (least, most) = (seconds(before) / 2, seconds(before) * 3 / 2);
+            assert!(least <= look && look <= most, "{crowd:?}: {look:?}");
+            assert_eq!(crowd.pause(), pause);
+        }
+        let many = Crowd {
+            others: Vec::new(),
+            many: true,
+        };
+        assert_eq!(many.pause(), CROWDED);
+    }
+}

@@ -72,3 +72,20 @@ impl Mode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn i9_pods_are_evicted_as_the_mode_says() {
+        for (mode, with_others, alone) in [
+            (Mode::Auto, true, false),
+            (Mode::Always, true, true),
+            (Mode::Never, false, false),
+        ] {
+            assert_eq!(mode.evicts(false), with_others, "{mode:?}");
+            assert_eq!(mode.evicts(true), alone, "{mode:?}");
+        }
+    }
+}

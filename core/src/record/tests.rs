@@ -405,3 +405,77 @@ fn i6_i14_why_a_hold_is_undone_is_bounded() {
         Why::Drain("short".to_owned())
     );
 }
+
+#[test]
+fn i10_a_request_is_what_the_reboot_is_for_from_the_first_ask_on() {
+    for (stage, asks, here, settles) in [
+        (Stage::Draining, 0, "a", false),
+        (Stage::Rebooting, 1, "a", true),
+        (Stage::Draining, 0, "b", true),
+        (Stage::Releasing, 0, "a", true),
+        (Stage::Uncordoned, 0, "a", false),
+    ] {
+        let hold = held(stage.clone(), asks).hold.expect("a hold");
+        assert_eq!(
+            hold.settles(&boot(here)),
+            settles,
+            "{stage:?} {asks} {here}"
+        );
+    }
+}
+
+#[test]
+fn i4_an_order_leaves_what_goes_back_already() {
+    let now = Timestamp::UNIX_EPOCH;
+    let settled = |boot_: &str| Settled::of(None, &boot(boot_), Duration::ZERO);
+    for (stage, settled, here, ordered) in [
+        (Stage::Undoing(Why::Lost), None, "a", false),
+        (Stage::Undoing(Why::Lost), None, "b", true),
+        (Stage::Releasing, Some(settled("a")), "a", false),
+        (Stage::Releasing, Some(settled("a")), "b", true),
+        (Stage::Releasing, None, "a", true),
+    ] {
+        let record = Record {
+            settled,
+            ..held(stage.clone(), 0)
+        };
+        let back = record.give_back(&boot(here), now);
+        assert_eq!(back.is_some(), ordered, "{stage:?} {here}");
+    }
+}
+
+/// A slot stays in the namespace where it was taken.
+#[test]
+fn i4_a_hold_tells_its_own_namespace() {
+    let mut record = held(Stage::Draining, 0);
+    record.hold.as_mut().expect("a hold").take.namespace = "before".to_owned();
+    assert_eq!(record.namespace("after"), "before");
+    assert_eq!(Record::default().namespace("after"), "after");
+}
+
+/// Others may read the Node, and its room is small: only what the rest of a cycle needs is there.
+#[test]
+fn the_node_carries_only_what_the_rest_of_a_cycle_needs() {
+    let here = boot("a");
+    let mut record = held(Stage::Draining, 0);
+    let bare = record.annotation();
+    let past = Past::of(None, Timestamp::UNIX_EPOCH);
+    record.history = vec![past; HISTORY_SHOWN + 1];
+    record.backoff = Some(Backoff {
+        failures: 1,
+        boot: here.clone(),
+        until: Duration::ZERO,
+        why: String::new(),
+    });
+    record.flaps = Some(Flaps::ended(None, &here, Duration::ZERO));
+    record.waiting = Some(Waiting {
+        group: "default".to_owned(),
+        since: Timestamp::UNIX_EPOCH,
+    });
+    record.settled = Some(Settled::of(None, &here, Duration::ZERO));
+    assert_eq!(record.annotation(), bare);
+    let shown = record.history_annotation().expect("a history");
+    let shown: Vec<Past> = serde_json::from_str(&shown).expect("a list");
+    assert_eq!(shown, record.history[..HISTORY_SHOWN]);
+    assert_eq!(Record::default().history_annotation(), None);
+}
