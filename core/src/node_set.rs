@@ -445,4 +445,40 @@ mod tests {
             assert_eq!(marked(&node), mark, "{node:?}");
         }
     }
+
+    #[test]
+    fn i3_a_cordon_that_nobody_is_on_record_for_may_be_ours() {
+        let nobody = "before-first-apply";
+        for (unschedulable, owners, may_be) in [
+            (true, &[names::NODE_MANAGER][..], true),
+            (true, &["kubectl", names::NODE_MANAGER], true),
+            (true, &[], true),
+            (true, &[nobody], true),
+            (true, &[nobody, "kubectl"], false),
+            (true, &["kubectl"], false),
+            (false, &[], false),
+        ] {
+            let mut node = node();
+            node.unschedulable = unschedulable;
+            node.cordon_owners = owners.iter().map(|owner| (*owner).to_owned()).collect();
+            assert_eq!(ours_or_unowned(&node), may_be, "{owners:?}");
+            // What an apply that names no cordon could not take away.
+            let unowned = unschedulable && owners.iter().all(|owner| *owner == nobody);
+            let left = leftovers(&node, &NodeSet::default(), true);
+            assert_eq!(left.is_some_and(|left| left.cordon), unowned, "{owners:?}");
+            assert_eq!(leftovers(&node, &NodeSet::default(), false), None);
+        }
+    }
+
+    #[test]
+    fn i4_only_what_is_not_wanted_any_more_is_left_over() {
+        let there = after(&held(Stage::Draining));
+        let wanted = NodeSet::of(&held(Stage::Draining), &there);
+        assert_eq!(leftovers(&there, &wanted, true), None);
+        let left = leftovers(&there, &NodeSet::default(), true).expect("left");
+        assert_eq!(left.labels, [names::SLOT]);
+        assert_eq!(left.annotations, [names::STATE]);
+        assert_eq!(left.uid, there.uid);
+        assert_eq!(leftovers(&node(), &NodeSet::default(), true), None);
+    }
 }

@@ -20,6 +20,7 @@ use crate::record::Backoff;
 use crate::slot::{Crowd, Mark, Shown, Take, TakeAnswer, TakeSaid, Waiter, Waiting};
 use crate::trigger::{Observed, Reason, Request, Settled};
 
+mod ends;
 mod gates;
 mod killed;
 mod labels;
