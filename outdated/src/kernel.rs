@@ -140,18 +140,13 @@ fn succeeded(kernels: &Kernels, running: &Kernel, others: &[&Kernel]) -> Answer 
     let pinned = kernels.pinned();
     let chosen = |kernel: &Kernel| pinned.is_none_or(|pinned| pinned == kernel.release);
     let ours = Release::parse(&running.release);
-    let newer = others.iter().filter(|kernel| {
+    let newer = others.iter().copied().filter(|kernel| {
         let release = Release::parse(&kernel.release);
-        release.same_flavour(&ours)
-            && release.newer_than(&ours)
-            && kernels.since_boot(installed(kernel))
-            && chosen(kernel)
+        release.same_flavour(&ours) && release.newer_than(&ours) && chosen(kernel)
     });
-    let newest = newer.reduce(|one, other| {
-        let newer = Release::parse(&other.release).newer_than(&Release::parse(&one.release));
-        if newer { other } else { one }
-    });
-    if let Some(newest) = newest {
+    let (since, before): (Vec<&Kernel>, Vec<&Kernel>) =
+        newer.partition(|kernel| kernels.since_boot(installed(kernel)));
+    if let Some(newest) = newest_of(&since) {
         return Answer::Reboot {
             pkgs: BTreeSet::from([newest.release.clone()]),
             words: format!(
@@ -171,17 +166,30 @@ fn succeeded(kernels: &Kernels, running: &Kernel, others: &[&Kernel]) -> Answer 
             ),
         };
     }
-    let words = match pinned {
-        Some(pinned) => format!(
+    let words = match (pinned, newest_of(&before)) {
+        (Some(pinned), _) => format!(
             "kernel {} runs, the boot loader is told to boot {pinned}",
             running.release
         ),
-        None => format!(
+        // A reboot was tried, or would end in the same kernel: it is a person's business.
+        (None, Some(passed)) => format!(
+            "kernel {} runs, although {} was installed before this boot: it failed to boot, or the boot loader prefers \
+             another",
+            running.release, passed.release
+        ),
+        (None, None) => format!(
             "kernel {} runs, no newer one of its flavour was installed since boot",
             running.release
         ),
     };
     Answer::No { words }
+}
+
+fn newest_of<'a>(kernels: &[&'a Kernel]) -> Option<&'a Kernel> {
+    kernels.iter().copied().reduce(|one, other| {
+        let newer = Release::parse(&other.release).newer_than(&Release::parse(&one.release));
+        if newer { other } else { one }
+    })
 }
 
 /// The build in the running release's image, when it is another: Debian and Ubuntu keep the release's

@@ -100,6 +100,33 @@ fn a_newer_kernel_beside_the_running_one() {
 }
 
 #[test]
+fn a_newer_kernel_that_a_boot_passed_over_is_named_and_is_no_reason() {
+    let fell_back = |entries: Vec<String>| Kernels {
+        entries,
+        ..host(
+            "6.1.0-28-amd64",
+            vec![
+                imaged("6.1.0-28-amd64", BEFORE),
+                imaged("6.1.0-30-amd64", BEFORE),
+                imaged("6.1.0-29-amd64", BEFORE),
+            ],
+        )
+    };
+    let words = |kernels: &Kernels| match judge(kernels) {
+        Answer::No { words } => words,
+        other => panic!("{other:?}"),
+    };
+    let said = words(&fell_back(Vec::new()));
+    assert!(
+        said.contains("although 6.1.0-30-amd64 was installed before this boot"),
+        "{said}"
+    );
+    // Where an administrator chose the older one, nothing failed.
+    let said = words(&fell_back(vec!["6.1.0-28-amd64".to_owned()]));
+    assert!(!said.contains("although"), "{said}");
+}
+
+#[test]
 fn the_newest_of_several_is_the_reason() {
     let releases = ["6.1.0-29-amd64", "6.1.0-31-amd64", "6.1.0-30-amd64"];
     let mut installed = vec![imaged("6.1.0-28-amd64", BEFORE)];
