@@ -15,6 +15,9 @@ keys! {
     ALLOW_DEGRADED "allow_degraded": bool = true;
 
     /// Whether `boot-complete.target` must have been reached; see systemd.special(7).
+    /// systemd begins it by itself only in a boot that systemd-boot counts, which is not one of an entry that was found good
+    /// before: there a node with this key keeps its slot.
+    /// For every boot: `systemctl add-wants multi-user.target boot-complete.target`.
     BOOT_COMPLETE "boot_complete": bool = false;
 
     /// How long the Node must have been Ready.
