@@ -13,7 +13,8 @@ RELEASE = target/$(if $(TARGET),$(TARGET)/)release/kube-rebootd
 # What is installed and tried; another one than $(RELEASE) is not built here.
 BINARY = $(RELEASE)
 
-.PHONY: all build install install-pacman demo bench matrix check test test-build lint deny mutants bed bed-down prepare packaging
+.PHONY: all build install install-pacman demo bench matrix kernel check test test-build lint deny mutants
+.PHONY: bed bed-down prepare packaging
 
 all: build
 
@@ -78,7 +79,7 @@ TOOLS = $(or $(KUBE_REBOOTD_CACHE),/var/cache/kube-rebootd-bed)/tools
 # serves the others. Of one member alone some twenty crates, tokio and kube among them, would be compiled twice.
 .PHONY: $(BED)
 $(BED):
-	$(CARGO) build --locked --workspace --bin bed --bin demo --bin bench --bin matrix
+	$(CARGO) build --locked --workspace --bin bed --bin demo --bin bench --bin matrix --bin kernel
 
 prepare: $(BED)
 	$(BED) prepare
@@ -116,6 +117,13 @@ MATRIX ?=
 
 matrix: build $(BED) test-build
 	target/debug/matrix $(MATRIX)
+
+# The .deb on a virtual machine with a kernel, an initrd and firmware of its own; by hand or at night, as every boot takes a
+# minute and more where QEMU cannot use KVM. KERNEL="--fixtures tests/kernel" keeps its journals for the parsers' tests.
+KERNEL ?=
+
+kernel: deb $(BED)
+	target/debug/kernel --binary $(BINARY) $(KERNEL) dist/kube-rebootd_$(VERSION)-1_amd64.deb
 
 # For everybody: no root, no Go, no host. Only root may give a file to somebody else, which three tests do.
 WANT_ROOT = i14_what_others_could_change_is_refused_wherever_it_was_named \

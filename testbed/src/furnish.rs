@@ -46,7 +46,7 @@ impl Host {
                     .replace("NAME", &self.name)
                     .replace("LABELS", &labels),
             )?,
-            Runtime::Containerd => self.furnish_runtime(&address, &labels)?,
+            Runtime::Containerd => self.furnish_runtime(spec, &address, &labels)?,
         }
         if spec.kubelet {
             enable(&units, "kubelet.service")?;

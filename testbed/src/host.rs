@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{self, Command};
 use std::thread;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::bed::Bed;
 use crate::spec::{Content, HostSpec};
-use crate::{firmware, ground, image, shell};
+use crate::{firmware, ground, image, machine, shell};
 
 /// How long a boot may take: a second alone, far longer beside a build on two cores.
 pub(crate) const BOOTED: Duration = Duration::from_secs(120);
@@ -22,6 +22,16 @@ pub struct Output {
     pub code: i32,
     pub stdout: String,
     pub stderr: String,
+}
+
+impl From<process::Output> for Output {
+    fn from(out: process::Output) -> Self {
+        Self {
+            code: out.status.code().unwrap_or(-1),
+            stdout: String::from_utf8_lossy(&out.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&out.stderr).into_owned(),
+        }
+    }
 }
 
 /// A booted host; it is destroyed with this value.
@@ -38,7 +48,11 @@ impl Bed {
     /// Boots a host and waits until its systemd is up.
     pub fn boot(&self, spec: &HostSpec) -> Result<Host> {
         check_name(&spec.name)?;
-        let base = image::base(&spec.suite, spec.content, spec.runtime)?;
+        let base = if spec.machine {
+            image::machine()?
+        } else {
+            image::base(&spec.suite, spec.content, spec.runtime)?
+        };
         let dir = self.path("hosts").join(&spec.name);
         // Before the value exists: its drop would destroy the host that has the name.
         fs::create_dir(&dir)
@@ -56,6 +70,10 @@ impl Bed {
         fs::write(host.dir.join("layers"), layers)?;
         host.furnish(spec)
             .with_context(|| format!("cannot furnish {}", spec.name))?;
+        if spec.machine {
+            host.assemble(&base)
+                .with_context(|| format!("cannot make the disk of {}", spec.name))?;
+        }
         host.power_on()?;
         host.give_roles(spec)?;
         if spec.daemon {
@@ -109,6 +127,10 @@ impl Host {
 
     /// Power is on: starts the machine's firmware, which boots it, and waits for its systemd.
     pub fn power_on(&self) -> Result<()> {
+        if self.is_machine() {
+            self.start_machine()?;
+            return self.wait_up();
+        }
         let layers = fs::read_to_string(self.dir.join("layers"))?;
         let cgroup = format!("host-{}", self.name);
         fs::create_dir_all(ground::cgroup(self.bed.name()).join(&cgroup))?;
@@ -123,8 +145,13 @@ impl Host {
     }
 
     fn wait_up(&self) -> Result<()> {
+        let limit = if self.is_machine() {
+            machine::BOOTED
+        } else {
+            BOOTED
+        };
         self.bed
-            .wait_for(&format!("{} to boot", self.name), BOOTED, || {
+            .wait_for(&format!("{} to boot", self.name), limit, || {
                 let said = self.run(&["systemctl", "is-system-running"])?;
                 Ok(matches!(said.stdout.trim(), "running" | "degraded"))
             })
@@ -157,6 +184,9 @@ impl Host {
     /// when the host's shutdown stops its child, never reaps it, and the host's PID 1 waits for that
     /// for ever (seen: the host did not reboot until nsenter was killed).
     pub fn run_for(&self, seconds: u32, args: &[&str]) -> Result<Output> {
+        if self.is_machine() {
+            return self.over_ssh(seconds, args);
+        }
         let leader = self.leader()?.to_string();
         let out = Command::new("nsenter")
             .args(["--target", &leader, "--all", "--no-fork", "--"])
@@ -171,11 +201,7 @@ impl Host {
             .arg(seconds.to_string())
             .args(args)
             .output()?;
-        Ok(Output {
-            code: out.status.code().unwrap_or(-1),
-            stdout: String::from_utf8_lossy(&out.stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&out.stderr).into_owned(),
-        })
+        Ok(out.into())
     }
 
     /// Runs a shell line on the host; an error when it fails.
@@ -325,7 +351,8 @@ impl Host {
         self.wait_up()
     }
 
-    fn tell(&self) {
+    /// Prints what daemon and kubelet said, its Node and all Leases.
+    pub fn tell(&self) {
         for unit in ["kube-rebootd", "kubelet"] {
             let said = self.sh(&format!("journalctl --no-pager -n 200 -u {unit}"));
             eprintln!(

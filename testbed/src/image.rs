@@ -16,6 +16,10 @@ const PACKAGES: &str = "systemd,systemd-sysv,dbus,kmod,procps,iproute2,libpam-sy
 const RUNTIME: &str =
     "runc,containernetworking-plugins,iptables,conntrack,mount,util-linux,ethtool,ca-certificates";
 
+/// What makes a root one that firmware boots, and by what the bed reaches it.
+const MACHINE: &str = "udev,systemd-boot,initramfs-tools,zstd,openssh-server";
+const KERNELS: &str = include_str!("machine.sh");
+
 /// The updaters of Fedora, Arch, Debian and openSUSE, what makes repositories for them, and what checks ask.
 const UPDATERS: &str = "dnf,dnf-plugins-core,python3-systemd,createrepo-c,rpm,pacman-package-manager,makepkg,libarchive-tools,zstd,\
                         apt-utils,unattended-upgrades,zypper,needrestart,lsof";
@@ -31,7 +35,13 @@ pub(crate) fn base(suite: &str, content: Content, runtime: Runtime) -> Result<Pa
         Runtime::Kubemark => (kind.to_owned(), String::new()),
     };
     let packages = format!("{PACKAGES}{more}{below}");
-    made(&kind, suite, &packages)
+    made(&kind, suite, &packages, "")
+}
+
+/// The same with kernels, initrds and systemd-boot: see machine.sh.
+pub(crate) fn machine() -> Result<PathBuf> {
+    let packages = format!("{PACKAGES},{RUNTIME},{MACHINE}");
+    made("machine", SUITE, &packages, KERNELS)
 }
 
 /// A minimal Debian in which a package is built: make, and what building this package is declared to need.
@@ -42,12 +52,13 @@ pub(crate) fn builder(package: Package) -> Result<PathBuf> {
         &format!("build-{}", package.target()),
         SUITE,
         &packages.join(","),
+        "",
     )
 }
 
-/// A minimal Debian, made once per list of packages.
-fn made(kind: &str, suite: &str, packages: &str) -> Result<PathBuf> {
-    let key = tools::key(&[packages.as_bytes()]);
+/// A minimal Debian, made once per list of packages and `hook`, which is a script for its end.
+fn made(kind: &str, suite: &str, packages: &str, hook: &str) -> Result<PathBuf> {
+    let key = tools::key(&[packages.as_bytes(), hook.as_bytes()]);
     let place = tools::cache().join(format!("{kind}-{suite}-{key}"));
     if place.exists() {
         return Ok(place);
@@ -66,6 +77,9 @@ fn made(kind: &str, suite: &str, packages: &str) -> Result<PathBuf> {
         bootstrap.args(["--quiet", "--variant=minbase"]);
         bootstrap.arg(format!("--include={packages}"));
         bootstrap.args(["--aptopt=Acquire::Check-Valid-Until \"false\"", suite]);
+        if !hook.is_empty() {
+            bootstrap.arg(format!("--customize-hook={hook}"));
+        }
         let made = shell::output(bootstrap.arg(&part));
         if made.is_err() {
             let _ = fs::remove_dir_all(&part);

@@ -18,6 +18,7 @@ mod ground;
 mod host;
 mod image;
 mod kwok;
+mod machine;
 mod pack;
 mod prepare;
 pub mod releases;

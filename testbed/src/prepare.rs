@@ -18,6 +18,8 @@ pub enum Need {
     Demo,
     /// All that `make test` does.
     Tests,
+    /// A virtual machine, as `make kernel` boots.
+    Machine,
 }
 
 /// Installs and builds whatever is missing, saying what and how long it took.
@@ -25,12 +27,21 @@ pub fn prepare(need: Need) -> Result<()> {
     if !nix::unistd::Uid::effective().is_root() {
         bail!("the test bed makes network namespaces and boots hosts: run it as root");
     }
-    tools::programs(|of| need == Need::Tests || of == Use::Bed)?;
+    tools::programs(|of| match of {
+        Use::Bed => true,
+        Use::Build(_) | Use::Test => need == Need::Tests,
+        Use::Machine => need == Need::Machine,
+    })?;
     tools::binaries()?;
     if need == Need::Bed {
         return Ok(());
     }
     tools::runtime()?;
+    if need == Need::Machine {
+        image::machine()?;
+        image::base(SUITE, Content::Bare, Runtime::Kubemark)?;
+        return Ok(());
+    }
     image::base(SUITE, Content::Bare, Runtime::Containerd)?;
     if need == Need::Demo {
         return Ok(());

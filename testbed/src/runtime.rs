@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 
 use crate::firmware::MACHINE;
 use crate::host::Host;
+use crate::spec::HostSpec;
 use crate::tools;
 
 /// Controllers that limits of containers need.
@@ -24,6 +25,12 @@ struct Lacks {
 }
 
 impl Lacks {
+    /// A host with a kernel of its own.
+    const NOTHING: Self = Self {
+        controllers: Vec::new(),
+        sys_resource: false,
+    };
+
     /// `controllers` is cgroup.controllers of a host's cgroup, `status` /proc/self/status.
     fn read(controllers: &str, status: &str) -> Self {
         let there: Vec<&str> = controllers.split_whitespace().collect();
@@ -54,9 +61,18 @@ impl Lacks {
 
 impl Host {
     /// Units, configuration and the machine for containerd and the kubelet; `labels` as its flag.
-    pub(crate) fn furnish_runtime(&self, address: &str, labels: &str) -> Result<()> {
+    pub(crate) fn furnish_runtime(
+        &self,
+        spec: &HostSpec,
+        address: &str,
+        labels: &str,
+    ) -> Result<()> {
         let programs = tools::runtime()?;
-        let lacks = self.lacks()?;
+        let lacks = if spec.machine {
+            Lacks::NOTHING
+        } else {
+            self.lacks()?
+        };
         let words = lacks.words();
         if let Some(words) = &words {
             eprintln!(
@@ -125,10 +141,12 @@ impl Host {
             format!("--bind={}:/var/lib/containerd", images.display()),
         ];
         fs::write(self.dir.join(MACHINE), machine.join("\n"))?;
-        for unit in ["containerd.service", "bed-sysctls.service"] {
-            enable(&units, unit)?;
+        enable(&units, "containerd.service")?;
+        // Those of a machine are its own.
+        if spec.machine {
+            return Ok(());
         }
-        Ok(())
+        enable(&units, "bed-sysctls.service")
     }
 
     fn lacks(&self) -> Result<Lacks> {

@@ -43,6 +43,8 @@ pub struct HostSpec {
     pub runtime: Runtime,
     /// Debian's release: bookworm is systemd 252, trixie 257.
     pub suite: String,
+    /// A virtual machine, with firmware and a kernel of its own; else a container.
+    pub machine: bool,
     /// What is there at its first boot.
     pub content: Content,
     /// The daemon's program; none: as installed.
@@ -62,6 +64,7 @@ impl HostSpec {
             kubelet: true,
             runtime: Runtime::Kubemark,
             suite: SUITE.to_owned(),
+            machine: false,
             content: Content::Installed,
             program: None,
             files: Vec::new(),
@@ -71,6 +74,15 @@ impl HostSpec {
     /// The same with the real kubelet and the real containerd.
     pub fn real(name: impl Into<String>) -> Self {
         Self::named(name).on(Runtime::Containerd)
+    }
+
+    /// A virtual machine with the real kubelet and the real containerd, on which nothing of ours is installed yet.
+    pub fn machine(name: impl Into<String>) -> Self {
+        let machine = true;
+        Self {
+            machine,
+            ..Self::real(name).content(Content::Bare)
+        }
     }
 
     /// With this kubelet and what is below it.

@@ -242,6 +242,19 @@ mod tests {
     }
 
     #[test]
+    fn the_journal_of_a_machine_is_told() {
+        let text = include_str!("../../tests/kernel/upgrade/daemon.json");
+        let records = text.lines().map(|line| serde_json::from_str(line).unwrap());
+        let told = records.filter_map(|record| line("k1", &record));
+        let phases: Vec<String> = told
+            .filter(|line| matches!(line.event, Event::Phase(_)))
+            .map(|line| line.event.word().to_owned())
+            .collect();
+        assert_eq!(phases.first().unwrap(), "Verifying", "{phases:?}");
+        assert_eq!(phases.last().unwrap(), "Idle", "{phases:?}");
+    }
+
+    #[test]
     fn a_time_is_written_in_tenths() {
         let since = |millis| Since(SignedDuration::from_millis(millis)).to_string();
         assert_eq!(since(12_345), "+12.3s");

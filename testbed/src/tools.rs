@@ -24,13 +24,15 @@ pub(crate) enum Use {
     Build(Package),
     /// Tests alone.
     Test,
+    /// `make kernel` alone.
+    Machine,
 }
 
 /// Program, and its package in Debian, Fedora and Arch, each with what it is wanted for.
 /// xtask/tests/packages/programs.rs fails when something is called that neither this list has nor every machine with
 /// Rust.
 #[rustfmt::skip]
-const PROGRAMS: [(Use, &str, &str, &str, &str); 31] = [
+const PROGRAMS: [(Use, &str, &str, &str, &str); 39] = [
     (Use::Bed, "systemd-nspawn", "systemd-container", "systemd-container", "systemd"),
     (Use::Bed, "mmdebstrap", "mmdebstrap", "mmdebstrap", "mmdebstrap"),
     (Use::Bed, "ip", "iproute2", "iproute", "iproute2"),
@@ -63,6 +65,15 @@ const PROGRAMS: [(Use, &str, &str, &str, &str); 31] = [
     (Use::Test, "perl", "perl-base", "perl-interpreter", "perl"),
     (Use::Test, "openssl", "openssl", "openssl", "openssl"),
     (Use::Test, "pgrep", "procps", "procps-ng", "procps-ng"),
+    (Use::Machine, "qemu-system-x86_64", "qemu-system-x86", "qemu-system-x86-core", "qemu-system-x86"),
+    // No program, and at this path in Debian alone.
+    (Use::Machine, crate::machine::FIRMWARE, "ovmf", "edk2-ovmf", "edk2-ovmf"),
+    (Use::Machine, "sgdisk", "gdisk", "gdisk", "gptfdisk"),
+    (Use::Machine, "mkfs.vfat", "dosfstools", "dosfstools", "dosfstools"),
+    (Use::Machine, "mcopy", "mtools", "mtools", "mtools"),
+    (Use::Machine, "mke2fs", "e2fsprogs", "e2fsprogs", "e2fsprogs"),
+    (Use::Machine, "ssh", "openssh-client", "openssh-clients", "openssh"),
+    (Use::Machine, "ssh-keygen", "openssh-client", "openssh", "openssh"),
 ];
 
 /// Every program that [`crate::prepare`] sees to.
@@ -185,7 +196,7 @@ pub(crate) fn programs(wanted: impl Fn(Use) -> bool) -> Result<()> {
     )
 }
 
-fn which(program: &str) -> Option<PathBuf> {
+pub(crate) fn which(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     let places = env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
     places

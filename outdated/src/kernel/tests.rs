@@ -126,6 +126,44 @@ fn a_newer_kernel_that_a_boot_passed_over_is_named_and_is_no_reason() {
     assert!(!said.contains("although"), "{said}");
 }
 
+/// What `make kernel` found on its machine after apt had installed a kernel and the node had booted it.
+#[test]
+fn a_real_host_asked_for_its_new_kernel_and_asks_no_more() {
+    let text = include_str!("../../../tests/kernel/upgrade/kernels.txt");
+    let mut lines = text.lines();
+    let (running, build) = (lines.next().unwrap(), lines.next().unwrap());
+    let time = |line: &str| {
+        let (time, path) = line.split_once(' ')?;
+        Some((time.parse::<i64>().ok()?, path.to_owned()))
+    };
+    let btime = |line: &str| line.strip_prefix("btime ")?.parse::<i64>().ok();
+    let images = text.lines().filter_map(time).filter_map(|(changed, path)| {
+        let release = path.strip_prefix("vmlinuz-")?;
+        Some(imaged(release, changed))
+    });
+    let kernels = Kernels {
+        build: build.to_owned(),
+        booted: text.lines().find_map(btime).unwrap(),
+        ..host(running, images.collect())
+    };
+    assert_eq!(kernels.installed.len(), 2, "{kernels:?}");
+    no(&kernels);
+    let (old, new) = (&kernels.installed[0], &kernels.installed[1]);
+    assert_eq!(new.release, running);
+    let before = Kernels {
+        running: old.release.clone(),
+        booted: installed(new) - 1,
+        ..kernels.clone()
+    };
+    assert_eq!(reasons(&before), [running]);
+    // systemd-boot would have fallen back to it.
+    let fell_back = Kernels {
+        running: old.release.clone(),
+        ..kernels.clone()
+    };
+    no(&fell_back);
+}
+
 #[test]
 fn the_newest_of_several_is_the_reason() {
     let releases = ["6.1.0-29-amd64", "6.1.0-31-amd64", "6.1.0-30-amd64"];
