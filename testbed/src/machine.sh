@@ -1,5 +1,5 @@
-# Makes a root one that firmware boots: systemd-boot with an entry whose boots are counted, one kernel installed, and a newer
-# one as /srv/kernels/good.deb. $1: the root.
+# Makes a root one that firmware boots: systemd-boot with an entry whose boots are counted, one kernel installed, and below
+# /srv/kernels a newer one (good.deb) and one that finds no root (bad.deb). $1: the root.
 set -e
 cat >"$1/tmp/kernels" <<'END'
 set -e
@@ -26,6 +26,20 @@ sed -i 's,/boot/efi/,/,' /boot/efi/loader/entries/*.conf
 cd /srv/kernels
 apt-get download "$new"
 mv ./*.deb good.deb
+# One with a newer name and without modules, the disk's among them.
+dpkg-deb -R good.deb bad
+release=${new#linux-image-}
+bad=$(echo "$release" | sed 's/[0-9]*+deb/999+deb/')
+for file in boot/vmlinuz boot/config boot/System.map; do mv "bad/$file-$release" "bad/$file-$bad"; done
+mkdir -p "bad/usr/lib/modules/$bad"
+for list in modules.builtin modules.builtin.modinfo modules.order; do
+  mv "bad/usr/lib/modules/$release/$list" "bad/usr/lib/modules/$bad/"
+done
+rm -r "bad/usr/lib/modules/$release" bad/usr/share bad/DEBIAN/md5sums
+: >"bad/usr/lib/modules/$bad/modules.order"
+sed -i "s/$release/$bad/g" bad/DEBIAN/*
+dpkg-deb -Znone -b bad bad.deb
+rm -r bad
 END
 unshare --mount chroot "$1" sh /tmp/kernels </dev/null >&2
 rm "$1/tmp/kernels"

@@ -126,10 +126,8 @@ fn a_newer_kernel_that_a_boot_passed_over_is_named_and_is_no_reason() {
     assert!(!said.contains("although"), "{said}");
 }
 
-/// What `make kernel` found on its machine after apt had installed a kernel and the node had booted it.
-#[test]
-fn a_real_host_asked_for_its_new_kernel_and_asks_no_more() {
-    let text = include_str!("../../../tests/kernel/upgrade/kernels.txt");
+/// What `make kernel` found on its machine, in `kernels.txt`.
+fn real(text: &str) -> Kernels {
     let mut lines = text.lines();
     let (running, build) = (lines.next().unwrap(), lines.next().unwrap());
     let time = |line: &str| {
@@ -141,27 +139,36 @@ fn a_real_host_asked_for_its_new_kernel_and_asks_no_more() {
         let release = path.strip_prefix("vmlinuz-")?;
         Some(imaged(release, changed))
     });
-    let kernels = Kernels {
+    Kernels {
         build: build.to_owned(),
         booted: text.lines().find_map(btime).unwrap(),
         ..host(running, images.collect())
-    };
+    }
+}
+
+#[test]
+fn a_real_host_asked_for_its_new_kernel_and_asks_no_more() {
+    let kernels = real(include_str!("../../../tests/kernel/upgrade/kernels.txt"));
     assert_eq!(kernels.installed.len(), 2, "{kernels:?}");
     no(&kernels);
     let (old, new) = (&kernels.installed[0], &kernels.installed[1]);
-    assert_eq!(new.release, running);
+    assert_eq!(new.release, kernels.running);
     let before = Kernels {
         running: old.release.clone(),
         booted: installed(new) - 1,
         ..kernels.clone()
     };
-    assert_eq!(reasons(&before), [running]);
-    // systemd-boot would have fallen back to it.
-    let fell_back = Kernels {
-        running: old.release.clone(),
-        ..kernels.clone()
+    assert_eq!(reasons(&before), std::slice::from_ref(&new.release));
+}
+
+#[test]
+fn a_real_host_that_fell_back_asks_for_nothing_and_names_the_kernel() {
+    let kernels = real(include_str!("../../../tests/kernel/fallback/kernels.txt"));
+    let Answer::No { words } = judge(&kernels) else {
+        panic!("{kernels:?}")
     };
-    no(&fell_back);
+    let named = "although 6.12.999+deb13-cloud-amd64 was installed before this boot";
+    assert!(words.contains(named), "{words}");
 }
 
 #[test]

@@ -46,6 +46,12 @@ impl Machine {
         self.host.boot_id()
     }
 
+    /// Boots that have a journal.
+    pub(crate) fn boots(&self) -> Result<usize> {
+        let said = self.sh("journalctl --quiet --list-boots --no-pager")?;
+        Ok(said.lines().count())
+    }
+
     pub(crate) fn booted_since(&self, before: &str) -> Result<()> {
         self.wait("another boot", || Ok(self.boot()? != before))
     }
