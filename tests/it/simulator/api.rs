@@ -16,7 +16,7 @@ use kube_rebootd_core::pod::EvictAnswer;
 use kube_rebootd_core::slot::{Crowd, Fence, GiveUp, Lease, MANY, Shown, Take, TakeSaid, Waiter};
 use kube_rebootd_core::stale::Found;
 
-use super::host::{Host, ModelNode};
+use super::host::{Host, ModelNode, pods};
 use super::turn::Said;
 use super::world::World;
 
@@ -178,6 +178,11 @@ impl World {
         if node.uid != set.uid || node.version.to_string() != set.resource_version {
             return Said::Conflict;
         }
+        // It takes pods again.
+        if !set.unschedulable && node.cordon.contains(names::NODE_MANAGER) {
+            let host = &mut self.hosts[index];
+            (host.pods, host.emptied) = (pods(), None);
+        }
         if set.unschedulable {
             node.cordon.insert(names::NODE_MANAGER.to_owned());
         } else {
@@ -235,7 +240,7 @@ impl World {
             return;
         };
         let confirms = matches!(effect, Effect::Confirm { .. });
-        if !confirms && !machine.counts(&peers, &host.policy.me) {
+        if !confirms && !machine.counts(&peers, &host.name) {
             (peers.counted, peers.census) = (false, Err("not asked for".to_owned()));
             peers.quorum_down = Err("not asked for".to_owned());
         }
@@ -266,7 +271,10 @@ impl World {
                 machine.see_peers(peers, &BTreeMap::new(), now.boot);
             }
             (Effect::ListPods, Some(Said::Done)) => machine.listed(&host.pods, now.boot),
-            (Effect::Evict(pods), said) => evicted(machine, pods, said, now),
+            (Effect::Evict(pods), said) => {
+                machine.sent();
+                host.answers.extend(answers(pods, said));
+            }
             (Effect::ReadMark, Some(_)) => machine.read_mark(waiting),
             (Effect::Mark(shown), said) => marked(machine, Some(shown), said, waiting),
             (Effect::Unmark, said) => marked(machine, None, said, waiting),
@@ -366,19 +374,17 @@ impl World {
 }
 
 /// Every eviction is answered, a lost one as not.
-fn evicted(machine: &mut Machine, pods: &[PodRef], said: Option<Said>, now: Now) {
-    machine.sent();
-    for pod in pods {
-        let answer = match said {
-            Some(Said::Done | Said::Conflict) => EvictAnswer::Accepted,
-            Some(Said::Refused) => EvictAnswer::Budget("budget web".to_owned()),
-            None => EvictAnswer::Unanswered {
-                retry_after: None,
-                why: "no answer".to_owned(),
-            },
-        };
-        machine.evicted(&pod.uid, answer, now.boot);
-    }
+fn answers(pods: &[PodRef], said: Option<Said>) -> impl Iterator<Item = (String, EvictAnswer)> {
+    let answer = match said {
+        Some(Said::Done | Said::Conflict) => EvictAnswer::Accepted,
+        Some(Said::Refused) => EvictAnswer::Budget("budget web".to_owned()),
+        None => EvictAnswer::Unanswered {
+            retry_after: None,
+            why: "no answer".to_owned(),
+        },
+    };
+    pods.iter()
+        .map(move |pod| (pod.uid.clone(), answer.clone()))
 }
 
 /// What became of the mark.
@@ -405,8 +411,13 @@ fn learn_of_the_node(
             let refused = (said == Some(Said::Refused)).then(|| "a policy".to_owned());
             machine.not_applied(*point, refused);
         }
-        (Effect::ReadNode | Effect::Mend(_) | Effect::ReadStart, Some(Said::Done))
-        | (Effect::ReadStart, Some(_)) => machine.read_node(node),
+        (Effect::ReadNode, Some(_)) => {
+            machine.answered(now.boot, now.boot);
+            machine.read_node(node);
+        }
+        (Effect::Mend(_), Some(Said::Done)) | (Effect::ReadStart, Some(_)) => {
+            machine.read_node(node);
+        }
         (Effect::Mend(_), _) => machine.doubt_node(),
         (Effect::Rehearse(_), Some(said)) => {
             let said = match said {

@@ -3,8 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use kube_rebootd_core::decide::Step;
+use kube_rebootd_core::facts::Effect;
 use kube_rebootd_core::names;
 use kube_rebootd_core::now::Now;
+use kube_rebootd_core::phase::Phase;
 
 use super::host::{Host, ModelNode};
 use super::world::World;
@@ -42,7 +45,36 @@ impl World {
             self.told()
         );
         assert!(facts.closed.is_empty(), "I2: a gate is closed");
+        assert!(!host.inhibited, "I2: beside a block inhibitor");
+        let node = &self.nodes[&host.name];
+        assert!(
+            !node.annotations.contains_key(names::PAUSED),
+            "I2: beside a pause"
+        );
         assert!(self.cordoned(index), "I2: not cordoned");
+    }
+
+    /// I4, when the daemon decides to uncordon or to give up after a reboot of its hold: the kubelet runs, and has reported
+    /// this boot.
+    pub(super) fn proved(&self, index: usize, step: &Step) {
+        let host = &self.hosts[index];
+        let Some(node) = self.nodes.get(&host.name) else {
+            return;
+        };
+        let after = matches!(step.phase, Phase::Verifying | Phase::Releasing);
+        let ends = match &step.effect {
+            Effect::Apply { set, .. } => {
+                !set.unschedulable && node.cordon.contains(names::NODE_MANAGER)
+            }
+            Effect::GiveUp(_) => true,
+            _ => false,
+        };
+        assert!(
+            !(after && ends) || (self.up(host) && node.status.boot_id == host.boot_id()),
+            "I4: {:?} before the proof\n{}",
+            step.effect,
+            self.told()
+        );
     }
 
     /// I4, at the moment a Lease is given up.

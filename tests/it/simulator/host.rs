@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use kube_rebootd_core::boot::Boot;
 use kube_rebootd_core::config::Config;
-use kube_rebootd_core::decide::Policy;
 use kube_rebootd_core::drain::Mode;
 use kube_rebootd_core::facts::Facts;
 use kube_rebootd_core::inhibitor::Inhibitor;
 use kube_rebootd_core::machine::{HostNow, Machine};
 use kube_rebootd_core::phase::Phase;
-use kube_rebootd_core::pod::{Controller, Pod, PodPhase, RestartPolicy};
+use kube_rebootd_core::pod::{Controller, EvictAnswer, Pod, PodPhase, RestartPolicy};
 use kube_rebootd_core::record::Record;
 use kube_rebootd_core::slot::Shown;
 
@@ -59,7 +58,8 @@ impl ModelNode {
 #[derive(Debug, Clone)]
 pub(crate) struct Host {
     pub(super) name: String,
-    pub(crate) policy: Policy,
+    /// As it is configured now; its daemon reloads it.
+    pub(crate) config: Config,
     pub(super) boots: u64,
     pub(super) booted: Duration,
     pub(super) disk: Option<String>,
@@ -72,6 +72,12 @@ pub(crate) struct Host {
     pub(super) pods: Vec<Pod>,
     /// What the watch of the pods showed this process last.
     pub(super) shown: Option<Vec<Pod>>,
+    /// Evictions that were answered, and that the loop has not heard of yet.
+    pub(super) answers: Vec<(String, EvictAnswer)>,
+    /// When its watches told a sign of life last, and which version of the cluster.
+    pub(super) heard: (Duration, u64),
+    /// Since when its watches have been silent.
+    pub(super) silent: Option<Duration>,
     /// When the last pod went.
     pub(super) emptied: Option<Duration>,
     /// After the last pod its volumes are in use for so long; it has none when zero.
@@ -99,10 +105,17 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    pub(super) fn new(name: &str) -> Self {
+    /// `alone`: no other host is there to which pods could go; it drains all the same.
+    pub(super) fn new(name: &str, alone: bool) -> Self {
+        let mut config = Config::default();
+        // How many there may be is not what the simulator is about.
+        config.reboot.max_per_day = 100;
+        if alone {
+            config.drain.mode = Mode::Always;
+        }
         Self {
             name: name.to_owned(),
-            policy: Policy::of(&Config::default(), name, "kube-rebootd", "default"),
+            config,
             boots: 0,
             booted: Duration::ZERO,
             disk: None,
@@ -111,8 +124,11 @@ impl Host {
             sticky: false,
             shutting_down: false,
             kubelet_up: true,
-            pods: (0..3).map(pod).collect(),
+            pods: pods(),
             shown: None,
+            answers: Vec::new(),
+            heard: (Duration::ZERO, 0),
+            silent: None,
             emptied: None,
             unmounting: Duration::ZERO,
             stuck: false,
@@ -168,6 +184,11 @@ impl Host {
     }
 }
 
+/// What runs there while it takes pods.
+pub(super) fn pods() -> Vec<Pod> {
+    (0..3).map(pod).collect()
+}
+
 /// A pod of a Deployment.
 fn pod(number: usize) -> Pod {
     Pod {
@@ -205,10 +226,5 @@ pub(super) fn fresh(host: &Host) -> Machine {
         .disk
         .as_deref()
         .map_or_else(Record::default, |text| Record::decode(text).unwrap());
-    let mut config = Config::default();
-    // How many there may be is not what the simulator is about.
-    config.reboot.max_per_day = 100;
-    // A world of one host drains too.
-    config.drain.mode = Mode::Always;
-    Machine::new(config, Facts::of_a_start(boot, record))
+    Machine::new(host.config.clone(), Facts::of_a_start(boot, record))
 }

@@ -102,7 +102,8 @@ fn i3_a_policy_that_refuses_the_node_apply_keeps_no_slot() {
 fn with_a_sick_node() -> World {
     let mut world = World::new(3, 1, 0);
     for host in &mut world.hosts {
-        host.policy.max_unavailable = kube_rebootd_core::budget::MaxUnavailable::Percent(100);
+        host.config.coordination.max_unavailable =
+            kube_rebootd_core::budget::MaxUnavailable::Percent(100);
     }
     world.touch(0);
     world.hosts[0].broken = true;
@@ -172,7 +173,8 @@ fn i5_a_holder_that_is_out_of_service_loses_its_slot_unless_it_is_of_the_control
     for quorum in [0, 1] {
         let mut world = World::new(3, 1, quorum);
         for host in &mut world.hosts {
-            host.policy.max_unavailable = kube_rebootd_core::budget::MaxUnavailable::Percent(100);
+            host.config.coordination.max_unavailable =
+                kube_rebootd_core::budget::MaxUnavailable::Percent(100);
         }
         world.touch(0);
         world.run(HOUR, |world, host| {

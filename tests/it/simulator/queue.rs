@@ -16,7 +16,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 fn allow(world: &mut World, max: MaxUnavailable) {
     for host in &mut world.hosts {
-        host.policy.max_unavailable = max;
+        host.config.coordination.max_unavailable = max;
     }
 }
 
@@ -114,7 +114,7 @@ fn the_group_rests_for_min_interval_after_each_hold() {
     let mut world = World::new(3, 2, 0);
     let interval = 45 * MINUTE;
     for host in &mut world.hosts {
-        host.policy.min_interval = interval;
+        host.config.coordination.min_interval = interval;
     }
     (0..3).for_each(|host| world.touch(host));
     let (mut last, mut ended, mut takes) = (None, None, Vec::new());
@@ -153,7 +153,7 @@ fn the_group_rests_for_min_interval_after_each_hold() {
 #[test]
 fn i5_a_start_counts_min_interval_anew_and_says_so() {
     let mut world = World::new(1, 1, 0);
-    world.hosts[0].policy.min_interval = HOUR;
+    world.hosts[0].config.coordination.min_interval = HOUR;
     world.touch(0);
     world.run(30 * MINUTE, calm);
     world.at_rest();
@@ -327,7 +327,8 @@ fn i1_i5_i8_random_faults_never_break_the_queue() {
         let number = u32::try_from(2 + chance.below(2)).unwrap();
         allow(&mut world, MaxUnavailable::Number(number));
         for host in &mut world.hosts {
-            host.policy.min_interval = MINUTE * u32::try_from(chance.below(10)).unwrap();
+            host.config.coordination.min_interval =
+                MINUTE * u32::try_from(chance.below(10)).unwrap();
         }
         (0..hosts).for_each(|host| world.touch(host));
         // The last host may die, with its Node or without.

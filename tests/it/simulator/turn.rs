@@ -63,7 +63,9 @@ impl World {
         }
         let mut machine = self.gather(index);
         let now = self.now(index);
-        let step = machine.next(&self.hosts[index].policy, now);
+        let policy = machine.policy(&self.hosts[index].name);
+        let step = machine.next(&policy, now);
+        self.proved(index, &step);
         let wrote = self.write_ahead(index, machine, &step);
         if step.effect == Effect::Wait {
             let wake = step.wake.unwrap_or(now.boot);

@@ -6,8 +6,15 @@ use std::time::Duration;
 use kube_rebootd_core::machine::{Machine, Sight};
 use kube_rebootd_core::trigger::{Finding, Verdict};
 
-use super::host::fresh;
+use super::host::{NodeStatus, fresh};
 use super::world::World;
+
+/// The Node controller misses a kubelet after so long (`node-monitor-grace-period`).
+const MISSED: Duration = Duration::from_secs(50);
+/// A watch without any sign of life for so long is taken for silent.
+const SILENT: Duration = Duration::from_secs(90);
+/// The API server sends one about once a minute.
+const BOOKMARK: Duration = Duration::from_secs(60);
 
 impl World {
     /// What the daemon of this host sees, and what follows from it.
@@ -18,13 +25,15 @@ impl World {
         self.report(index);
         let host = &mut self.hosts[index];
         let mut machine = host.machine.take().unwrap_or_else(|| fresh(host));
+        if *machine.config() != host.config {
+            machine.configure(host.config.clone());
+        }
+        for (uid, answer) in host.answers.drain(..) {
+            machine.evicted(&uid, answer, now.boot);
+        }
         let reached = !self.api_down && !self.hosts[index].cut;
-        // Watches lag only until they are asked to matter.
         if machine.facts().started {
-            if reached {
-                self.watched(index, &mut machine);
-            }
-            self.watched_pods(index, &mut machine, reached);
+            self.watched(index, &mut machine, reached);
         }
         let host = &self.hosts[index];
         let finding = Finding {
@@ -60,18 +69,21 @@ impl World {
         machine
     }
 
-    /// The kubelet reports what has changed; of one that does not run the Node controller says it.
+    /// The kubelet reports what has changed; of one that does not run the Node controller says it, some time after a boot.
     fn report(&mut self, index: usize) {
         let (host, clock) = (&self.hosts[index], self.clock);
         let Some(node) = self.nodes.get(&host.name) else {
             return;
         };
-        let ready = host.kubelet_up && !host.broken;
         let mut status = node.status.clone();
-        status.ready = ready;
-        if ready {
-            status.boot_id = host.boot_id();
-            status.mounted = host.mounted(clock);
+        if host.kubelet_up && !host.broken {
+            status = NodeStatus {
+                ready: true,
+                boot_id: host.boot_id(),
+                mounted: host.mounted(clock),
+            };
+        } else if clock.saturating_sub(host.booted) >= MISSED {
+            status.ready = false;
         }
         if node.status != status {
             let name = host.name.clone();
@@ -79,27 +91,49 @@ impl World {
         }
     }
 
-    /// The Leases and the own Node.
-    fn watched(&self, index: usize, machine: &mut Machine) {
-        let now = self.now(index);
-        machine.see_node(self.node_view(index, None), now);
-        // A watch that is refused shows nothing new.
-        if !self.pruned {
-            let shown = self.leases.values().cloned().collect();
-            machine.see_leases(&machine.group(), Some(shown), None, now);
-        }
-        machine.heard(now.boot);
-    }
-
-    /// The own pods, while they matter; one that is silent shows what it showed.
-    fn watched_pods(&mut self, index: usize, machine: &mut Machine, reached: bool) {
+    /// The watches of the Leases, the own Node and, while they matter, the own pods. One that is silent shows what it
+    /// showed, and is noticed later.
+    fn watched(&mut self, index: usize, machine: &mut Machine, reached: bool) {
+        let (now, version) = (self.now(index), self.version);
         let host = &mut self.hosts[index];
+        if reached {
+            host.silent = None;
+        } else {
+            host.silent.get_or_insert(self.clock);
+        }
+        let silent = host
+            .silent
+            .filter(|since| self.clock.saturating_sub(*since) >= SILENT);
         if !machine.pods_matter() {
             host.shown = None;
         } else if reached {
             host.shown = Some(host.pods.clone());
         }
-        let sight = if reached { Sight::Seen } else { Sight::Silent };
+        let sight = if silent.is_some() {
+            Sight::Silent
+        } else {
+            Sight::Seen
+        };
         machine.saw_pods(host.shown.clone(), Some(sight));
+        // A change, or a bookmark; what was told once is no news.
+        let (at, seen) = host.heard;
+        if reached && (version != seen || self.clock.saturating_sub(at) >= BOOKMARK) {
+            host.heard = (self.clock, version);
+            machine.heard(now.boot);
+        }
+        if reached {
+            machine.see_node(self.node_view(index, None), now);
+        }
+        let trouble = if self.pruned {
+            Some("denied")
+        } else {
+            silent.map(|_| "silent")
+        };
+        let shown = || self.leases.values().cloned().collect();
+        let shown = (reached && !self.pruned).then(shown);
+        if shown.is_some() || trouble.is_some() {
+            let group = machine.group();
+            machine.see_leases(&group, shown, trouble.map(str::to_owned), now);
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kube_rebootd_core::config::Mode;
 use kube_rebootd_core::facts::Effect;
 use kube_rebootd_core::names;
 use kube_rebootd_core::phase::Phase;
@@ -95,14 +96,14 @@ impl World {
                 name.clone(),
                 ModelNode::new(format!("uid-{name}"), 1, labels),
             );
-            world.hosts.push(Host::new(&name));
+            world.hosts.push(Host::new(&name, hosts == 1));
         }
         world
     }
 
     /// `mode` of its configuration, reloaded.
     pub(crate) fn observe(&mut self, host: usize, observe: bool) {
-        self.hosts[host].policy.observe = observe;
+        self.hosts[host].config.mode = if observe { Mode::Observe } else { Mode::Active };
         self.hosts[host].wake = Duration::ZERO;
     }
 
@@ -233,7 +234,8 @@ impl World {
         let mut world = self.clone();
         world.clock += Duration::from_millis(5);
         let mut machine = world.gather(host);
-        let step = machine.next(&world.hosts[host].policy, world.now(host));
+        let policy = machine.policy(&world.hosts[host].name);
+        let step = machine.next(&policy, world.now(host));
         step.effect
     }
 
@@ -292,6 +294,7 @@ impl World {
     pub(crate) fn kill(&mut self, host: usize) {
         self.hosts[host].machine = None;
         self.hosts[host].shown = None;
+        self.hosts[host].answers.clear();
         self.hosts[host].wake = Duration::ZERO;
     }
 
@@ -305,6 +308,7 @@ impl World {
         host.shutting_down = false;
         host.kubelet_up = false;
         host.shown = None;
+        host.answers.clear();
         host.sentinel &= host.sticky;
         host.wake = Duration::ZERO;
     }
