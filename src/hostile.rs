@@ -6,7 +6,7 @@ use kube_rebootd_core::pod::Pod;
 use kube_rebootd_core::record::{Hold, Kept, Record, Stage, Why};
 use kube_rebootd_core::text::{MESSAGE, hostile};
 use kube_rebootd_core::trigger::{Builtin, Verdict};
-use kube_rebootd_core::{names, node_set, slot};
+use kube_rebootd_core::{names, node_fields, slot};
 use kube_rebootd_outdated::heard;
 use proptest::prelude::*;
 use serde_json::json;
@@ -69,7 +69,7 @@ proptest! {
         let node = node::read(&object, None);
         shown([&node.name, &node.annotations[names::PAUSED], &node.annotations[names::REBOOT]]);
         shown(&node.volumes_in_use);
-        let there = node_set::recorded(&node).expect("the record");
+        let there = node_fields::recorded(&node).expect("the record");
         shown(there.hold.iter().map(|hold| &hold.take.lease));
         shown(there.kept.iter().map(|kept| &kept.why));
         let Some(Hold { stage: Stage::Undoing(why), .. }) = there.hold else { panic!("another stage") };

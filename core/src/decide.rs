@@ -11,7 +11,7 @@ use crate::drain::Mode;
 use crate::facts::{Effect, Facts, Point};
 use crate::gates::{Closed, Gate};
 use crate::node::{Node, Seen};
-use crate::node_set::NodeSet;
+use crate::node_fields::NodeFields;
 use crate::now::Now;
 use crate::peers::{Claims, Peers};
 use crate::phase::Phase;
@@ -250,12 +250,12 @@ impl At<'_> {
     }
 
     /// All of ours that `node` should carry with `record`; where that was refused, as little as it takes.
-    fn set(&self, record: &Record, node: &Node) -> NodeSet {
+    fn set(&self, record: &Record, node: &Node) -> NodeFields {
         let refused = self.facts.refused.as_ref();
         if refused.is_some_and(|refused| refused.point == Point::of_record(record)) {
-            return NodeSet::least(record, node);
+            return NodeFields::least(record, node);
         }
-        NodeSet::of(record, node)
+        NodeFields::of(record, node)
     }
 
     fn lease(&self, name: &str) -> Option<&Lease> {

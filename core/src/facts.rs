@@ -13,7 +13,7 @@ use crate::drain::{Blocker, PodRef};
 use crate::gates::Closed;
 use crate::health::Marks;
 use crate::node::Seen;
-use crate::node_set::{Leftovers, NodeSet};
+use crate::node_fields::{Leftovers, NodeFields};
 use crate::peers::Peers;
 use crate::record::{Hold, Record};
 use crate::shutdown::Scheduled;
@@ -363,10 +363,10 @@ pub enum Effect {
     },
     CreateLease,
     /// A dry run of what the hold would set on the own Node: it changes nothing.
-    Rehearse(NodeSet),
+    Rehearse(NodeFields),
     Take(Take),
     Apply {
-        set: NodeSet,
+        set: NodeFields,
         point: Point,
     },
     Mend(Leftovers),

@@ -16,7 +16,7 @@ pub mod kubelet;
 pub mod machine;
 pub mod names;
 pub mod node;
-pub mod node_set;
+pub mod node_fields;
 pub mod now;
 pub mod peers;
 pub mod phase;

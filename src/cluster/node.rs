@@ -6,7 +6,7 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use kube_rebootd_core::names;
 use kube_rebootd_core::node::Node;
-use kube_rebootd_core::node_set::{Leftovers, NodeSet};
+use kube_rebootd_core::node_fields::{Leftovers, NodeFields};
 use kube_rebootd_core::slot::Keys;
 use kube_rebootd_core::text::{self, NAME, WORDS};
 use serde_json::{Map, Value, json};
@@ -49,7 +49,7 @@ impl OwnNode {
     ///
     /// Forced: without it a label that an admin set, or a `GitOps` `unschedulable: false`, would leave
     /// the node without a cordon (`cluster_node`); equal values stay shared, so nobody loses anything.
-    pub async fn apply(&self, set: &NodeSet, asked: Duration) -> Result<Node, ApiError> {
+    pub async fn apply(&self, set: &NodeFields, asked: Duration) -> Result<Node, ApiError> {
         let params = PatchParams::apply(names::NODE_MANAGER).force();
         let patch = Patch::Apply(body(&self.name, set));
         let request = self.api.patch(&self.name, &params, &patch);
@@ -58,7 +58,7 @@ impl OwnNode {
     }
 
     /// What the Node would be after an apply of `set`: a dry run, which changes nothing.
-    pub async fn rehearse(&self, set: &NodeSet, asked: Duration) -> Result<Node, ApiError> {
+    pub async fn rehearse(&self, set: &NodeFields, asked: Duration) -> Result<Node, ApiError> {
         let params = PatchParams::apply(names::NODE_MANAGER).force().dry_run();
         let patch = Patch::Apply(body(&self.name, set));
         let request = self.api.patch(&self.name, &params, &patch);
@@ -87,7 +87,7 @@ const WORDED: [&str; 2] = [names::PAUSED, names::REBOOT];
 /// Only fields that are set, and an empty spec: when we own the only field of a spec, an apply without
 /// one takes away the whole spec with all that nobody owns in it (`cluster_node`): the taint that the server
 /// itself puts on a new Node, which `NodeRestriction` answers with 403 "not allowed to modify taints".
-fn body(name: &str, set: &NodeSet) -> Value {
+fn body(name: &str, set: &NodeFields) -> Value {
     let mut metadata = Map::new();
     metadata.insert("name".to_owned(), json!(name));
     metadata.insert("uid".to_owned(), json!(set.uid));
@@ -152,7 +152,7 @@ pub fn read(object: &Object, asked: Option<Duration>) -> Node {
 }
 
 /// The records among them stay as they are: they are compared with what was written, or carried over. What
-/// they hold is cleaned where they are decoded ([`kube_rebootd_core::node_set::recorded`]).
+/// they hold is cleaned where they are decoded ([`kube_rebootd_core::node_fields::recorded`]).
 fn annotations(object: &Object) -> Keys {
     let mut annotations = object.annotations().clone();
     for key in WORDED {
@@ -208,13 +208,13 @@ mod tests {
 
     #[test]
     fn an_apply_names_only_what_is_set() {
-        let set = NodeSet {
+        let set = NodeFields {
             uid: "u".to_owned(),
-            ..NodeSet::default()
+            ..NodeFields::default()
         };
         let expected = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "uid": "u"}, "spec": {}});
         assert_eq!(body("n1", &set), expected);
-        let full = NodeSet {
+        let full = NodeFields {
             uid: "u".to_owned(),
             resource_version: "7".to_owned(),
             unschedulable: true,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kube_rebootd_core::facts::{Hidden, Point};
 use kube_rebootd_core::node::Node;
-use kube_rebootd_core::node_set::{self, Leftovers, NodeSet};
+use kube_rebootd_core::node_fields::{self, Leftovers, NodeFields};
 use kube_rebootd_core::now::Now;
 use kube_rebootd_core::slot::Shown;
 use tracing::warn;
@@ -31,8 +31,8 @@ pub(super) fn refused(err: &ApiError) -> Option<String> {
 }
 
 /// What an apply set and its answer does not show; none: all of it stayed.
-fn changed_on_its_way(node: &Node, set: &NodeSet) -> Option<String> {
-    let dropped = node_set::dropped(node, set)?;
+fn changed_on_its_way(node: &Node, set: &NodeFields) -> Option<String> {
+    let dropped = node_fields::dropped(node, set)?;
     Some(format!(
         "Node {}: what was set did not stay ({dropped}); does an admission webhook change Nodes?",
         node.name
@@ -43,7 +43,7 @@ impl Daemon {
     pub(super) async fn apply(
         &mut self,
         requests: &Requests,
-        set: &NodeSet,
+        set: &NodeFields,
         point: Point,
         now: Now,
     ) -> Result<(), ApiError> {
@@ -77,7 +77,7 @@ impl Daemon {
     pub(super) async fn rehearse(
         &mut self,
         requests: &Requests,
-        set: &NodeSet,
+        set: &NodeFields,
         now: Now,
     ) -> Result<(), ApiError> {
         let said = match requests.node.rehearse(set, now.boot).await {

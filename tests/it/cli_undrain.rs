@@ -9,7 +9,7 @@ use kube_rebootd::cluster::lease::{Leases, Took, stored};
 use kube_rebootd::cluster::node::OwnNode;
 use kube_rebootd::host::lock::Lock;
 use kube_rebootd_core::boot::Boot;
-use kube_rebootd_core::node_set::NodeSet;
+use kube_rebootd_core::node_fields::NodeFields;
 use kube_rebootd_core::record::{Hold, Record, Stage};
 use kube_rebootd_core::slot::Take;
 use kube_rebootd_core::trigger::{BY_PERSON, Latched, Request};
@@ -71,7 +71,7 @@ async fn held(slot: &'static str, stage: Stage, boot: Option<Boot>) -> Held {
         ..Record::default()
     };
     let cordoned = own
-        .apply(&NodeSet::of(&record, &seen), Duration::ZERO)
+        .apply(&NodeFields::of(&record, &seen), Duration::ZERO)
         .await;
     assert!(cordoned.expect("applied").unschedulable);
     cli.write("/var/lib/kube-rebootd/state.json", &record.encode());

@@ -10,7 +10,7 @@ use kube_rebootd::cluster::node::{OwnNode, read};
 use kube_rebootd::cluster::watch::{Select, Signs, Watch};
 use kube_rebootd_core::names;
 use kube_rebootd_core::node::Node;
-use kube_rebootd_core::node_set::{Leftovers, NodeSet, foreign_cordon, leftovers};
+use kube_rebootd_core::node_fields::{Leftovers, NodeFields, foreign_cordon, leftovers};
 use kube_rebootd_core::slot::Keys;
 use serde_json::{Value, json};
 
@@ -27,8 +27,8 @@ async fn get(host: &Host) -> Node {
 }
 
 /// Everything of a hold.
-fn full(node: &Node) -> NodeSet {
-    NodeSet {
+fn full(node: &Node) -> NodeFields {
+    NodeFields {
         uid: node.uid.clone(),
         resource_version: String::new(),
         unschedulable: true,
@@ -38,14 +38,14 @@ fn full(node: &Node) -> NodeSet {
 }
 
 /// Nothing of a hold.
-fn empty(node: &Node) -> NodeSet {
-    NodeSet {
+fn empty(node: &Node) -> NodeFields {
+    NodeFields {
         uid: node.uid.clone(),
-        ..NodeSet::default()
+        ..NodeFields::default()
     }
 }
 
-async fn apply(host: &Host, set: &NodeSet) -> Node {
+async fn apply(host: &Host, set: &NodeFields) -> Node {
     own(host).apply(set, AT).await.expect("applied")
 }
 
@@ -110,7 +110,7 @@ async fn i3_all_of_ours_comes_and_goes_with_the_set() {
         Some("default")
     );
     // A partial set drops what it does not name.
-    let part = NodeSet {
+    let part = NodeFields {
         unschedulable: false,
         annotations: Keys::new(),
         ..full(&before)
@@ -252,7 +252,7 @@ async fn i3_an_old_version_overwrites_nobodys_uncordon() {
         json!({"spec": {"unschedulable": false}}),
     )
     .await;
-    let set = NodeSet {
+    let set = NodeFields {
         resource_version: cordoned.resource_version.clone(),
         ..full(&before)
     };

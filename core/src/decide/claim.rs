@@ -9,7 +9,7 @@ use super::release::backoff;
 use super::{At, Step, apply, too_few};
 use crate::facts::Effect;
 use crate::node::Node;
-use crate::node_set;
+use crate::node_fields;
 use crate::peers::{Census, Claims, Peers};
 use crate::phase::Phase;
 use crate::record::{Hold, Record, Stage, Why};
@@ -110,7 +110,7 @@ fn claimed<'a>(at: &At<'a>, hold: &Hold) -> Needs<(&'a Node, &'a Peers)> {
     let node = same_node(at, hold, phase)?;
     still_ours(at, hold, phase)?;
     unopposed(at, hold, |_| true)?;
-    if !node_set::carries(node, hold) {
+    if !node_fields::carries(node, hold) {
         return Break(label(at, hold, node));
     }
     let Some(labelled) = labelled(at, hold, node) else {
@@ -154,7 +154,7 @@ fn label(at: &At, hold: &Hold, node: &Node) -> Step {
     let record = Record {
         hold: Some(Hold {
             node_uid: Some(node.uid.clone()),
-            foreign_cordon: node_set::foreign_cordon(node),
+            foreign_cordon: node_fields::foreign_cordon(node),
             ..hold.clone()
         }),
         ..at.facts.record.clone()
@@ -191,7 +191,7 @@ fn cordon(at: &At, hold: &Hold, node: &Node, peers: &Peers) -> Step {
         return at.step(phase, Effect::Unmark, "leaving the queue");
     }
     let before = Hold {
-        foreign_cordon: node_set::foreign_cordon(node),
+        foreign_cordon: node_fields::foreign_cordon(node),
         alone: peers.census.as_ref().is_ok_and(Census::alone),
         marks: Some(marks.clone()),
         ..hold.clone()

@@ -9,7 +9,7 @@ use crate::facts::{Effect, Point};
 use crate::gates::Gate;
 use crate::names;
 use crate::node::{Node, Seen};
-use crate::node_set;
+use crate::node_fields;
 use crate::phase::Phase;
 use crate::record::{Hold, Kept, Record, Stage, Why};
 use crate::trigger::wish;
@@ -78,7 +78,7 @@ pub(super) fn keeping(at: &At, mut record: Record, node: &Node) -> Record {
         Stage::Uncordoned | Stage::Releasing => true,
     };
     let same = hold.node_uid.as_ref() == Some(&node.uid);
-    let ours = !hold.foreign_cordon && node_set::ours_or_unowned(node);
+    let ours = !hold.foreign_cordon && node_fields::ours_or_unowned(node);
     if let Some(why) = node.annotations.get(names::PAUSED)
         && ends
         && same
@@ -181,17 +181,17 @@ pub(super) fn still_ours(at: &At, hold: &Hold, phase: Phase) -> Needs<()> {
 /// somebody's uncordon: seen by a consistent read, as a watch may lag behind our own apply.
 pub(super) fn cordoned<'a>(at: &At<'a>, hold: &Hold, phase: Phase) -> Needs<&'a Node> {
     let node = same_node(at, hold, phase)?;
-    if !node_set::carries(node, hold) {
+    if !node_fields::carries(node, hold) {
         if node.read.is_none() {
             return Break(at.step(phase, Effect::ReadNode, "reading the own Node"));
         }
         // The label came before the cordon: where it is gone somebody took it, and whoever looked since
         // may have taken the slot (I1). Setting it again would be one claim too many.
-        if !node_set::knows(node, hold) {
+        if !node_fields::knows(node, hold) {
             return Break(undo(at, hold, Why::Lost));
         }
         // Cordoned by an earlier step of this hold, and not any more: somebody uncordoned it beside this step.
-        if !node.unschedulable && node_set::cordoned_before(node, hold) {
+        if !node.unschedulable && node_fields::cordoned_before(node, hold) {
             return Break(undo(at, hold, Why::Uncordoned));
         }
         let record = at.facts.record.clone();

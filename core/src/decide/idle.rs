@@ -7,7 +7,7 @@ use crate::facts::{Effect, Point};
 use crate::gates::Gate;
 use crate::names;
 use crate::node::{Node, Seen};
-use crate::node_set;
+use crate::node_fields;
 use crate::phase::Phase;
 use crate::record::{Backoff, Hold, Record, Why};
 use crate::trigger::{Reason, Request};
@@ -73,7 +73,7 @@ fn kept(at: &At, node: &Node) -> Option<Step> {
         || !node.annotations.contains_key(names::PAUSED);
     if !ended {
         // The record of the hold that ended must not be taken for one that goes on.
-        let stale = node_set::recorded(node).is_some_and(|there| there.hold.is_some());
+        let stale = node_fields::recorded(node).is_some_and(|there| there.hold.is_some());
         let record = at.facts.record.clone();
         return stale.then(|| apply(at, Phase::Idle, record, node, "keeping the cordon"));
     }
@@ -95,7 +95,7 @@ fn kept(at: &At, node: &Node) -> Option<Step> {
 
 /// Label, record or cordon of ours without a hold.
 fn unmark(at: &At, node: &Node) -> Option<Step> {
-    if at.facts.record.kept.is_some() || !node_set::marked(node) {
+    if at.facts.record.kept.is_some() || !node_fields::marked(node) {
         return None;
     }
     let status = "clearing what an earlier hold left on the Node";
@@ -107,7 +107,7 @@ fn unmark(at: &At, node: &Node) -> Option<Step> {
         .facts
         .applied
         .is_some_and(|applied| applied.point == Point::default());
-    match node_set::leftovers(node, &set, false) {
+    match node_fields::leftovers(node, &set, false) {
         Some(left) if applied => Some(at.step(Phase::Idle, Effect::Mend(left), status)),
         _ => Some(apply(
             at,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::{At, Step};
 use crate::facts::{Effect, Rehearsed};
 use crate::node::{Node, Seen};
-use crate::node_set::NodeSet;
+use crate::node_fields::NodeFields;
 use crate::phase::Phase;
 use crate::record::{Hold, Record, Stage};
 use crate::slot::{Lease, Take};
@@ -56,7 +56,7 @@ pub(super) fn refused(at: &At) -> Option<(String, Duration)> {
 }
 
 /// All that the hold would set while the node is drained, as far as it is known before the take.
-fn set(at: &At, record: &Record, lease: &Lease, node: &Node) -> NodeSet {
+fn set(at: &At, record: &Record, lease: &Lease, node: &Node) -> NodeFields {
     let take = Take::of(lease, &at.policy.namespace, at.now.wall, node.quorum());
     let hold = Hold {
         stage: Stage::Draining,
@@ -68,5 +68,5 @@ fn set(at: &At, record: &Record, lease: &Lease, node: &Node) -> NodeSet {
         hold: Some(hold),
         ..record.clone()
     };
-    NodeSet::of(&record, node)
+    NodeFields::of(&record, node)
 }

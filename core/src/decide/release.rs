@@ -8,7 +8,7 @@ use crate::backoff::doubled;
 use crate::facts::{Effect, Mended, Point};
 use crate::names;
 use crate::node::{Node, Seen};
-use crate::node_set::{self, Leftovers};
+use crate::node_fields::{self, Leftovers};
 use crate::phase::Phase;
 use crate::record::{Backoff, Hold, Record, Why};
 use crate::scatter::share;
@@ -72,13 +72,13 @@ fn clean(at: &At, hold: &Hold, phase: Phase, rebooted: bool, words: &str) -> Opt
             if node.read.is_none() {
                 return Some(at.step(phase, Effect::ReadNode, words));
             }
-            if !node_set::marked(node) {
+            if !node_fields::marked(node) {
                 return None;
             }
         }
         return Some(apply(at, phase, record.clone(), node, words));
     }
-    if node.read.is_none() && node_set::marked(node) {
+    if node.read.is_none() && node_fields::marked(node) {
         return Some(at.step(phase, Effect::ReadNode, words));
     }
     // Once: whoever sets a record or a wish again keeps nobody from the slot. A label does, and a cordon of ours.
@@ -87,7 +87,7 @@ fn clean(at: &At, hold: &Hold, phase: Phase, rebooted: bool, words: &str) -> Opt
         at.facts.mended.iter().any(same) && left.labels.is_empty() && !left.cordon
     };
     let ours = !hold.foreign_cordon;
-    let left = node_set::leftovers(node, &set, ours);
+    let left = node_fields::leftovers(node, &set, ours);
     if let Some(left) = left.filter(|left| !done(left)) {
         return Some(at.step(phase, Effect::Mend(left), words));
     }

@@ -4,7 +4,7 @@ use super::{At, Step};
 use crate::boot::Boot;
 use crate::facts::Effect;
 use crate::node::Seen;
-use crate::node_set;
+use crate::node_fields;
 use crate::phase::Phase;
 use crate::record::{Hold, Record, Stage};
 use crate::slot::{Lease, Take};
@@ -37,7 +37,7 @@ pub(super) fn decide(at: &At) -> Step {
 /// with its own identity. Only the end of the hold waits for the Lease.
 fn alone(at: &At) -> bool {
     let carried = match &at.facts.node {
-        Seen::Present(node) => node_set::recorded(node).and_then(|there| there.hold),
+        Seen::Present(node) => node_fields::recorded(node).and_then(|there| there.hold),
         Seen::Absent | Seen::Unknown => None,
     };
     let hold = match (&at.facts.record.hold, &carried) {
@@ -53,7 +53,7 @@ fn alone(at: &At) -> bool {
 fn recover(at: &At) -> Record {
     let mut record = at.facts.record.clone();
     let there = match &at.facts.node {
-        Seen::Present(node) => node_set::recorded(node),
+        Seen::Present(node) => node_fields::recorded(node),
         Seen::Absent | Seen::Unknown => None,
     };
     let mine = |hold: &Hold| {

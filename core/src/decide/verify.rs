@@ -9,7 +9,7 @@ use crate::boot::Boot;
 use crate::facts::{Effect, Point};
 use crate::names;
 use crate::node::{Node, Seen};
-use crate::node_set::{self, NodeSet};
+use crate::node_fields::{self, NodeFields};
 use crate::phase::Phase;
 use crate::record::{HISTORY_MAX, Hold, Record, Stage};
 use crate::slot::Keys;
@@ -37,7 +37,7 @@ pub(super) fn decide(at: &At, hold: &Hold) -> Step {
         };
     }
     // Also where an uncordon was written ahead and did not land, and the host rebooted once more.
-    if hold.stage != Stage::Uncordoned || node_set::ours(node) {
+    if hold.stage != Stage::Uncordoned || node_fields::ours(node) {
         match &at.facts.host_health {
             Err(missing) => return unhealthy(at, hold, node, &missing.join("; ")),
             Ok(()) if hold.stage != Stage::Uncordoned => return uncordon(at, hold, node),
@@ -52,7 +52,7 @@ pub(super) fn decide(at: &At, hold: &Hold) -> Step {
     }
     let ours = !hold.foreign_cordon;
     if at.applied(hold)
-        && let Some(left) = node_set::leftovers(node, &set, ours)
+        && let Some(left) = node_fields::leftovers(node, &set, ours)
     {
         return at.step(
             Phase::Verifying,
@@ -69,7 +69,7 @@ pub(super) fn decide(at: &At, hold: &Hold) -> Step {
 /// All of ours on the Node. Who labels itself keeps others from the slot, so the label is set only while the Lease names
 /// this node. One that is there stays until the node is proved, whatever the Lease says: a Lease can be emptied or made
 /// anew by others, and then the label alone says that this node is down (I1). `unlock` takes it off itself.
-fn set(at: &At, hold: &Hold, record: &Record, node: &Node) -> NodeSet {
+fn set(at: &At, hold: &Hold, record: &Record, node: &Node) -> NodeFields {
     let mut set = at.set(record, node);
     if !labelled(hold, node) && !ours(at, hold) {
         set.labels.remove(names::SLOT);
@@ -103,9 +103,9 @@ fn unread(at: &At, hold: &Hold, node: &Node) -> Option<Effect> {
 
 /// The apply of `set` for this step of the hold has landed: the record there says so, or this process had the answer, as
 /// full annotations may have had no room for the record.
-fn shows(at: &At, node: &Node, hold: &Hold, set: &NodeSet) -> bool {
+fn shows(at: &At, node: &Node, hold: &Hold, set: &NodeFields) -> bool {
     let label = |labels: &Keys| labels.get(names::SLOT).cloned();
-    let there = node_set::recorded(node).and_then(|record| record.hold);
+    let there = node_fields::recorded(node).and_then(|record| record.hold);
     let landed = there.is_some_and(|there| there.same(hold) && there.step == hold.step);
     label(&node.labels) == label(&set.labels) && (landed || at.applied(hold))
 }
@@ -209,10 +209,10 @@ fn adopt(at: &At, hold: &Hold, node: &Node) -> Step {
     let adopted = Hold {
         node_uid: Some(node.uid.clone()),
         foreign_cordon: if replaced {
-            node_set::foreign_cordon(node)
+            node_fields::foreign_cordon(node)
         } else {
             // Before the Node was labelled no cordon of ours was on it.
-            hold.foreign_cordon || (taken && node_set::foreign_cordon(node))
+            hold.foreign_cordon || (taken && node_fields::foreign_cordon(node))
         },
         ..hold.clone()
     };
@@ -224,7 +224,7 @@ fn adopt(at: &At, hold: &Hold, node: &Node) -> Step {
     let point = Point::of_record(&record);
     // Where its annotations are full the record is not there.
     let landed = labelled(hold, node) && at.facts.applied.is_some_and(|it| it.point == point);
-    if replaced && shown && !landed && !node_set::knows(node, hold) {
+    if replaced && shown && !landed && !node_fields::knows(node, hold) {
         let step = |effect| {
             let words = "verifying: marking the own Node anew";
             at.step(Phase::Verifying, effect, words)

@@ -11,7 +11,7 @@ use crate::facts::{
     Applied, Fenced, Hidden, Mended, Point, Refusal, RefusedApply, Rehearsed, Waiters,
 };
 use crate::node::{Node, Seen};
-use crate::node_set::Leftovers;
+use crate::node_fields::Leftovers;
 use crate::now::Now;
 use crate::peers::Peers;
 use crate::shutdown::Scheduled;

@@ -8,7 +8,7 @@ use kube_rebootd_core::facts::{Effect, Waiters};
 use kube_rebootd_core::machine::Machine;
 use kube_rebootd_core::names;
 use kube_rebootd_core::node::Node;
-use kube_rebootd_core::node_set::{Leftovers, NodeSet};
+use kube_rebootd_core::node_fields::{Leftovers, NodeFields};
 use kube_rebootd_core::now::Now;
 use kube_rebootd_core::peers::Census;
 use kube_rebootd_core::peers::{Peer, Peers};
@@ -169,7 +169,7 @@ impl World {
         Said::Done
     }
 
-    fn apply(&mut self, index: usize, set: &NodeSet) -> Said {
+    fn apply(&mut self, index: usize, set: &NodeFields) -> Said {
         let version = self.bump();
         let name = self.hosts[index].name.clone();
         let Some(node) = self.nodes.get_mut(&name) else {

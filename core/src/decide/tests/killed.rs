@@ -102,7 +102,7 @@ fn i3_a_cordon_that_is_kept_for_a_pause_is_not_set_again_after_an_uncordon() {
                 since: wall(),
                 why: "by a person".to_owned(),
             });
-            let set = NodeSet::of(&facts.record, &node);
+            let set = NodeFields::of(&facts.record, &node);
             assert_eq!(set.unschedulable, unschedulable, "{stage:?}");
         }
     }

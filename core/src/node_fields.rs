@@ -10,7 +10,7 @@ use crate::slot::Keys;
 
 /// All of ours on the Node: what one apply holds.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct NodeSet {
+pub struct NodeFields {
     /// `metadata.uid` of the apply: without it a deleted Node would come back to life (`cluster_node`).
     pub uid: String,
     /// `metadata.resourceVersion` of the apply: without it somebody's uncordon, or a late repeat of
@@ -55,7 +55,7 @@ impl Leftovers {
     }
 }
 
-impl NodeSet {
+impl NodeFields {
     /// All of ours that `node` should carry now: label and record while the slot is held, the cordon
     /// from Draining until the host is proved healthy or the hold is undone.
     pub fn of(record: &Record, node: &Node) -> Self {
@@ -136,7 +136,7 @@ pub(crate) fn carries(node: &Node, hold: &Hold) -> bool {
 }
 
 /// What the answer to an apply of `set` lacks of it: a webhook changed the Node on its way. None: nothing.
-pub fn dropped(node: &Node, set: &NodeSet) -> Option<String> {
+pub fn dropped(node: &Node, set: &NodeFields) -> Option<String> {
     let lacks = |there: &Keys, wanted: &Keys| -> Vec<String> {
         let missing = wanted
             .iter()
@@ -207,7 +207,7 @@ pub fn foreign_cordon(node: &Node) -> bool {
 /// alone, so that one without any real owner (`before-first-apply`) still is.
 ///
 /// An admin's server-side dump or wiped managedFields leave such keys behind (`cluster_node`).
-pub fn leftovers(node: &Node, set: &NodeSet, cordoned: bool) -> Option<Leftovers> {
+pub fn leftovers(node: &Node, set: &NodeFields, cordoned: bool) -> Option<Leftovers> {
     let label = (!set.labels.contains_key(names::SLOT) && node.labels.contains_key(names::SLOT))
         .then(|| names::SLOT.to_owned());
     let state = (!set.annotations.contains_key(names::STATE)
@@ -285,7 +285,7 @@ mod tests {
 
     /// The Node after an apply of all that `record` wants on it.
     fn after(record: &Record) -> Node {
-        let set = NodeSet::of(record, &node());
+        let set = NodeFields::of(record, &node());
         Node {
             unschedulable: set.unschedulable,
             labels: set.labels,
@@ -296,11 +296,11 @@ mod tests {
 
     #[test]
     fn what_a_webhook_dropped_is_named() {
-        let set = NodeSet {
+        let set = NodeFields {
             unschedulable: true,
             labels: key(names::SLOT, "default"),
             annotations: key(names::STATE, "{}"),
-            ..NodeSet::default()
+            ..NodeFields::default()
         };
         let mut node = Node {
             unschedulable: true,
@@ -315,7 +315,7 @@ mod tests {
         assert_eq!(named, format!("{}, spec.unschedulable", names::SLOT));
         // What others set is theirs; a cordon of theirs is not asked for.
         node.labels = Keys::new();
-        assert_eq!(dropped(&node, &NodeSet::default()), None);
+        assert_eq!(dropped(&node, &NodeFields::default()), None);
     }
 
     #[test]
@@ -338,7 +338,7 @@ mod tests {
     #[test]
     fn i3_the_least_set_adds_nothing_to_a_full_node() {
         let record = held(Stage::Draining);
-        let empty = NodeSet::least(&record, &node());
+        let empty = NodeFields::least(&record, &node());
         assert_eq!(empty.labels, key(names::SLOT, "default"));
         assert!(empty.unschedulable);
         assert_eq!(empty.annotations, Keys::new(), "none is new");
@@ -347,7 +347,7 @@ mod tests {
         let mut full = node();
         full.annotations = key(names::STATE, "as it was");
         full.annotations.extend(key(names::HISTORY, "[]"));
-        let least = NodeSet::least(&record, &full);
+        let least = NodeFields::least(&record, &full);
         assert_eq!(least.annotations, full.annotations);
         assert_eq!(least.uid, full.uid);
 
@@ -361,7 +361,7 @@ mod tests {
             (words.len() + 1, Some(&words)),
         ] {
             full.annotations = key(names::STATE, &"x".repeat(there));
-            let least = NodeSet::least(&record, &full);
+            let least = NodeFields::least(&record, &full);
             assert_eq!(least.annotations.get(names::STATE), wanted, "{there}");
             assert!(least.labels.is_empty());
         }
@@ -464,21 +464,21 @@ mod tests {
             assert_eq!(ours_or_unowned(&node), may_be, "{owners:?}");
             // What an apply that names no cordon could not take away.
             let unowned = unschedulable && owners.iter().all(|owner| *owner == nobody);
-            let left = leftovers(&node, &NodeSet::default(), true);
+            let left = leftovers(&node, &NodeFields::default(), true);
             assert_eq!(left.is_some_and(|left| left.cordon), unowned, "{owners:?}");
-            assert_eq!(leftovers(&node, &NodeSet::default(), false), None);
+            assert_eq!(leftovers(&node, &NodeFields::default(), false), None);
         }
     }
 
     #[test]
     fn i4_only_what_is_not_wanted_any_more_is_left_over() {
         let there = after(&held(Stage::Draining));
-        let wanted = NodeSet::of(&held(Stage::Draining), &there);
+        let wanted = NodeFields::of(&held(Stage::Draining), &there);
         assert_eq!(leftovers(&there, &wanted, true), None);
-        let left = leftovers(&there, &NodeSet::default(), true).expect("left");
+        let left = leftovers(&there, &NodeFields::default(), true).expect("left");
         assert_eq!(left.labels, [names::SLOT]);
         assert_eq!(left.annotations, [names::STATE]);
         assert_eq!(left.uid, there.uid);
-        assert_eq!(leftovers(&node(), &NodeSet::default(), true), None);
+        assert_eq!(leftovers(&node(), &NodeFields::default(), true), None);
     }
 }
