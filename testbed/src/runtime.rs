@@ -192,7 +192,8 @@ RestartSec=1
 WantedBy=multi-user.target
 ";
 
-/// As kubeadm writes it, with the runtime's socket. The host has no resolver for pods.
+/// As kubeadm writes it, with the runtime's socket. The host has no resolver for pods. Its disk is this machine's: by default
+/// a kubelet evicts every pod where less than 15 % of that is free, whatever the size of the disk.
 const KUBELET_CONFIG: &str = "apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 authentication:
@@ -200,7 +201,9 @@ authentication:
   x509: {clientCAFile: /etc/kubernetes/pki/ca.crt}
 cgroupDriver: systemd
 containerRuntimeEndpoint: unix:///run/containerd/containerd.sock
+evictionHard: {memory.available: 100Mi, nodefs.available: 200Mi, imagefs.available: 200Mi}
 failSwapOn: false
+imageGCHighThresholdPercent: 100
 resolvConf: \"\"
 staticPodPath: /etc/kubernetes/manifests
 ";
