@@ -68,7 +68,8 @@ pub enum Verb {
         #[arg(long)]
         json: bool,
     },
-    /// What the triggers say now; exits 75 while a package manager works, 1 when one does not answer.
+    /// What the triggers say now; exits 75 while a package manager works or something inhibits a shutdown, 1 when one does
+    /// not answer.
     Check {
         /// Only this built-in check, configured or not.
         #[arg(long, value_name = "NAME", value_parser = check::builtins())]

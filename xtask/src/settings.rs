@@ -12,12 +12,11 @@ const DATE: &str = "2026-11-23";
 const WIDTH: usize = 100;
 /// The file before its first key.
 const HEAD: &str = include_str!("settings.head");
-/// In the file a check is an example, with these values: what has no default, and a preset whose codes they are.
-const EXAMPLE: [(&str, &str); 4] = [
-    ("name", "\"kernel\""),
-    ("preset", "\"needrestart\""),
-    ("command", "[\"/usr/local/bin/check\"]"),
-    ("reboot_exit_codes", "[1]"),
+/// In the file a check is an example, with these values for what has no default.
+const EXAMPLE: [(&str, &str); 3] = [
+    ("name", "\"firmware\""),
+    ("command", "[\"/usr/local/bin/firmware-pending\"]"),
+    ("reboot_exit_codes", "[10]"),
 ];
 
 /// packaging/config.toml: every key with its default, commented out.

@@ -39,7 +39,8 @@ keys! {
     REBOOT_EXIT_CODES "reboot_exit_codes": Codes = Codes;
 
     /// What says that none is needed.
-    /// [1] when `reboot_exit_codes` holds 0.
+    /// Without a preset [1] when `reboot_exit_codes` holds 0; with one the preset's, without those that `reboot_exit_codes`
+    /// holds.
     OK_EXIT_CODES "ok_exit_codes": Codes = Codes;
 
     /// From one start to the next.

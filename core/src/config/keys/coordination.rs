@@ -29,11 +29,13 @@ keys! {
 
     /// Whether the impersonation says which node it is.
     /// Wants the objects that `kube-rebootd manifests --strict NODE...` prints.
+    /// Refused with an empty `impersonate` or with `coordination.kubeconfig`: then there is no impersonation.
     PROVE_NODE "prove_node": bool = false;
 
-    /// No slot is taken while so many other Nodes of the cluster are not Ready or cordoned.
-    /// Nodes that are down by a slot of their own are not counted.
-    /// A percentage is one of all Nodes, rounded down, and at least one Node.
+    /// When this many other Nodes of the cluster, or more, are not Ready or cordoned, no slot is taken.
+    /// Nodes that hold a slot are not counted.
+    /// A percentage is of all Nodes, rounded down, but at least one Node: of 19 Nodes 10% is 1, so that one that is down stops
+    /// all others.
     MAX_UNAVAILABLE "max_unavailable": MaxUnavailable = MaxUnavailable::Percent(10);
 
     /// Whether a Node that somebody cordoned counts for `max_unavailable`, as it takes no pods.
@@ -48,6 +50,7 @@ keys! {
     /// waits clears the slot.
     /// A Node with the taint `node.kubernetes.io/out-of-service`, which a person sets when the host is off for good, counts as
     /// one that does not exist as long as it is not Ready.
-    /// That of a control-plane node is never cleared.
+    /// The slot of a control-plane node and a paused slot are never cleared so, and with `prove_node` none is: then a person
+    /// runs `kube-rebootd unlock`.
     STALE_AFTER "stale_after": Span = Span { default: minutes(30), least: SECOND, most: LONGEST, bound: "" };
 }

@@ -23,7 +23,7 @@ keys! {
     /// How long the shutdown may take to begin before it is asked for again; after three times the attempt is undone.
     TIMEOUT "timeout": Span = Span { default: minutes(10), least: SECOND, most: DAY, bound: "" };
 
-    /// How many automatic reboots there may be in 24 hours.
+    /// How many reboots by this daemon there may be in 24 hours, those that a Node annotation asked for among them.
     MAX_PER_DAY "max_per_day": Number = Number { default: 2, least: 1, most: 100 };
 
     // At most what the back-off doubles up to (docs/design.md 6).

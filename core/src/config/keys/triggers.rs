@@ -9,8 +9,10 @@ keys! {
 
     /// Files that say so by being there.
     /// The lines of `FILE.pkgs` are its packages, the text of the file is shown beside them.
-    /// A reboot settles the request: until the file has gone once, and within 15 minutes after the reboot was proved, only
-    /// other packages make a new one of it.
+    /// After a reboot the same file with the same packages asks for no other one, until it has gone and has come back 15
+    /// minutes or more after the reboot was proved.
+    /// If it comes back sooner, it must go once more.
+    /// Other packages ask at once.
     SENTINELS "sentinels": Paths = Paths(&["/run/reboot-required", "/run/reboot-needed"]);
 
     /// Whether the Node annotation `kube-rebootd/reboot` asks for a reboot; its value is the reason.
@@ -19,8 +21,9 @@ keys! {
     /// What becomes of a shutdown that somebody schedules with systemd-logind(8), such as dnf-automatic's `shutdown -r +5`:
     /// it goes around slot and drain.
     /// "warn" says so in the journal.
-    /// "adopt" makes a reboot that is due in more than 10 seconds a request of this daemon, which waits for its turn, and
-    /// then cancels it; a poweroff, and `shutdown -r now`, never.
+    /// "adopt" cancels a reboot that is due in more than 10 seconds at once, and makes it a request of this daemon, which
+    /// waits for its turn.
+    /// A poweroff and `shutdown -r now` are not taken over; with `mode = "observe"` nothing is.
     /// "ignore" says nothing.
     SCHEDULED_SHUTDOWN "scheduled_shutdown": Choice<Adoption> =
         choice(&[("warn", Adoption::Warn), ("adopt", Adoption::Adopt), ("ignore", Adoption::Ignore)]);
@@ -34,7 +37,7 @@ keys! {
 
     /// Checks that need no tool: "kernel" and "libraries"; `kube-rebootd check` prints what they say.
     /// "kernel" says that the running kernel was removed, built anew or lost its modules, or that a newer one of its flavour
-    /// was installed since the boot and would boot next.
+    /// was installed since the boot and neither GRUB's settings nor `loader.conf` tell the boot loader to boot another.
     /// "libraries" says that processes of the host itself, not of its containers, run code whose files were replaced, and
     /// which units a `systemctl restart` would cure.
     /// Both are unknown while a package manager works or a shutdown is inhibited.
