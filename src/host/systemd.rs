@@ -9,6 +9,9 @@ use zbus::{Connection, OwnedObjectPath, Proxy, Variant, proxy, proxy::CachePrope
 
 use super::bus::{Bus, BusError};
 
+/// What `health.boot_complete` waits for: systemd.special(7).
+pub const BOOT_COMPLETE: &str = "boot-complete.target";
+
 /// One property of a transient unit: name and value.
 pub type Property<'a> = (&'a str, Variant<'a>);
 /// An auxiliary unit of `StartTransientUnit`; none is ever passed.
@@ -107,23 +110,39 @@ pub async fn userspace_usec(bus: &Bus) -> Result<u64, BusError> {
 /// `ActiveState` of a unit: `active`, `inactive`, `failed`, `activating`...
 pub async fn active_state(bus: &Bus, unit: &str) -> Result<String, BusError> {
     bus.call("reading a unit's ActiveState", |connection| async move {
-        let path = manager(&connection).await?.load_unit(unit).await?;
-        let unit: Proxy<'_> = proxy::Builder::new(&connection)
-            .destination("org.freedesktop.systemd1")
-            .path(path)
-            .interface("org.freedesktop.systemd1.Unit")
-            .cache_properties(CacheProperties::No)
-            .build()
-            .await?;
+        let unit = load(&connection, unit).await?;
         unit.get_property("ActiveState").await
     })
     .await
     .map(|state: String| text::clean(&state, NAME))
 }
 
+/// The loaded units that begin `unit` with themselves.
+pub async fn begun_by(bus: &Bus, unit: &str) -> Result<Vec<String>, BusError> {
+    bus.call("reading who wants a unit", |connection| async move {
+        let unit = load(&connection, unit).await?;
+        let mut units: Vec<String> = unit.get_property("WantedBy").await?;
+        let required: Vec<String> = unit.get_property("RequiredBy").await?;
+        units.extend(required);
+        Ok(units)
+    })
+    .await
+}
+
+async fn load(connection: &Connection, unit: &str) -> zbus::Result<Proxy<'static>> {
+    let path = manager(connection).await?.load_unit(unit).await?;
+    proxy::Builder::new(connection)
+        .destination("org.freedesktop.systemd1")
+        .path(path)
+        .interface("org.freedesktop.systemd1.Unit")
+        .cache_properties(CacheProperties::No)
+        .build()
+        .await
+}
+
 /// Whether the boot was found good: `boot-complete.target` is active (`health.boot_complete`).
 pub async fn boot_complete(bus: &Bus) -> Result<bool, BusError> {
-    Ok(active_state(bus, "boot-complete.target").await? == "active")
+    Ok(active_state(bus, BOOT_COMPLETE).await? == "active")
 }
 
 /// The main processes of the services that may be the kubelet (I14). A service without a process, or one that

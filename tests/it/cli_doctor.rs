@@ -75,6 +75,27 @@ async fn a_healthy_host_passes() {
     assert!(!said.out.contains('\u{1b}'), "colour only on a terminal");
 }
 
+/// Seen on a machine with systemd-boot: after a reboot into an entry that was found good before nothing begins the target.
+#[tokio::test]
+async fn i4_a_boot_complete_target_that_nothing_begins_is_named() {
+    let host = healthy("doc-complete").await;
+    let text = "[health]\nboot_complete = true\n";
+    host.write("/etc/kube-rebootd/config.d/50-health.toml", text);
+    for (required_by, verdict) in [
+        (&["systemd-bless-boot.service"][..], "warn"),
+        (&[], "warn"),
+        (&["systemd-bless-boot.service", "multi-user.target"], "ok"),
+    ] {
+        host.bus.knobs().required_by = required_by;
+        let said = host.run(&["doctor"]).await;
+        let (line, cure) = lines(&said, "boot-complete");
+        let line = line.to_lowercase();
+        assert!(line.starts_with(verdict), "{required_by:?}\n{}", said.out);
+        let cured = cure.contains("systemctl add-wants multi-user.target");
+        assert_eq!(cured, verdict == "warn", "{}", said.out);
+    }
+}
+
 /// What the command prints for another namespace gives a node there all that it needs, and binds it as well.
 #[tokio::test]
 async fn manifests_for_another_namespace_are_complete() {

@@ -88,6 +88,8 @@ pub(crate) struct Knobs {
     pub(crate) system_state: String,
     /// `ActiveState` of boot-complete.target.
     pub(crate) boot_complete: String,
+    /// `RequiredBy` of a unit that is loaded by name.
+    pub(crate) required_by: &'static [&'static str],
     /// `ActiveState` of kube-rebootd.service: active or not.
     pub(crate) daemon: bool,
     /// PID 1's `UserspaceTimestampMonotonic`: change it for a new boot.
@@ -122,6 +124,7 @@ impl Default for Knobs {
             version: "257.13-fake".to_owned(),
             system_state: "running".to_owned(),
             boot_complete: "active".to_owned(),
+            required_by: &[],
             daemon: true,
             boot_usec: 1_000_000,
             run: Run::Command,

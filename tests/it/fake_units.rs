@@ -44,6 +44,7 @@ pub(crate) struct Unit {
     pub(crate) code: i32,
     pub(crate) status: i32,
     pub(crate) exit_time: u64,
+    pub(crate) required_by: &'static [&'static str],
 }
 
 impl Unit {
@@ -58,6 +59,7 @@ impl Unit {
         code: 0,
         status: 0,
         exit_time: 0,
+        required_by: &[],
     };
 
     /// Ended by itself with `status`.
@@ -176,6 +178,7 @@ impl FakeSystemd {
             let active_state = if active { "active" } else { "inactive" };
             let unit = Unit {
                 active_state,
+                required_by: self.state.lock().unwrap().required_by,
                 ..Unit::RUNNING
             };
             let path = unit_path(&name);
@@ -372,6 +375,17 @@ impl UnitProperties {
     #[zbus(property)]
     fn active_state(&self) -> String {
         self.now().active_state.to_owned()
+    }
+
+    #[zbus(property)]
+    fn wanted_by(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    #[zbus(property)]
+    fn required_by(&self) -> Vec<String> {
+        let units = self.now().required_by;
+        units.iter().map(|unit| (*unit).to_owned()).collect()
     }
 
     #[zbus(property)]

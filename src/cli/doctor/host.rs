@@ -1,6 +1,7 @@
 //! Checks of the host alone: systemd, logind, the unit, the state directory.
 
 use kube_rebootd_core::config::{Config, Method};
+use kube_rebootd_core::text::{NAME, clean};
 
 use super::{Check, Diagnosis, aside, slow};
 use crate::cli::status::UNIT;
@@ -15,6 +16,8 @@ const LOGIND: &str = "logind";
 const INHIBITORS: &str = "inhibitors";
 const PACKAGES: &str = "packages";
 const STATE: &str = "state";
+const BOOT: &str = "boot-complete";
+const BLESS: &str = "systemd-bless-boot.service";
 
 pub(super) async fn checks(root: &Root, bus: &Bus, config: Option<&Config>) -> Vec<Check> {
     let systemd = systemd_version(bus).await;
@@ -30,14 +33,43 @@ pub(super) async fn checks(root: &Root, bus: &Bus, config: Option<&Config>) -> V
         Check::skipped(INHIBITORS, LOGIND)
     };
     let packages = packages(root).await;
-    vec![
+    let mut checks = vec![
         systemd,
         unit,
         logind,
         inhibitors,
         packages,
         state(root).await,
-    ]
+    ];
+    if config.is_some_and(|config| config.health.boot_complete) {
+        checks.push(boot_complete(bus).await);
+    }
+    checks
+}
+
+/// systemd-bless-boot.service begins the target only in a boot that systemd-boot counts (`make kernel`): a node whose reboot
+/// is none would keep its slot.
+async fn boot_complete(bus: &Bus) -> Check {
+    let target = systemd::BOOT_COMPLETE;
+    let cure = format!("systemctl add-wants multi-user.target {target}");
+    match systemd::begun_by(bus, target).await {
+        Ok(units) => match units.iter().find(|unit| *unit != BLESS) {
+            Some(unit) => Check::ok(BOOT, format!("{target} is begun by {}", clean(unit, NAME))),
+            None => Check::warn(
+                BOOT,
+                format!(
+                    "nothing begins {target} in a boot that systemd-boot does not count, and \
+                     health.boot_complete keeps the slot until it is reached"
+                ),
+                cure,
+            ),
+        },
+        Err(err) => Check::warn(
+            BOOT,
+            format!("cannot tell what begins {target}: {err}"),
+            cure,
+        ),
+    }
 }
 
 async fn systemd_version(bus: &Bus) -> Check {
