@@ -122,7 +122,9 @@ matrix: build $(BED) test-build
 # minute and more where QEMU cannot use KVM. KERNEL="--fixtures tests/kernel" keeps its journals for the parsers' tests.
 KERNEL ?=
 
-kernel: deb $(BED)
+kernel: $(BED)
+	$(BED) prepare --machine
+	$(MAKE) deb
 	target/debug/kernel --binary $(BINARY) $(KERNEL) dist/kube-rebootd_$(VERSION)-1_amd64.deb
 
 # For everybody: no root, no Go, no host. Only root may give a file to somebody else, which three tests do.

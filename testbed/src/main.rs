@@ -23,6 +23,9 @@ enum Verb {
         /// Only what `make demo` brings up.
         #[arg(long)]
         demo: bool,
+        /// Only what `make kernel` brings up, and what builds its package.
+        #[arg(long, conflicts_with = "demo")]
+        machine: bool,
     },
     /// Bring a bed up.
     Up {
@@ -73,7 +76,11 @@ fn main() -> ExitCode {
 
 fn run(verb: Verb) -> Result<()> {
     match verb {
-        Verb::Prepare { demo } => testbed::prepare(if demo { Need::Demo } else { Need::Tests }),
+        Verb::Prepare { demo, machine } => testbed::prepare(match (demo, machine) {
+            (true, _) => Need::Demo,
+            (_, true) => Need::Machine,
+            _ => Need::Tests,
+        }),
         Verb::Up { name, hosts } => up(&name, hosts),
         Verb::Down { name } => Bed::down(&name),
         Verb::Exec { name, command } => exec(&name, &command),

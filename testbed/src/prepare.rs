@@ -3,6 +3,7 @@
 use anyhow::{Result, bail};
 
 use crate::releases::RELEASES;
+use crate::sources::Package;
 use crate::sources::{PACKAGES, Sources};
 use crate::spec::{Content, Runtime, SUITE};
 use crate::tools::Use;
@@ -29,6 +30,7 @@ pub fn prepare(need: Need) -> Result<()> {
     }
     tools::programs(|of| match of {
         Use::Bed => true,
+        Use::Build(Package::Deb) => matches!(need, Need::Tests | Need::Machine),
         Use::Build(_) | Use::Test => need == Need::Tests,
         Use::Machine => need == Need::Machine,
     })?;
