@@ -52,6 +52,27 @@ impl Node {
 }
 
 #[cfg(test)]
+impl Node {
+    /// A Ready one with nothing on it.
+    pub(crate) fn ready() -> Self {
+        Self {
+            name: "n1".to_owned(),
+            uid: "u".to_owned(),
+            resource_version: "1".to_owned(),
+            unschedulable: false,
+            cordon_owners: Vec::new(),
+            labels: Keys::new(),
+            annotations: Keys::new(),
+            ready: true,
+            heartbeat: None,
+            boot_id: String::new(),
+            volumes_in_use: Vec::new(),
+            read: None,
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -66,18 +87,8 @@ mod tests {
             ("node-role.kubernetes.io/worker", false),
         ] {
             let node = Node {
-                name: "n1".to_owned(),
-                uid: "u".to_owned(),
-                resource_version: "1".to_owned(),
-                unschedulable: false,
-                cordon_owners: Vec::new(),
                 labels: Keys::from([(label.to_owned(), String::new())]),
-                annotations: Keys::new(),
-                ready: true,
-                heartbeat: None,
-                boot_id: String::new(),
-                volumes_in_use: Vec::new(),
-                read: None,
+                ..Node::ready()
             };
             assert_eq!(node.quorum(), quorum, "{label}");
         }

@@ -239,23 +239,6 @@ mod tests {
         Keys::from([(key.to_owned(), value.to_owned())])
     }
 
-    fn node() -> Node {
-        Node {
-            name: "n1".to_owned(),
-            uid: "u".to_owned(),
-            resource_version: "1".to_owned(),
-            unschedulable: false,
-            cordon_owners: Vec::new(),
-            labels: Keys::new(),
-            annotations: Keys::new(),
-            ready: true,
-            heartbeat: None,
-            boot_id: String::new(),
-            volumes_in_use: Vec::new(),
-            read: None,
-        }
-    }
-
     fn held(stage: Stage) -> Record {
         let lease = Lease::free("default", "default");
         let take = Take::of(&lease, "kube-rebootd", Timestamp::UNIX_EPOCH, false);
@@ -285,12 +268,12 @@ mod tests {
 
     /// The Node after an apply of all that `record` wants on it.
     fn after(record: &Record) -> Node {
-        let set = NodeFields::of(record, &node());
+        let set = NodeFields::of(record, &Node::ready());
         Node {
             unschedulable: set.unschedulable,
             labels: set.labels,
             annotations: set.annotations,
-            ..node()
+            ..Node::ready()
         }
     }
 
@@ -306,7 +289,7 @@ mod tests {
             unschedulable: true,
             labels: set.labels.clone(),
             annotations: set.annotations.clone(),
-            ..node()
+            ..Node::ready()
         };
         assert_eq!(dropped(&node, &set), None);
         node.labels = key(names::SLOT, "another");
@@ -338,13 +321,13 @@ mod tests {
     #[test]
     fn i3_the_least_set_adds_nothing_to_a_full_node() {
         let record = held(Stage::Draining);
-        let empty = NodeFields::least(&record, &node());
+        let empty = NodeFields::least(&record, &Node::ready());
         assert_eq!(empty.labels, key(names::SLOT, "default"));
         assert!(empty.unschedulable);
         assert_eq!(empty.annotations, Keys::new(), "none is new");
 
         // While the slot is held the record stays as it is there, and a history too.
-        let mut full = node();
+        let mut full = Node::ready();
         full.annotations = key(names::STATE, "as it was");
         full.annotations.extend(key(names::HISTORY, "[]"));
         let least = NodeFields::least(&record, &full);
@@ -381,7 +364,7 @@ mod tests {
 
         let mut another = hold.clone();
         another.take.uid = "another".to_owned();
-        let mut labelled = node();
+        let mut labelled = Node::ready();
         labelled.labels = key(names::SLOT, "default");
         let mut recorded = there.clone();
         recorded.labels = Keys::new();
@@ -392,7 +375,7 @@ mod tests {
             (&labelled, hold),
             (&recorded, hold),
             (&elsewhere, hold),
-            (&node(), hold),
+            (&Node::ready(), hold),
         ] {
             assert!(!carries(node, hold) && !knows(node, hold), "{node:?}");
         }
@@ -416,18 +399,18 @@ mod tests {
             let mut another = hold.clone();
             another.take.uid = "another".to_owned();
             assert!(!cordoned_before(&after(&record), &another), "{stage:?}");
-            assert!(!cordoned_before(&node(), hold), "{stage:?}");
+            assert!(!cordoned_before(&Node::ready(), hold), "{stage:?}");
         }
     }
 
     #[test]
     fn i3_label_record_or_cordon_alone_is_a_mark() {
         let ours = vec![names::NODE_MANAGER.to_owned()];
-        let mut nodes = vec![(node(), false)];
-        let mut one = node();
+        let mut nodes = vec![(Node::ready(), false)];
+        let mut one = Node::ready();
         one.labels = key(names::SLOT, "default");
         nodes.push((one, true));
-        let mut one = node();
+        let mut one = Node::ready();
         one.annotations = key(names::STATE, "{}");
         nodes.push((one, true));
         for (unschedulable, owners, mark) in [
@@ -436,7 +419,7 @@ mod tests {
             (true, Vec::new(), false),
             (false, ours, false),
         ] {
-            let mut one = node();
+            let mut one = Node::ready();
             one.unschedulable = unschedulable;
             one.cordon_owners = owners;
             nodes.push((one, mark));
@@ -458,7 +441,7 @@ mod tests {
             (true, &["kubectl"], false),
             (false, &[], false),
         ] {
-            let mut node = node();
+            let mut node = Node::ready();
             node.unschedulable = unschedulable;
             node.cordon_owners = owners.iter().map(|owner| (*owner).to_owned()).collect();
             assert_eq!(ours_or_unowned(&node), may_be, "{owners:?}");
@@ -479,6 +462,9 @@ mod tests {
         assert_eq!(left.labels, [names::SLOT]);
         assert_eq!(left.annotations, [names::STATE]);
         assert_eq!(left.uid, there.uid);
-        assert_eq!(leftovers(&node(), &NodeFields::default(), true), None);
+        assert_eq!(
+            leftovers(&Node::ready(), &NodeFields::default(), true),
+            None
+        );
     }
 }

@@ -25,6 +25,7 @@ mod place;
 mod queue;
 mod service;
 mod storm;
+mod told;
 mod turn;
 mod view;
 mod world;

@@ -81,16 +81,21 @@ pub(super) fn about_to_reboot() -> Facts {
     }
 }
 
-/// No hold, a request, a free slot and nothing against it: the next step takes.
-pub(super) fn about_to_take() -> Facts {
-    let mut facts = about_to_reboot();
-    facts.record.hold = None;
+/// Nothing of ours is on the own Node.
+pub(super) fn untouched(facts: &mut Facts) {
     facts.applied = None;
-    let node = own(&mut facts);
+    let node = own(facts);
     node.labels.clear();
     node.annotations.clear();
     node.unschedulable = false;
     node.cordon_owners.clear();
+}
+
+/// No hold, a request, a free slot and nothing against it: the next step takes.
+pub(super) fn about_to_take() -> Facts {
+    let mut facts = about_to_reboot();
+    facts.record.hold = None;
+    untouched(&mut facts);
     let slot = slot(&mut facts);
     slot.holder = None;
     slot.acquire_time = None;

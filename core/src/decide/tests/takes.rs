@@ -2,7 +2,7 @@
 //! recorded with each step (I1, I2, I3, I5, I6). cargo-mutants found that only the simulator showed this.
 
 use super::gates::about_to_cordon;
-use super::table::{about_to_reboot, about_to_take, own, peer, slot};
+use super::table::{about_to_reboot, about_to_take, own, peer, slot, untouched};
 use super::*;
 use crate::health::DaemonSet;
 
@@ -15,12 +15,7 @@ fn taking() -> Facts {
     let mut facts = about_to_reboot();
     let hold = facts.record.hold.as_mut().unwrap();
     (hold.stage, hold.asks, hold.asked) = (Stage::Taking, 0, None);
-    facts.applied = None;
-    let node = own(&mut facts);
-    node.labels.clear();
-    node.annotations.clear();
-    node.unschedulable = false;
-    node.cordon_owners.clear();
+    untouched(&mut facts);
     facts
 }
 
