@@ -127,10 +127,11 @@ impl Scene {
         self.cli.log().matches(words).count()
     }
 
-    /// A certificate that ends soon is put in place, used, and has ended.
-    async fn expires(&mut self) {
+    /// A certificate that ends soon is put in place, used, and has ended. How many refusals were told before it had:
+    /// the next may come before anybody looks.
+    async fn expires(&mut self) -> usize {
         let mut life = SHORT;
-        loop {
+        let told = loop {
             let (connected, refused) = (self.said(CONNECTED), self.said(REFUSED));
             self.renew(End::In(life));
             self.wait("the renewal to be noticed", || {
@@ -138,16 +139,17 @@ impl Scene {
             })
             .await;
             if self.said(CONNECTED) > connected {
-                break;
+                break self.said(REFUSED);
             }
             // It had ended before it was tried: what was good before goes on being used, and the next is tried up to 10 s
             // later. The same refusal would not be told twice: that one must live longer.
             life *= 16;
             assert!(life < LONG, "no renewed certificate was ever good");
-        }
+        };
         let left = self.ends.saturating_duration_since(Instant::now());
         // notAfter has whole seconds, and is itself still good.
         tokio::time::sleep(left + Duration::from_millis(1100)).await;
+        told
     }
 
     /// The kubelet gets a new certificate after all.
@@ -296,8 +298,7 @@ async fn i7_a_certificate_expires_and_is_renewed_in_every_phase() {
             .then_some(())
     })
     .await;
-    scene.expires().await;
-    let refused = scene.said(REFUSED);
+    let refused = scene.expires().await;
     scene.set_holder(Value::Null).await;
     scene.wait_log(REFUSED, refused).await;
     assert_eq!(scene.holder().await, None);
@@ -313,10 +314,8 @@ async fn i7_a_certificate_expires_and_is_renewed_in_every_phase() {
     .await;
     assert_eq!(scene.holder().await.as_deref(), Some(me.as_str()));
     scene.plane.authority.server(None).expect("signed");
-    scene.expires().await;
-    scene
-        .wait_log(REFUSED, scene.said(REFUSED).min(refused + 1))
-        .await;
+    let refused = scene.expires().await;
+    scene.wait_log(REFUSED, refused).await;
     assert_eq!(scene.stage(), Some(Stage::Draining));
     assert!(scene.cordoned().await);
     scene.recovers().await;
@@ -328,8 +327,7 @@ async fn i7_a_certificate_expires_and_is_renewed_in_every_phase() {
         .wait("logind to be asked", || scene.cli.bus.knobs().reboots == 1)
         .await;
     assert_eq!(scene.stage(), Some(Stage::Rebooting));
-    let refused = scene.said(REFUSED);
-    scene.expires().await;
+    let refused = scene.expires().await;
     // Asked again while a certificate was good, and refused, where the first that ends soon had ended too soon.
     let asked = scene.cli.bus.knobs().reboots;
     scene.cli.bus.knobs().refusal = Refusal::No;
@@ -353,8 +351,8 @@ async fn i7_a_certificate_expires_and_is_renewed_in_every_phase() {
 
     // Verifying: the kubelet is not Ready yet.
     scene.report(false, NEW_BOOT).await;
-    scene.expires().await;
-    scene.wait_log(REFUSED, refused + 1).await;
+    let refused = scene.expires().await;
+    scene.wait_log(REFUSED, refused).await;
     assert!(scene.cordoned().await, "nothing is proved");
     scene.report(true, NEW_BOOT).await;
     scene.recovers().await;

@@ -112,7 +112,8 @@ user_calls_code() {
 user_loads() {
     mkdir -p "${1%/*}"
     cp "$(ldd "$(command -v perl)" | sed -n 's/.* => \(.*libm\.so\.6\) .*/\1/p')" "$1"
-    LD_PRELOAD=$1 setpriv --reuid=65534 --regid=65534 --clear-groups sleep 1000 &
+    # By env: setpriv would map it as well, and could be taken for the process that it becomes.
+    setpriv --reuid=65534 --regid=65534 --clear-groups env "LD_PRELOAD=$1" sleep 1000 &
     PID=$!
     until_true mapped "$1"
 }
