@@ -22,6 +22,14 @@ use crate::{ground, shell, tools};
 /// Where beds keep their state: on disk, as overlays and etcd want it.
 const BEDS: &str = "/var/lib/kube-rebootd-bed";
 
+/// How long [`Bed::wait_for`] rests before it looks again, at first and at most: each look of five tests at a time that
+/// starts processes would take the two cores from what they wait for.
+const PAUSE: Duration = Duration::from_millis(50);
+const PAUSE_MAX: Duration = Duration::from_millis(400);
+
+/// For kubectl, which lives for a tenth of a second: Go's collector and its threads take half of its CPU.
+pub const BRIEF: [(&str, &str); 2] = [("GOGC", "off"), ("GOMAXPROCS", "1")];
+
 /// A control plane with a network of its own, in which hosts boot.
 #[derive(Debug, Clone)]
 pub struct Bed {
@@ -266,6 +274,7 @@ impl Bed {
             .arg(format!("--net={}", ground::netns(&self.name).display()))
             .arg("--")
             .arg(kubectl);
+        command.envs(BRIEF);
         command
             .arg("--request-timeout=20s")
             .arg("--kubeconfig")
@@ -336,6 +345,7 @@ impl Bed {
         mut done: impl FnMut() -> Result<bool>,
     ) -> Result<()> {
         let deadline = Instant::now() + limit;
+        let mut pause = PAUSE;
         loop {
             let said = done();
             if matches!(said, Ok(true)) {
@@ -347,18 +357,27 @@ impl Bed {
                     .map_or_else(String::new, |err| format!(": {err:#}"));
                 bail!("waited {limit:?} in vain for {what}{last}");
             }
-            thread::sleep(Duration::from_millis(50));
+            thread::sleep(pause);
+            pause = PAUSE_MAX.min(pause * 3 / 2);
         }
     }
 
     /// Waits until a Node is Ready.
     pub fn wait_ready(&self, node: &str) -> Result<()> {
-        let path = "jsonpath={.status.conditions[?(@.type==\"Ready\")].status}";
-        self.wait_for(
-            &format!("{node} to be Ready"),
-            Duration::from_secs(60),
-            || Ok(self.kubectl(&["get", "node", node, "-o", path])? == "True"),
-        )
+        let what = format!("{node} to be Ready");
+        self.wait_for(&what, Duration::from_secs(60), || {
+            Ok(self.condition(node, "Ready")? == "True")
+        })
+    }
+
+    /// The status of a condition of a Node; empty where it has none of this type.
+    pub fn condition(&self, node: &str, kind: &str) -> Result<String> {
+        let node = self.get(&format!("/api/v1/nodes/{node}"))?;
+        let conditions = node["status"]["conditions"].as_array();
+        let of_kind = |one: &&serde_json::Value| one["type"] == kind;
+        let found = conditions.and_then(|all| all.iter().find(of_kind));
+        let status = found.and_then(|one| one["status"].as_str());
+        Ok(status.unwrap_or_default().to_owned())
     }
 
     /// A file that `make install` put on every host.

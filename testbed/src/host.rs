@@ -152,7 +152,8 @@ impl Host {
         };
         self.bed
             .wait_for(&format!("{} to boot", self.name), limit, || {
-                let said = self.run(&["systemctl", "is-system-running"])?;
+                // It answers at the end of the boot, or at once while there is no systemd to ask yet.
+                let said = self.run(&["systemctl", "is-system-running", "--wait"])?;
                 Ok(matches!(said.stdout.trim(), "running" | "degraded"))
             })
             .with_context(|| self.bed.log_tail(&format!("host-{}", self.name)))

@@ -21,6 +21,7 @@ mod kwok;
 mod machine;
 mod pack;
 mod prepare;
+mod reads;
 pub mod releases;
 mod runtime;
 mod shared;
@@ -34,7 +35,7 @@ mod tools;
 pub mod verdict;
 
 pub use audit::Request;
-pub use bed::Bed;
+pub use bed::{BRIEF, Bed};
 pub use control_plane::{TOKEN, TOKEN_HOST};
 pub use host::{Host, Output};
 pub use prepare::{Need, prepare};

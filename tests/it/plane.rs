@@ -21,6 +21,7 @@ use kube_rebootd::cluster::client::{Access, Clients, Connector, admin};
 use kube_rebootd::cluster::peers::Question;
 use kube_rebootd::root::Root;
 use serde_json::json;
+use testbed::BRIEF;
 use testbed::certs::Authority;
 
 /// Identities in the token file.
@@ -150,6 +151,7 @@ impl Plane {
         let mut command = Command::new(bin("kubectl"));
         command.arg("--kubeconfig").arg(self.dir.join("admin"));
         let output = command
+            .envs(BRIEF)
             .args(words)
             .stdin(file)
             .output()
@@ -352,6 +354,7 @@ fn ready(kubeconfig: &Path, netns: &Path) {
     let kubectl = |words: &[&str]| {
         let mut command = Command::new(bin("kubectl"));
         command.arg("--kubeconfig").arg(kubeconfig).args(words);
+        command.envs(BRIEF);
         command
     };
     let wait = |what: &str, done: &dyn Fn() -> bool| {

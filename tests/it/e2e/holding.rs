@@ -42,8 +42,7 @@ fn i4_a_ready_from_before_the_boot_does_not_count() {
 }
 
 fn ready(site: &Site, host: &Host) -> String {
-    let path = "jsonpath={.status.conditions[?(@.type==\"Ready\")].status}";
-    site.kubectl(&["get", "node", host.name(), "-o", path])
+    site.bed.condition(host.name(), "Ready").unwrap()
 }
 
 #[test]

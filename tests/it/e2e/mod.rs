@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
 use testbed::{Bed, Host, HostSpec};
 
 mod adoption;
@@ -36,6 +37,12 @@ pub(crate) mod workload;
 
 /// Longest wait for a whole cycle of one host, on two busy cores.
 pub(crate) const CYCLE: Duration = Duration::from_secs(120);
+
+/// Where the slots are.
+const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-rebootd/leases";
+/// Where kubelets have their heartbeats.
+pub(crate) const HEARTBEATS: &str =
+    "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 
 /// One test's part of the bed: a group with its Leases.
 pub(crate) struct Site {
@@ -86,19 +93,11 @@ impl Site {
 
     /// Names of the group's Leases.
     pub(crate) fn leases(&self) -> Vec<String> {
-        let selector = format!("kube-rebootd/group={}", self.group);
-        let path = "jsonpath={.items[*].metadata.name}";
-        let said = self.kubectl(&[
-            "-n",
-            "kube-rebootd",
-            "get",
-            "leases",
-            "-l",
-            &selector,
-            "-o",
-            path,
-        ]);
-        said.split_whitespace().map(str::to_owned).collect()
+        let of = format!("labelSelector=kube-rebootd%2Fgroup%3D{}", self.group);
+        let list = self.bed.get(&format!("{LEASES}?{of}")).unwrap();
+        let leases = list["items"].as_array().cloned().unwrap_or_default();
+        let name = |lease: &Value| lease["metadata"]["name"].as_str().map(str::to_owned);
+        leases.iter().filter_map(name).collect()
     }
 
     pub(crate) fn kubectl(&self, args: &[&str]) -> String {
@@ -107,8 +106,9 @@ impl Site {
 
     /// Holder of a Lease; empty for none.
     pub(crate) fn holder(&self, lease: &str) -> String {
-        let path = "jsonpath={.spec.holderIdentity}";
-        self.kubectl(&["-n", "kube-rebootd", "get", "lease", lease, "-o", path])
+        let lease = self.bed.get(&format!("{LEASES}/{lease}")).unwrap();
+        let holder = lease["spec"]["holderIdentity"].as_str();
+        holder.unwrap_or_default().to_owned()
     }
 
     /// Pauses every slot of the group.
@@ -172,8 +172,13 @@ impl Site {
 
     /// Whether the Node is unschedulable.
     pub(crate) fn cordoned(&self, host: &Host) -> bool {
-        let path = "jsonpath={.spec.unschedulable}";
-        self.kubectl(&["get", "node", host.name(), "-o", path]) == "true"
+        self.node(host)["spec"]["unschedulable"] == true
+    }
+
+    /// The host's Node.
+    pub(crate) fn node(&self, host: &Host) -> Value {
+        let path = format!("/api/v1/nodes/{}", host.name());
+        self.bed.get(&path).unwrap()
     }
 
     /// Waits, at most a cycle.
@@ -246,27 +251,18 @@ impl Site {
 
     /// Nothing of a hold is left: on the Node, its heartbeat Lease, the group's Leases.
     pub(crate) fn nothing_left(&self, host: &Host) {
-        let node = self.kubectl(&["get", "node", host.name(), "-o", "json"]);
-        let node: serde_json::Value = serde_json::from_str(&node).unwrap();
+        let node = self.node(host);
         assert_eq!(node["spec"].get("unschedulable"), None, "still cordoned");
         Self::no_keys(&node["metadata"], &["kube-rebootd/history"]);
-        let beat = self.kubectl(&[
-            "-n",
-            "kube-node-lease",
-            "get",
-            "lease",
-            host.name(),
-            "-o",
-            "json",
-        ]);
-        let beat: serde_json::Value = serde_json::from_str(&beat).unwrap();
+        let beat = self.bed.get(&format!("{HEARTBEATS}/{}", host.name()));
+        let beat = beat.unwrap();
         Self::no_keys(&beat["metadata"], &[]);
         for lease in self.leases() {
             assert_ne!(self.holder(&lease), host.name(), "still holding {lease}");
         }
     }
 
-    fn no_keys(metadata: &serde_json::Value, but: &[&str]) {
+    fn no_keys(metadata: &Value, but: &[&str]) {
         for kind in ["labels", "annotations"] {
             let keys = metadata[kind]
                 .as_object()

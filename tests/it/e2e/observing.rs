@@ -1,6 +1,6 @@
 //! A host that only observes says what it would do, and does nothing of it (docs/design.md 10).
 
-use super::Site;
+use super::{HEARTBEATS, Site};
 
 #[test]
 fn i11_an_observer_takes_no_slot_and_makes_nobody_wait() {
@@ -12,10 +12,8 @@ fn i11_an_observer_takes_no_slot_and_makes_nobody_wait() {
     host.touch("/run/reboot-required").unwrap();
     site.wait_journal(&host, &["would take slot observe"]);
     assert_eq!(site.holder("observe"), "");
-    let beat = ["-n", "kube-node-lease", "get", "lease", host.name()];
-    site.wait("the kubelet's Lease", || {
-        site.bed.kubectl(&beat).map(|_| true)
-    });
+    let beat = format!("{HEARTBEATS}/{}", host.name());
+    site.wait("the kubelet's Lease", || site.bed.get(&beat).map(|_| true));
     site.nothing_left(&host);
     // A shutdown that it would take over goes on.
     host.sh("shutdown -r +60").unwrap();

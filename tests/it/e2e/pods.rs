@@ -2,7 +2,7 @@
 
 use testbed::{Host, IMAGE};
 
-use super::{CYCLE, Site};
+use super::Site;
 
 /// A pod on `host` that takes `seconds` to end once it is evicted; it runs when this returns.
 pub(crate) fn slow(site: &Site, host: &Host, name: &str, seconds: u32) {
@@ -29,12 +29,10 @@ spec:
             grace = seconds + 30
         ))
         .unwrap();
-    let path = "jsonpath={.status.phase}";
-    site.bed
-        .wait_for(&format!("{name} to run"), CYCLE, || {
-            Ok(site.bed.kubectl(&["get", "pod", name, "-o", path])? == "Running")
-        })
-        .unwrap();
+    let path = format!("/api/v1/namespaces/default/pods/{name}");
+    site.wait(&format!("{name} to run"), || {
+        Ok(site.bed.get(&path)?["status"]["phase"] == "Running")
+    });
 }
 
 /// A pod on `host` that no eviction moves until `let_go`: a drain waits for it as long as a test wants.

@@ -6,7 +6,7 @@ use testbed::{Host, verdict};
 
 use super::log::{Since, in_order};
 use super::phases::{Journey, Phase};
-use super::{Site, pods};
+use super::{HEARTBEATS, Site, pods};
 
 const SLOW: &str = "[drain]\nmode = \"always\"\nunmanaged = \"evict\"\n[reboot]\nretry = \"1s\"\n";
 const EMPTY: &str = r#"{"spec":{"holderIdentity":null,"acquireTime":null}}"#;
@@ -90,14 +90,9 @@ fn i1_a_label_and_a_lease_that_name_nobody_keep_the_others_waiting_until_an_admi
     let label = format!("kube-rebootd/slot={lease}");
     site.kubectl(&["label", "node", host.name(), &label]);
     site.wait("the stray label to go", || {
-        let labels = site.bed.kubectl(&[
-            "get",
-            "node",
-            host.name(),
-            "-o",
-            "jsonpath={.metadata.labels}",
-        ])?;
-        ensure!(!labels.contains("kube-rebootd/slot"), "{labels}");
+        let node = site.node(&host);
+        let labels = &node["metadata"]["labels"];
+        ensure!(labels.get("kube-rebootd/slot").is_none(), "{labels}");
         Ok(true)
     });
     // On another Node, which has no daemon: it counts, as that Node may be down.
@@ -120,10 +115,8 @@ fn i1_a_label_and_a_lease_that_name_nobody_keep_the_others_waiting_until_an_admi
 
 /// The Node is deleted, and the kubelet registers it anew, as it does only when it starts.
 fn replace(site: &Site, host: &Host) {
-    let uid = || {
-        site.bed
-            .kubectl(&["get", "node", host.name(), "-o", "jsonpath={.metadata.uid}"])
-    };
+    let path = format!("/api/v1/nodes/{}", host.name());
+    let uid = || anyhow::Ok(site.bed.get(&path)?["metadata"]["uid"].take());
     let before = uid().unwrap();
     site.kubectl(&["delete", "node", host.name()]);
     host.systemctl(&["restart", "kubelet"]).unwrap();
@@ -157,9 +150,9 @@ fn i6_a_node_registered_anew_in_every_phase_reboots_once_and_leaves_nothing() {
     on.leave(Phase::Verifying);
     on.site.wait_rebooted(&on.host, 1);
     // Collected with the Node it belonged to; the kubelet makes it again.
-    let beat = ["-n", "kube-node-lease", "get", "lease", on.host.name()];
+    let beat = format!("{HEARTBEATS}/{}", on.host.name());
     on.site.wait("the heartbeat Lease", || {
-        on.site.bed.kubectl(&beat).map(|_| true)
+        on.site.bed.get(&beat).map(|_| true)
     });
     on.end();
 }

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::ensure;
+use serde_json::Value;
 use testbed::budgets::{Seen, Watch};
 use testbed::{Host, HostSpec, IMAGE, Runtime, verdict};
 
@@ -83,17 +84,17 @@ impl Run {
 
     /// Every pod runs, and every host has some: else a drain would prove nothing.
     fn spread(&self) -> anyhow::Result<bool> {
-        let path = "jsonpath={range .items[*]}{.status.phase}{\" \"}{.spec.nodeName}{\"\\n\"}{end}";
-        let pods = self
-            .site
-            .bed
-            .kubectl(&["-n", &self.namespace, "get", "pods", "-o", path])?;
-        ensure!(pods.lines().count() == 9, "not all are made: {pods}");
+        let path = format!("/api/v1/namespaces/{}/pods", self.namespace);
+        let list = self.site.bed.get(&path)?;
+        let pods = list["items"].as_array().cloned().unwrap_or_default();
+        ensure!(pods.len() == 9, "{} are made", pods.len());
+        let runs = |pod: &&Value| pod["status"]["phase"] == "Running";
         for host in &self.hosts {
-            let here = format!("Running {}", host.name());
-            ensure!(pods.contains(&here), "none on {}: {pods}", host.name());
+            let here = |pod: &Value| pod["spec"]["nodeName"] == host.name();
+            let some = pods.iter().filter(runs).any(here);
+            ensure!(some, "none runs on {}", host.name());
         }
-        Ok(pods.lines().all(|pod| pod.starts_with("Running ")))
+        Ok(pods.iter().all(|pod| runs(&pod)))
     }
 
     /// All want a reboot at once; when all are back: what was asked of the API server, found in order.

@@ -12,7 +12,7 @@ const START: Duration = Duration::from_secs(120);
 
 /// A namespace of one test, gone with it.
 pub(crate) struct Workload {
-    bed: Bed,
+    pub(crate) bed: Bed,
     pub(crate) namespace: String,
 }
 
@@ -31,12 +31,9 @@ impl Workload {
         };
         // Pods without a controller are refused until the controllers have made their identity.
         let what = format!("the default ServiceAccount of {namespace}");
-        bed.wait_for(&what, START, || {
-            work.bed
-                .kubectl(&["-n", namespace, "get", "serviceaccount", "default"])
-                .map(|_| true)
-        })
-        .unwrap();
+        let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/default");
+        bed.wait_for(&what, START, || work.bed.get(&path).map(|_| true))
+            .unwrap();
         work
     }
 
@@ -58,9 +55,12 @@ impl Workload {
 
     /// Every pod of the namespace that is bound to the host.
     pub(crate) fn pods(&self, host: &Host) -> Vec<Value> {
-        let on = format!("spec.nodeName={}", host.name());
-        let list = self.kubectl(&["get", "pods", "--field-selector", &on, "-o", "json"]);
-        let list: Value = serde_json::from_str(&list).unwrap();
+        let (namespace, node) = (&self.namespace, host.name());
+        let on = format!("fieldSelector=spec.nodeName%3D{node}");
+        let list = self
+            .bed
+            .get(&format!("/api/v1/namespaces/{namespace}/pods?{on}"))
+            .unwrap();
         list["items"].as_array().cloned().unwrap_or_default()
     }
 

@@ -65,8 +65,7 @@ impl Without {
 
 /// A condition of the Node.
 fn condition(work: &Workload, host: &Host, kind: &str) -> String {
-    let path = format!("jsonpath={{.status.conditions[?(@.type==\"{kind}\")].status}}");
-    work.kubectl(&["get", "node", host.name(), "-o", &path])
+    work.bed.condition(host.name(), kind).unwrap()
 }
 
 /// The controllers have missed its kubelet for long enough.

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
 use testbed::{Bed, Host, HostSpec, Stacked, verdict};
 
 use crate::e2e::log::{Since, in_order};
@@ -49,21 +50,17 @@ fn up(stacked: &Stacked) -> (Vec<Host>, Site) {
 
 /// Every static pod is ready.
 fn wait_pods(bed: &Bed) {
-    let path = "jsonpath={.items[*].status.conditions[?(@.type==\"Ready\")].status}";
-    let select = [
-        "-n",
-        "kube-system",
-        "get",
-        "pods",
-        "-l",
-        "tier=control-plane",
-        "-o",
-        path,
-    ];
+    let path = "/api/v1/namespaces/kube-system/pods?labelSelector=tier%3Dcontrol-plane";
+    let is_ready = |pod: &&Value| {
+        let conditions = pod["status"]["conditions"].as_array();
+        let yes = |one: &Value| one["type"] == "Ready" && one["status"] == "True";
+        conditions.is_some_and(|all| all.iter().any(yes))
+    };
     bed.wait_for("the static pods", CYCLE, || {
-        let said = bed.kubectl(&select)?;
-        let ready = said.split_whitespace().filter(|ready| *ready == "True");
-        anyhow::ensure!(ready.count() == STATIC_PODS, "{said}");
+        let list = bed.get(path)?;
+        let pods = list["items"].as_array().cloned().unwrap_or_default();
+        let ready = pods.iter().filter(is_ready).count();
+        anyhow::ensure!(ready == STATIC_PODS, "{ready} of {} are ready", pods.len());
         Ok(true)
     })
     .unwrap();
@@ -100,10 +97,8 @@ fn one_is_off(site: &Site, hosts: &[Host]) {
         panic!("three hosts");
     };
     off.power_cut().unwrap();
-    let path = "jsonpath={.status.conditions[?(@.type==\"Ready\")].status}";
     site.wait("the Node to be told off", || {
-        let ready = site.bed.kubectl(&["get", "node", off.name(), "-o", path])?;
-        Ok(ready == "Unknown")
+        Ok(site.bed.condition(off.name(), "Ready")? == "Unknown")
     });
     // It has rebooted within the last quarter of an hour, after which a sentinel that comes back is believed.
     let wish = format!("kube-rebootd/reboot={}", std::process::id());

@@ -193,9 +193,7 @@ fn i2_a_volume_of_a_host_that_is_gone_is_detached_by_force_after_six_minutes() {
     with_database("forced", true, |site, work, first, second| {
         first.power_cut().unwrap();
         site.wait("the Node to be Unknown", || {
-            let path = "jsonpath={.status.conditions[?(@.type==\"Ready\")].status}";
-            let ready = site.kubectl(&["get", "node", first.name(), "-o", path]);
-            Ok(ready == "Unknown")
+            Ok(site.bed.condition(first.name(), "Ready")? == "Unknown")
         });
         work.kubectl(&["delete", "pod", "db-0", "--force", "--grace-period=0"]);
         let since = Instant::now();

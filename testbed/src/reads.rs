@@ -1,0 +1,85 @@
+//! Objects of the API server as an admin reads them, without a process for each: kubectl takes a tenth of a second of CPU
+//! to start, and a test that waits for something asks many times.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use kube::Client;
+use serde_json::Value;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::bed::Bed;
+
+/// How long one read may take, as one of kubectl.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// The threads that read, by the name of their bed. One each: a socket belongs to the network that its thread is in, and
+/// tests are in whatever network, with a runtime of their own or with none.
+static READERS: Mutex<BTreeMap<String, UnboundedSender<Read>>> = Mutex::new(BTreeMap::new());
+
+/// One read that is asked for.
+struct Read {
+    path: String,
+    answer: mpsc::Sender<Result<Value>>,
+}
+
+impl Bed {
+    /// The object or the list at a path such as `/api/v1/nodes/n1`; an error where there is none.
+    pub fn get(&self, path: &str) -> Result<Value> {
+        let (answer, answered) = mpsc::channel();
+        let path = path.to_owned();
+        let mut readers = READERS.lock().unwrap_or_else(PoisonError::into_inner);
+        let reader = readers
+            .entry(self.name().to_owned())
+            .or_insert_with(|| reader(self.clone()));
+        // A reader that could not start has dropped its end; the next read starts another one.
+        if reader.send(Read { path, answer }).is_err() {
+            readers.remove(self.name());
+        }
+        drop(readers);
+        answered
+            .recv()
+            .context("the thread that reads from the API server has ended")?
+    }
+}
+
+/// Starts the thread that reads in a bed.
+fn reader(bed: Bed) -> UnboundedSender<Read> {
+    let (send, reads) = unbounded_channel();
+    thread::spawn(move || {
+        if let Err(err) = run(&bed, reads) {
+            eprintln!("bed {}: reads: {err:#}", bed.name());
+        }
+    });
+    send
+}
+
+fn run(bed: &Bed, mut reads: UnboundedReceiver<Read>) -> Result<()> {
+    bed.enter()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let client = bed.admin().await?;
+        while let Some(read) = reads.recv().await {
+            let client = client.clone();
+            tokio::spawn(async move {
+                let said = tokio::time::timeout(LIMIT, ask(&client, &read.path)).await;
+                let said = said.unwrap_or_else(|_| Err(anyhow::anyhow!("no answer in {LIMIT:?}")));
+                // Whoever asked may not wait any more.
+                let _ = read
+                    .answer
+                    .send(said.with_context(|| format!("get {}", read.path)));
+            });
+        }
+        Ok(())
+    })
+}
+
+async fn ask(client: &Client, path: &str) -> Result<Value> {
+    let request = http::Request::get(path).body(Vec::new())?;
+    Ok(client.request(request).await?)
+}
