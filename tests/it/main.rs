@@ -14,6 +14,7 @@ mod cluster_lease;
 mod cluster_node;
 mod cluster_pods;
 mod cluster_queue;
+mod control_plane;
 mod distributions;
 mod e2e;
 mod fake_bus;

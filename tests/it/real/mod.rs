@@ -13,7 +13,6 @@ mod graceful;
 mod heartbeat;
 mod kept_away;
 mod silent;
-mod stacked;
 mod upgrade;
 mod volumes;
 

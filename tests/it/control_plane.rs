@@ -1,5 +1,7 @@
 //! Hosts that are the control plane themselves, as kubeadm makes them: etcd, the API server and the controllers go down
 //! with their host, and two of three keep the quorum (I13).
+//!
+//! It takes longest of all and mostly waits: its place in the alphabet lets it begin early.
 
 use std::time::Duration;
 
