@@ -73,12 +73,12 @@ pub struct Step {
 /// The next step. Total: every combination of facts has one.
 pub fn decide(facts: &Facts, policy: &Policy, now: Now) -> Step {
     if !facts.started {
-        return start::decide(&At { facts, policy, now });
+        return start::decide(&Context { facts, policy, now });
     }
     let followed = follow(facts, now);
     let facts = followed.as_ref().unwrap_or(facts);
-    let at = At { facts, policy, now };
-    let step = phased(&at);
+    let context = Context { facts, policy, now };
+    let step = phased(&context);
     if adopted(facts) {
         // Whatever comes next, it must not be the shutdown that somebody else set.
         return Step {
@@ -91,42 +91,42 @@ pub fn decide(facts: &Facts, policy: &Policy, now: Now) -> Step {
 }
 
 /// The next step by where the hold is.
-fn phased(at: &At) -> Step {
-    let facts = at.facts;
+fn phased(context: &Context) -> Step {
+    let facts = context.facts;
     let Some(hold) = &facts.record.hold else {
-        return idle::decide(at);
+        return idle::decide(context);
     };
     let rebooted = hold.boot != facts.boot;
-    if !rebooted && let Some(why) = unappliable(at, hold) {
-        return undo(at, hold, Why::Refused(why));
+    if !rebooted && let Some(why) = unappliable(context, hold) {
+        return undo(context, hold, Why::Refused(why));
     }
     match facts.record.phase(Some(&facts.boot)) {
-        Phase::Idle | Phase::Pending | Phase::Queued => idle::decide(at),
-        Phase::Claiming if hold.stage == Stage::Taking => claim::taking(at, hold),
-        Phase::Claiming => claim::decide(at, hold),
-        Phase::Draining => drain::decide(at, hold),
-        Phase::Rebooting => reboot::decide(at, hold),
-        Phase::Verifying => verify::decide(at, hold),
-        Phase::Releasing => release::decide(at, hold, None),
+        Phase::Idle | Phase::Pending | Phase::Queued => idle::decide(context),
+        Phase::Claiming if hold.stage == Stage::Taking => claim::taking(context, hold),
+        Phase::Claiming => claim::decide(context, hold),
+        Phase::Draining => drain::decide(context, hold),
+        Phase::Rebooting => reboot::decide(context, hold),
+        Phase::Verifying => verify::decide(context, hold),
+        Phase::Releasing => release::decide(context, hold, None),
         Phase::Undoing => match &hold.stage {
-            Stage::Undoing(why) => release::decide(at, hold, Some(why)),
+            Stage::Undoing(why) => release::decide(context, hold, Some(why)),
             // Only a new boot leads to the other stages that are undone: nothing was rebooted.
-            _ => undo(at, hold, Why::NoHold),
+            _ => undo(context, hold, Why::NoHold),
         },
     }
 }
 
 /// What this step of the hold sets on the own Node or writes on its Lease was refused, and logind was not asked yet:
 /// sent again it would be refused again, and a node that waits for it keeps its slot for nothing.
-fn unappliable(at: &At, hold: &Hold) -> Option<String> {
+fn unappliable(context: &Context, hold: &Hold) -> Option<String> {
     let forward = matches!(
         hold.stage,
         Stage::Claiming | Stage::Draining | Stage::Rebooting
     );
-    let refused = at.facts.refused.as_ref()?;
+    let refused = context.facts.refused.as_ref()?;
     let this = refused.point == Point::of(hold);
-    let asked = hold.asked() && !reboot::armed(at, hold);
-    (forward && this && !asked && !at.facts.shutting_down).then(|| refused.why.clone())
+    let asked = hold.asked() && !reboot::armed(context, hold);
+    (forward && this && !asked && !context.facts.shutting_down).then(|| refused.why.clone())
 }
 
 /// The scheduled shutdown is a request by now, in the record of this boot: it is cancelled (I6). While this node waits
@@ -150,7 +150,7 @@ fn adopted(facts: &Facts) -> bool {
 /// Nothing of any hold is left: no record, no Lease that names this node, nothing of ours on the Node.
 /// False as long as the three reads of a start are missing (I8).
 pub fn released(facts: &Facts, policy: &Policy, now: Now) -> bool {
-    facts.started && facts.record.hold.is_none() && !idle::strays(&At { facts, policy, now })
+    facts.started && facts.record.hold.is_none() && !idle::strays(&Context { facts, policy, now })
 }
 
 /// Since when this process has been ready to take a slot, after `step` was decided: every gate is open, or only
@@ -202,14 +202,14 @@ fn follow(facts: &Facts, now: Now) -> Option<Facts> {
     Some(followed)
 }
 
-/// One look at the world, as the parts of the decision share it.
-struct At<'a> {
+/// What one decision rests on, as its parts share it.
+struct Context<'a> {
     facts: &'a Facts,
     policy: &'a Policy,
     now: Now,
 }
 
-impl At<'_> {
+impl Context<'_> {
     fn step(&self, phase: Phase, effect: Effect, status: impl Into<String>) -> Step {
         Step {
             phase,
@@ -264,21 +264,32 @@ impl At<'_> {
 }
 
 /// The step that applies the whole set of ours, with `record` durable first.
-fn apply(at: &At, phase: Phase, record: Record, node: &Node, status: impl Into<String>) -> Step {
-    let record = held::keeping(at, record, node);
+fn apply(
+    context: &Context,
+    phase: Phase,
+    record: Record,
+    node: &Node,
+    status: impl Into<String>,
+) -> Step {
+    let record = held::keeping(context, record, node);
     let effect = Effect::Apply {
-        set: at.set(&record, node),
+        set: context.set(&record, node),
         point: Point::of_record(&record),
     };
     Step {
         record,
-        ..at.step(phase, effect, status)
+        ..context.step(phase, effect, status)
     }
 }
 
 /// What keeps every node from a slot while the Nodes are as `peers` shows them: too many are down, or none
 /// could take the pods of this one.
-fn too_few(at: &At, peers: &Peers) -> Option<String> {
-    let no_room = || budget::no_room(peers).filter(|_| at.policy.drain == Mode::Auto);
-    budget::used_up(peers, at.policy.max_unavailable, at.policy.count_cordoned).or_else(no_room)
+fn too_few(context: &Context, peers: &Peers) -> Option<String> {
+    let no_room = || budget::no_room(peers).filter(|_| context.policy.drain == Mode::Auto);
+    budget::used_up(
+        peers,
+        context.policy.max_unavailable,
+        context.policy.count_cordoned,
+    )
+    .or_else(no_room)
 }

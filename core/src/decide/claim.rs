@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::held::{Holding, Needs, advance, in_time, same_node, still_ours, undo, unopposed};
 use super::release::backoff;
-use super::{At, Step, apply, too_few};
+use super::{Context, Step, apply, too_few};
 use crate::facts::Effect;
 use crate::node::Node;
 use crate::node_fields;
@@ -24,143 +24,143 @@ const ALONE: Duration = Duration::from_secs(30);
 const ALONE_AGAIN: Duration = Duration::from_secs(1);
 
 /// A take on record: sent again unchanged until its fate is known.
-pub(super) fn taking(at: &At, hold: &Hold) -> Step {
+pub(super) fn taking(context: &Context, hold: &Hold) -> Step {
     let send = || {
         let status = format!("taking slot {}", hold.take.lease);
-        at.step(Phase::Claiming, Effect::Take(hold.take.clone()), status)
+        context.step(Phase::Claiming, Effect::Take(hold.take.clone()), status)
     };
-    match &at.facts.take.said {
+    match &context.facts.take.said {
         None => send(),
-        Some(TakeSaid::Taken) => taken(at, hold),
-        Some(TakeSaid::Conflict(when)) => believe(at, hold, *when),
-        Some(TakeSaid::Refused(why)) => match at.facts.take.unanswered {
-            Some(last) if at.now.boot < last + LATE => at.wait(
+        Some(TakeSaid::Taken) => taken(context, hold),
+        Some(TakeSaid::Conflict(when)) => believe(context, hold, *when),
+        Some(TakeSaid::Refused(why)) => match context.facts.take.unanswered {
+            Some(last) if context.now.boot < last + LATE => context.wait(
                 Phase::Claiming,
                 last + LATE,
                 "waiting for a take that may still land",
             ),
-            Some(last) => believe(at, hold, last + LATE),
-            None => refused(at, why),
+            Some(last) => believe(context, hold, last + LATE),
+            None => refused(context, why),
         },
     }
 }
 
 /// A policy or a role refuses the take, and would again: a failed attempt, after which the next one waits.
-fn refused(at: &At, why: &str) -> Step {
+fn refused(context: &Context, why: &str) -> Step {
     let mut record = Record {
         hold: None,
-        ..at.facts.record.clone()
+        ..context.facts.record.clone()
     };
-    record.backoff = Some(backoff(at, &record, &Why::Refused(why.to_owned())));
+    record.backoff = Some(backoff(context, &record, &Why::Refused(why.to_owned())));
     Step {
         record,
-        ..at.step(Phase::Pending, Effect::Wait, "the take was refused")
+        ..context.step(Phase::Pending, Effect::Wait, "the take was refused")
     }
 }
 
 /// A consistent read asked for after `when` decides.
-fn believe(at: &At, hold: &Hold, when: Duration) -> Step {
-    let read = at.lease(&hold.take.lease).and_then(|lease| lease.read);
-    let absent = at.facts.absent.get(&hold.take.lease).copied();
+fn believe(context: &Context, hold: &Hold, when: Duration) -> Step {
+    let read = context.lease(&hold.take.lease).and_then(|lease| lease.read);
+    let absent = context.facts.absent.get(&hold.take.lease).copied();
     if read.max(absent).is_none_or(|asked| asked < when) {
         let effect = Effect::ReadLease(hold.take.lease.clone());
-        return at.step(Phase::Claiming, effect, "asking who got the slot");
+        return context.step(Phase::Claiming, effect, "asking who got the slot");
     }
-    match at.holding(hold) {
-        Holding::Yes => taken(at, hold),
-        Holding::Lost | Holding::Ask => not_taken(at),
+    match context.holding(hold) {
+        Holding::Yes => taken(context, hold),
+        Holding::Lost | Holding::Ask => not_taken(context),
     }
 }
 
-fn taken(at: &At, hold: &Hold) -> Step {
-    if !at.facts.writable {
-        return undo(at, hold, Why::Unwritable);
+fn taken(context: &Context, hold: &Hold) -> Step {
+    if !context.facts.writable {
+        return undo(context, hold, Why::Unwritable);
     }
-    let record = advance(at, hold, Stage::Claiming);
+    let record = advance(context, hold, Stage::Claiming);
     let status = format!("took slot {}", hold.take.lease);
     Step {
         record,
-        ..at.step(Phase::Claiming, Effect::Wait, status)
+        ..context.step(Phase::Claiming, Effect::Wait, status)
     }
 }
 
-fn not_taken(at: &At) -> Step {
+fn not_taken(context: &Context) -> Step {
     let record = Record {
         hold: None,
-        ..at.facts.record.clone()
+        ..context.facts.record.clone()
     };
     Step {
         record,
-        ..at.step(Phase::Queued, Effect::Wait, "another node took the slot")
+        ..context.step(Phase::Queued, Effect::Wait, "another node took the slot")
     }
 }
 
 /// The slot is taken: make it known, look who else claims, then cordon.
-pub(super) fn decide(at: &At, hold: &Hold) -> Step {
-    let step = match claimed(at, hold) {
-        Continue((node, peers)) => cordon(at, hold, node, peers),
+pub(super) fn decide(context: &Context, hold: &Hold) -> Step {
+    let step = match claimed(context, hold) {
+        Continue((node, peers)) => cordon(context, hold, node, peers),
         Break(step) => step,
     };
-    in_time(at, hold, step)
+    in_time(context, hold, step)
 }
 
 /// The label is on the Node; of the others, listed after that, none claims the slot as well, and enough are up.
-fn claimed<'a>(at: &At<'a>, hold: &Hold) -> Needs<(&'a Node, &'a Peers)> {
+fn claimed<'a>(context: &Context<'a>, hold: &Hold) -> Needs<(&'a Node, &'a Peers)> {
     let phase = Phase::Claiming;
-    let node = same_node(at, hold, phase)?;
-    still_ours(at, hold, phase)?;
-    unopposed(at, hold, |_| true)?;
+    let node = same_node(context, hold, phase)?;
+    still_ours(context, hold, phase)?;
+    unopposed(context, hold, |_| true)?;
     if !node_fields::carries(node, hold) {
-        return Break(label(at, hold, node));
+        return Break(label(context, hold, node));
     }
-    let Some(labelled) = labelled(at, hold, node) else {
-        return Break(at.step(phase, Effect::ReadNode, "reading the own Node"));
+    let Some(labelled) = labelled(context, hold, node) else {
+        return Break(context.step(phase, Effect::ReadNode, "reading the own Node"));
     };
     let after = |peers: &&Peers| peers.asked > labelled;
-    let Some(peers) = at.facts.peers.as_ref().filter(after) else {
+    let Some(peers) = context.facts.peers.as_ref().filter(after) else {
         let status = "looking for others that claim the slot";
-        return Break(at.step(phase, Effect::ListPeers, status));
+        return Break(context.step(phase, Effect::ListPeers, status));
     };
-    match peers.claims(&hold.take.lease, &at.policy.me, node.quorum()) {
+    match peers.claims(&hold.take.lease, &context.policy.me, node.quorum()) {
         Claims::Clear => {}
-        Claims::Collision(why) => return Break(undo(at, hold, Why::Collision(why))),
+        Claims::Collision(why) => return Break(undo(context, hold, Why::Collision(why))),
         Claims::Quorum { who, first } => {
-            let patient = first && at.now.since(labelled) < ALONE && at.applied(hold);
+            let patient = first && context.now.since(labelled) < ALONE && context.applied(hold);
             if !patient {
-                return Break(undo(at, hold, Why::Quorum(who)));
+                return Break(undo(context, hold, Why::Quorum(who)));
             }
             let status = format!("waiting to be the only control-plane node that is down: {who}");
-            if at.now.since(peers.came) >= ALONE_AGAIN {
-                return Break(at.step(phase, Effect::ListPeers, status));
+            if context.now.since(peers.came) >= ALONE_AGAIN {
+                return Break(context.step(phase, Effect::ListPeers, status));
             }
-            return Break(at.wait(phase, peers.came + ALONE_AGAIN, status));
+            return Break(context.wait(phase, peers.came + ALONE_AGAIN, status));
         }
     }
-    if let Some(why) = too_few(at, peers) {
-        return Break(undo(at, hold, Why::Budget(why)));
+    if let Some(why) = too_few(context, peers) {
+        return Break(undo(context, hold, Why::Budget(why)));
     }
     Continue((node, peers))
 }
 
 /// When the label was surely there: our own apply was answered, or a consistent read shows it. A list
 /// of peers asked for before that is no second look: its own label may have come after theirs.
-fn labelled(at: &At, hold: &Hold, node: &Node) -> Option<Duration> {
-    let applied = at.facts.applied.filter(|_| at.applied(hold));
+fn labelled(context: &Context, hold: &Hold, node: &Node) -> Option<Duration> {
+    let applied = context.facts.applied.filter(|_| context.applied(hold));
     applied.map(|applied| applied.at).or(node.read)
 }
 
 /// The label and the record on the own Node, before anything that could disturb a pod.
-fn label(at: &At, hold: &Hold, node: &Node) -> Step {
+fn label(context: &Context, hold: &Hold, node: &Node) -> Step {
     let record = Record {
         hold: Some(Hold {
             node_uid: Some(node.uid.clone()),
             foreign_cordon: node_fields::foreign_cordon(node),
             ..hold.clone()
         }),
-        ..at.facts.record.clone()
+        ..context.facts.record.clone()
     };
     apply(
-        at,
+        context,
         Phase::Claiming,
         record,
         node,
@@ -170,25 +170,25 @@ fn label(at: &At, hold: &Hold, node: &Node) -> Step {
 
 /// Gates are read again while holding, and the Nodes counted again if waiting for the pods took long; then
 /// the cordon begins the drain.
-fn cordon(at: &At, hold: &Hold, node: &Node, peers: &Peers) -> Step {
+fn cordon(context: &Context, hold: &Hold, node: &Node, peers: &Peers) -> Step {
     let phase = Phase::Claiming;
-    let Some(marks) = &at.facts.marks else {
-        return at.stay(phase, "listing the pods of this node");
+    let Some(marks) = &context.facts.marks else {
+        return context.stay(phase, "listing the pods of this node");
     };
-    if !at.fresh(at.facts.host_read) {
-        return at.step(phase, Effect::ReadHost, "checking the gates");
+    if !context.fresh(context.facts.host_read) {
+        return context.step(phase, Effect::ReadHost, "checking the gates");
     }
-    if !at.recent(peers.asked) {
+    if !context.recent(peers.asked) {
         let status = "looking for others that are down";
-        return at.step(phase, Effect::ListPeers, status);
+        return context.step(phase, Effect::ListPeers, status);
     }
     // For a reboot the slot is right, and proved after it; a host that goes off is not to take its pods down first.
-    if at.facts.shutting_down {
-        return at.stay(phase, "the host is shutting down");
+    if context.facts.shutting_down {
+        return context.stay(phase, "the host is shutting down");
     }
     // Nobody is to name a node that holds a slot. Its place stays on record until the request has ended.
-    if let Mark::Shown(_) = at.facts.mark {
-        return at.step(phase, Effect::Unmark, "leaving the queue");
+    if let Mark::Shown(_) = context.facts.mark {
+        return context.step(phase, Effect::Unmark, "leaving the queue");
     }
     let before = Hold {
         foreign_cordon: node_fields::foreign_cordon(node),
@@ -196,6 +196,6 @@ fn cordon(at: &At, hold: &Hold, node: &Node, peers: &Peers) -> Step {
         marks: Some(marks.clone()),
         ..hold.clone()
     };
-    let record = advance(at, &before, Stage::Draining);
-    apply(at, Phase::Draining, record, node, "cordoning the node")
+    let record = advance(context, &before, Stage::Draining);
+    apply(context, Phase::Draining, record, node, "cordoning the node")
 }

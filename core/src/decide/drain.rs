@@ -4,21 +4,21 @@ use std::ops::ControlFlow::{Break, Continue};
 use std::time::Duration;
 
 use super::held::{Needs, advance, cordoned, in_time, still_ours, undo, unopposed};
-use super::{At, RECENT, Step, apply};
+use super::{Context, RECENT, Step, apply};
 use crate::facts::{Drained, Effect, Facts};
 use crate::node::Node;
 use crate::phase::Phase;
 use crate::record::{Hold, Stage, Why};
 
-pub(super) fn decide(at: &At, hold: &Hold) -> Step {
-    let step = match ready(at, hold) {
-        Continue(node) => drain(at, hold, node),
+pub(super) fn decide(context: &Context, hold: &Hold) -> Step {
+    let step = match ready(context, hold) {
+        Continue(node) => drain(context, hold, node),
         Break(step) => step,
     };
     match step.effect {
         // Pods, the delay and passing gates have times of their own.
-        Effect::Wait | Effect::Evict(_) if !listing(at.facts) => step,
-        _ => in_time(at, hold, step),
+        Effect::Wait | Effect::Evict(_) if !listing(context.facts) => step,
+        _ => in_time(context, hold, step),
     }
 }
 
@@ -42,21 +42,21 @@ pub fn rests(facts: &Facts, step: &Step) -> bool {
 }
 
 /// Slot, Node and cordon are still this hold's, and nothing speaks against it.
-fn ready<'a>(at: &At<'a>, hold: &Hold) -> Needs<&'a Node> {
+fn ready<'a>(context: &Context<'a>, hold: &Hold) -> Needs<&'a Node> {
     let phase = Phase::Draining;
-    still_ours(at, hold, phase)?;
+    still_ours(context, hold, phase)?;
     // Not known is asked, not undone: whether it is paused, and whether it is there, is the same read.
-    at.node(phase)?;
-    unopposed(at, hold, |gate| !gate.passing())?;
+    context.node(phase)?;
+    unopposed(context, hold, |gate| !gate.passing())?;
     // Last, as it may set the cordon again after a crash: never without the slot (I1).
-    cordoned(at, hold, phase)
+    cordoned(context, hold, phase)
 }
 
-fn drain(at: &At, hold: &Hold, node: &Node) -> Step {
+fn drain(context: &Context, hold: &Hold, node: &Node) -> Step {
     let phase = Phase::Draining;
-    match &at.facts.drain {
-        Drained::Starting => at.stay(phase, "draining: listing pods"),
-        Drained::Failed { why } => undo(at, hold, Why::Drain(why.clone())),
+    match &context.facts.drain {
+        Drained::Starting => context.stay(phase, "draining: listing pods"),
+        Drained::Failed { why } => undo(context, hold, Why::Drain(why.clone())),
         Drained::Going {
             evict,
             words,
@@ -71,7 +71,7 @@ fn drain(at: &At, hold: &Hold, node: &Node) -> Step {
                 [] => Effect::Wait,
                 pods => Effect::Evict(pods.to_vec()),
             };
-            let mut step = at.stay(phase, format!("draining: {words}"));
+            let mut step = context.stay(phase, format!("draining: {words}"));
             checkpoint(&mut step, spent.as_secs());
             Step {
                 effect,
@@ -79,10 +79,10 @@ fn drain(at: &At, hold: &Hold, node: &Node) -> Step {
             }
         }
         Drained::Unmounting { words, wake } => {
-            let step = at.stay(phase, format!("draining: {words}"));
+            let step = context.stay(phase, format!("draining: {words}"));
             sooner(step, *wake)
         }
-        Drained::Done { at: done } => drained(at, hold, node, *done),
+        Drained::Done { at: done } => drained(context, hold, node, *done),
     }
 }
 
@@ -109,25 +109,25 @@ fn checkpoint(step: &mut Step, spent: u64) {
 const PASSES: Duration = Duration::from_secs(5 * 60);
 
 /// Drained: the configured delay, the gates, one more list, then the intent to reboot.
-fn drained(at: &At, hold: &Hold, node: &Node, done: Duration) -> Step {
+fn drained(context: &Context, hold: &Hold, node: &Node, done: Duration) -> Step {
     let phase = Phase::Draining;
-    let due = done + at.policy.delay;
-    if at.now.boot < due {
-        return at.wait(phase, due, "drained: waiting for reboot.delay");
+    let due = done + context.policy.delay;
+    if context.now.boot < due {
+        return context.wait(phase, due, "drained: waiting for reboot.delay");
     }
-    if let Some(closed) = at.facts.closed.first() {
+    if let Some(closed) = context.facts.closed.first() {
         // From when both the delay was over and a gate was closed: what came late has its time too.
-        let since = at.facts.closed_since.unwrap_or(due).max(due);
+        let since = context.facts.closed_since.unwrap_or(due).max(due);
         let until = since + PASSES;
-        if at.now.boot >= until {
-            return undo(at, hold, Why::Gate(closed.why.clone()));
+        if context.now.boot >= until {
+            return undo(context, hold, Why::Gate(closed.why.clone()));
         }
-        let step = at.stay(phase, format!("drained: {}", closed.why));
+        let step = context.stay(phase, format!("drained: {}", closed.why));
         return sooner(step, Some(closed.opens.unwrap_or(until).min(until)));
     }
-    let list = at.facts.last_list.as_ref();
-    let Some(list) = list.filter(|list| list.asked >= due && at.recent(list.asked)) else {
-        return at.step(
+    let list = context.facts.last_list.as_ref();
+    let Some(list) = list.filter(|list| list.asked >= due && context.recent(list.asked)) else {
+        return context.step(
             phase,
             Effect::ListPods,
             "drained: listing the pods once more",
@@ -136,15 +136,18 @@ fn drained(at: &At, hold: &Hold, node: &Node, done: Duration) -> Step {
     if !list.clean {
         // The watch shows it soon; if it never does, another list.
         let again = list.asked + RECENT + Duration::from_secs(1);
-        return sooner(at.stay(phase, "draining: a pod came late"), Some(again));
+        return sooner(
+            context.stay(phase, "draining: a pod came late"),
+            Some(again),
+        );
     }
     let ready = Hold {
         marks: Some(merge(hold, list)),
         ..hold.clone()
     };
-    let record = advance(at, &ready, Stage::Rebooting);
+    let record = advance(context, &ready, Stage::Rebooting);
     apply(
-        at,
+        context,
         Phase::Rebooting,
         record,
         node,

@@ -4,7 +4,7 @@
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::time::Duration;
 
-use super::{At, Step, apply};
+use super::{Context, Step, apply};
 use crate::facts::{Effect, Point};
 use crate::gates::Gate;
 use crate::names;
@@ -28,7 +28,7 @@ pub(super) enum Holding {
     Ask,
 }
 
-impl<'a> At<'a> {
+impl<'a> Context<'a> {
     pub(super) fn holding(&self, hold: &Hold) -> Holding {
         match self.lease(&hold.take.lease) {
             Some(lease) if hold.matches(lease, &self.policy.me) => Holding::Yes,
@@ -56,8 +56,8 @@ impl<'a> At<'a> {
 }
 
 /// `hold` at its next stage, in a record.
-pub(super) fn advance(at: &At, hold: &Hold, stage: Stage) -> Record {
-    let mut record = at.facts.record.clone();
+pub(super) fn advance(context: &Context, hold: &Hold, stage: Stage) -> Record {
+    let mut record = context.facts.record.clone();
     record.hold = Some(Hold {
         step: hold.step + 1,
         stage,
@@ -68,7 +68,7 @@ pub(super) fn advance(at: &At, hold: &Hold, stage: Stage) -> Record {
 
 /// `record`, whose apply is next: where that would take the cordon of the hold off and a person has paused the Node, it is
 /// kept (I3), whatever ended the hold and whenever the pause came. An order to give all back keeps nothing.
-pub(super) fn keeping(at: &At, mut record: Record, node: &Node) -> Record {
+pub(super) fn keeping(context: &Context, mut record: Record, node: &Node) -> Record {
     let (Some(hold), None) = (&record.hold, &record.kept) else {
         return record;
     };
@@ -86,7 +86,7 @@ pub(super) fn keeping(at: &At, mut record: Record, node: &Node) -> Record {
     {
         record.kept = Some(Kept {
             node_uid: node.uid.clone(),
-            since: at.now.wall,
+            since: context.now.wall,
             why: wish(why),
         });
     }
@@ -94,9 +94,9 @@ pub(super) fn keeping(at: &At, mut record: Record, node: &Node) -> Record {
 }
 
 /// Nothing was rebooted: from here on only take back (I3, I4).
-pub(super) fn undo(at: &At, hold: &Hold, why: Why) -> Step {
+pub(super) fn undo(context: &Context, hold: &Hold, why: Why) -> Step {
     let why = why.bounded();
-    let mut record = at.facts.record.clone();
+    let mut record = context.facts.record.clone();
     let status = format!("undoing: {}", why.words());
     record.hold = Some(Hold {
         step: hold.step + 1,
@@ -106,14 +106,14 @@ pub(super) fn undo(at: &At, hold: &Hold, why: Why) -> Step {
     // The effect comes with the next decision: the intent is durable first.
     Step {
         record,
-        ..at.step(Phase::Undoing, Effect::Wait, status)
+        ..context.step(Phase::Undoing, Effect::Wait, status)
     }
 }
 
 /// `step`, or the undoing when its stage has had its time: it names what was waited for.
-pub(super) fn in_time(at: &At, hold: &Hold, step: Step) -> Step {
+pub(super) fn in_time(context: &Context, hold: &Hold, step: Step) -> Step {
     let same = step.record.hold.as_ref().map(|hold| &hold.stage) == Some(&hold.stage);
-    if at.facts.in_stage < DEADLINE || !same || step.effect == Effect::AskReboot {
+    if context.facts.in_stage < DEADLINE || !same || step.effect == Effect::AskReboot {
         return step;
     }
     let why = format!(
@@ -122,87 +122,91 @@ pub(super) fn in_time(at: &At, hold: &Hold, step: Step) -> Step {
         DEADLINE.as_secs() / 60,
         step.status
     );
-    undo(at, hold, Why::Reboot(why))
+    undo(context, hold, Why::Reboot(why))
 }
 
 /// Nothing ends the hold, or its undoing. Gates as `heeded` says: each costs more the further the hold is.
-pub(super) fn unopposed(at: &At, hold: &Hold, heeded: impl Fn(Gate) -> bool) -> Needs<()> {
-    match objection(at, hold, heeded) {
-        Some(why) => Break(undo(at, hold, why)),
+pub(super) fn unopposed(
+    context: &Context,
+    hold: &Hold,
+    heeded: impl Fn(Gate) -> bool,
+) -> Needs<()> {
+    match objection(context, hold, heeded) {
+        Some(why) => Break(undo(context, hold, why)),
         None => Continue(()),
     }
 }
 
 /// What ends a hold before logind was asked.
-fn objection(at: &At, hold: &Hold, heeded: impl Fn(Gate) -> bool) -> Option<Why> {
-    if !at.facts.writable {
+fn objection(context: &Context, hold: &Hold, heeded: impl Fn(Gate) -> bool) -> Option<Why> {
+    if !context.facts.writable {
         return Some(Why::Unwritable);
     }
-    if at.facts.record.request.is_none() && !hold.asked() {
+    if context.facts.record.request.is_none() && !hold.asked() {
         return Some(Why::Withdrawn);
     }
-    if let Seen::Present(node) = &at.facts.node
+    if let Seen::Present(node) = &context.facts.node
         && let Some(why) = node.annotations.get(names::PAUSED)
     {
         return Some(Why::Paused(why.clone()));
     }
-    if at.policy.observe {
+    if context.policy.observe {
         return Some(Why::Gate("mode is \"observe\"".to_owned()));
     }
-    let mut closed = at.facts.closed.iter();
+    let mut closed = context.facts.closed.iter();
     let gate = closed.find(|closed| heeded(closed.gate))?;
     Some(Why::Gate(gate.why.clone()))
 }
 
 /// The Node this hold labelled is there, or why the hold ends.
-pub(super) fn same_node<'a>(at: &At<'a>, hold: &Hold, phase: Phase) -> Needs<&'a Node> {
-    let Some(node) = at.node(phase)? else {
-        return Break(undo(at, hold, Why::NodeReplaced));
+pub(super) fn same_node<'a>(context: &Context<'a>, hold: &Hold, phase: Phase) -> Needs<&'a Node> {
+    let Some(node) = context.node(phase)? else {
+        return Break(undo(context, hold, Why::NodeReplaced));
     };
     match &hold.node_uid {
-        Some(uid) if *uid != node.uid => Break(undo(at, hold, Why::NodeReplaced)),
+        Some(uid) if *uid != node.uid => Break(undo(context, hold, Why::NodeReplaced)),
         _ => Continue(node),
     }
 }
 
 /// The slot is ours, or the step that finds out, or the undoing.
-pub(super) fn still_ours(at: &At, hold: &Hold, phase: Phase) -> Needs<()> {
-    match at.holding(hold) {
+pub(super) fn still_ours(context: &Context, hold: &Hold, phase: Phase) -> Needs<()> {
+    match context.holding(hold) {
         Holding::Yes => Continue(()),
-        Holding::Lost => Break(undo(at, hold, Why::Lost)),
+        Holding::Lost => Break(undo(context, hold, Why::Lost)),
         Holding::Ask => {
             let effect = Effect::ReadLease(hold.take.lease.clone());
-            Break(at.step(phase, effect, "asking whether the slot is still held"))
+            Break(context.step(phase, effect, "asking whether the slot is still held"))
         }
     }
 }
 
 /// The cordon of this hold is on the Node, or the step that puts it there, or the cancelling by
 /// somebody's uncordon: seen by a consistent read, as a watch may lag behind our own apply.
-pub(super) fn cordoned<'a>(at: &At<'a>, hold: &Hold, phase: Phase) -> Needs<&'a Node> {
-    let node = same_node(at, hold, phase)?;
+pub(super) fn cordoned<'a>(context: &Context<'a>, hold: &Hold, phase: Phase) -> Needs<&'a Node> {
+    let node = same_node(context, hold, phase)?;
     if !node_fields::carries(node, hold) {
         if node.read.is_none() {
-            return Break(at.step(phase, Effect::ReadNode, "reading the own Node"));
+            return Break(context.step(phase, Effect::ReadNode, "reading the own Node"));
         }
         // The label came before the cordon: where it is gone somebody took it, and whoever looked since
         // may have taken the slot (I1). Setting it again would be one claim too many.
         if !node_fields::knows(node, hold) {
-            return Break(undo(at, hold, Why::Lost));
+            return Break(undo(context, hold, Why::Lost));
         }
         // Cordoned by an earlier step of this hold, and not any more: somebody uncordoned it beside this step.
         if !node.unschedulable && node_fields::cordoned_before(node, hold) {
-            return Break(undo(at, hold, Why::Uncordoned));
+            return Break(undo(context, hold, Why::Uncordoned));
         }
-        let record = at.facts.record.clone();
-        return Break(apply(at, phase, record, node, "cordoning the node"));
+        let record = context.facts.record.clone();
+        return Break(apply(context, phase, record, node, "cordoning the node"));
     }
     if node.unschedulable {
         return Continue(node);
     }
     Break(match node.read {
-        Some(_) => undo(at, hold, Why::Uncordoned),
-        None => at.step(
+        Some(_) => undo(context, hold, Why::Uncordoned),
+        None => context.step(
             phase,
             Effect::ReadNode,
             "asking whether the node was uncordoned",

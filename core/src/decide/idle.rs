@@ -2,7 +2,7 @@
 
 use super::held::undo;
 use super::mark::without_record;
-use super::{At, Step, apply, observe, queue, rehearse, start};
+use super::{Context, Step, apply, observe, queue, rehearse, start};
 use crate::facts::{Effect, Point};
 use crate::gates::Gate;
 use crate::names;
@@ -13,33 +13,33 @@ use crate::record::{Backoff, Hold, Record, Why};
 use crate::trigger::{Reason, Request};
 
 /// Cleans up what a hold left, then follows the request.
-pub(super) fn decide(at: &At) -> Step {
-    if let Some(step) = stray(at) {
+pub(super) fn decide(context: &Context) -> Step {
+    if let Some(step) = stray(context) {
         return step;
     }
-    let record = at.facts.record.clone();
+    let record = context.facts.record.clone();
     let Some(request) = &record.request else {
-        return idle(at, record);
+        return idle(context, record);
     };
-    if let Some(why) = blocked(at, &record, request) {
-        return pending(at, record, &why);
+    if let Some(why) = blocked(context, &record, request) {
+        return pending(context, record, &why);
     }
-    if at.policy.observe {
-        return observe::decide(at, record);
+    if context.policy.observe {
+        return observe::decide(context, record);
     }
-    queue::decide(at, record)
+    queue::decide(context, record)
 }
 
 /// Something of a hold is left although none is on record.
-pub(super) fn strays(at: &At) -> bool {
-    stray(at).is_some()
+pub(super) fn strays(context: &Context) -> bool {
+    stray(context).is_some()
 }
 
 /// A Lease that names us though no hold is on record (a late first take, an admin's edit), or
 /// anything of a hold on the Node: undone before anything else.
-fn stray(at: &At) -> Option<Step> {
-    let me = at.policy.me.as_str();
-    if let Some(lease) = at
+fn stray(context: &Context) -> Option<Step> {
+    let me = context.policy.me.as_str();
+    if let Some(lease) = context
         .facts
         .leases
         .values()
@@ -47,45 +47,45 @@ fn stray(at: &At) -> Option<Step> {
     {
         if lease.read.is_none() {
             let effect = Effect::ReadLease(lease.name.clone());
-            return Some(at.step(
+            return Some(context.step(
                 Phase::Idle,
                 effect,
                 "asking about a slot that names this node",
             ));
         }
         let hold = Hold {
-            boot: at.facts.boot.clone(),
-            ..start::found(at, lease)
+            boot: context.facts.boot.clone(),
+            ..start::found(context, lease)
         };
-        return Some(undo(at, &hold, Why::NoHold));
+        return Some(undo(context, &hold, Why::NoHold));
     }
-    let Seen::Present(node) = &at.facts.node else {
+    let Seen::Present(node) = &context.facts.node else {
         return None;
     };
-    kept(at, node).or_else(|| unmark(at, node))
+    kept(context, node).or_else(|| unmark(context, node))
 }
 
 /// A cordon kept for a person ends with `resume` (the pause is gone), their uncordon, or a new Node.
-fn kept(at: &At, node: &Node) -> Option<Step> {
-    let kept = at.facts.record.kept.as_ref()?;
+fn kept(context: &Context, node: &Node) -> Option<Step> {
+    let kept = context.facts.record.kept.as_ref()?;
     let ended = kept.node_uid != node.uid
         || !node.unschedulable
         || !node.annotations.contains_key(names::PAUSED);
     if !ended {
         // The record of the hold that ended must not be taken for one that goes on.
         let stale = node_fields::recorded(node).is_some_and(|there| there.hold.is_some());
-        let record = at.facts.record.clone();
-        return stale.then(|| apply(at, Phase::Idle, record, node, "keeping the cordon"));
+        let record = context.facts.record.clone();
+        return stale.then(|| apply(context, Phase::Idle, record, node, "keeping the cordon"));
     }
     if node.read.is_none() {
-        return Some(at.step(Phase::Idle, Effect::ReadNode, "reading the own Node"));
+        return Some(context.step(Phase::Idle, Effect::ReadNode, "reading the own Node"));
     }
     let record = Record {
         kept: None,
-        ..at.facts.record.clone()
+        ..context.facts.record.clone()
     };
     Some(apply(
-        at,
+        context,
         Phase::Idle,
         record,
         node,
@@ -94,25 +94,25 @@ fn kept(at: &At, node: &Node) -> Option<Step> {
 }
 
 /// Label, record or cordon of ours without a hold.
-fn unmark(at: &At, node: &Node) -> Option<Step> {
-    if at.facts.record.kept.is_some() || !node_fields::marked(node) {
+fn unmark(context: &Context, node: &Node) -> Option<Step> {
+    if context.facts.record.kept.is_some() || !node_fields::marked(node) {
         return None;
     }
     let status = "clearing what an earlier hold left on the Node";
     if node.read.is_none() {
-        return Some(at.step(Phase::Idle, Effect::ReadNode, status));
+        return Some(context.step(Phase::Idle, Effect::ReadNode, status));
     }
-    let set = at.set(&at.facts.record, node);
-    let applied = at
+    let set = context.set(&context.facts.record, node);
+    let applied = context
         .facts
         .applied
         .is_some_and(|applied| applied.point == Point::default());
     match node_fields::leftovers(node, &set, false) {
-        Some(left) if applied => Some(at.step(Phase::Idle, Effect::Mend(left), status)),
+        Some(left) if applied => Some(context.step(Phase::Idle, Effect::Mend(left), status)),
         _ => Some(apply(
-            at,
+            context,
             Phase::Idle,
-            at.facts.record.clone(),
+            context.facts.record.clone(),
             node,
             status,
         )),
@@ -120,13 +120,13 @@ fn unmark(at: &At, node: &Node) -> Option<Step> {
 }
 
 /// Nothing asks for a reboot.
-fn idle(at: &At, mut record: Record) -> Step {
+fn idle(context: &Context, mut record: Record) -> Step {
     // What failed or flapped of late is forgotten with time, not with the request.
-    let (boot, now) = (&at.facts.boot, at.now.boot);
+    let (boot, now) = (&context.facts.boot, context.now.boot);
     record.backoff = (record.backoff).filter(|backoff| backoff.left(boot, now) > 0);
     record.flaps = record.flaps.filter(|flaps| flaps.left(boot, now) > 0);
     record.waiting = None;
-    let observed = &at.facts.observed;
+    let observed = &context.facts.observed;
     let status = match (observed.uncleared.as_slice(), observed.unknown.as_slice()) {
         ([], []) => "idle: no reboot needed".to_owned(),
         ([], [(trigger, why), ..]) => {
@@ -134,8 +134,8 @@ fn idle(at: &At, mut record: Record) -> Step {
         }
         (uncleared, _) => {
             let left = record.settled.as_ref();
-            let left = left.and_then(|settled| settled.left(&at.facts.boot, at.now));
-            let until = left.and_then(|left| at.now.wall.checked_add(left).ok());
+            let left = left.and_then(|settled| settled.left(&context.facts.boot, context.now));
+            let until = left.and_then(|left| context.now.wall.checked_add(left).ok());
             let until = until.map_or_else(String::new, |until| {
                 format!(" (and stays away until {})", until.strftime("%H:%M UTC"))
             });
@@ -145,7 +145,7 @@ fn idle(at: &At, mut record: Record) -> Step {
             )
         }
     };
-    without_record(at, record, Phase::Idle, status, None)
+    without_record(context, record, Phase::Idle, status, None)
 }
 
 /// A request that may not queue yet: why, and when that ends if it is known.
@@ -171,8 +171,8 @@ impl Blocked {
     }
 }
 
-fn blocked(at: &At, record: &Record, request: &Request) -> Option<Blocked> {
-    let facts = at.facts;
+fn blocked(context: &Context, record: &Record, request: &Request) -> Option<Blocked> {
+    let facts = context.facts;
     if !facts.writable {
         let why = "the state file cannot be written";
         return Some(Blocked::new(why, why));
@@ -191,9 +191,9 @@ fn blocked(at: &At, record: &Record, request: &Request) -> Option<Blocked> {
     }
     if let Some(flaps) = &record.flaps
         && request.automatic()
-        && let Some(until) = flaps.waits(&facts.boot, at.now.boot)
+        && let Some(until) = flaps.waits(&facts.boot, context.now.boot)
     {
-        let left = at.left(until);
+        let left = context.left(until);
         let waits = format!(
             "what asks for it came and went {} times of late",
             flaps.times
@@ -202,9 +202,9 @@ fn blocked(at: &At, record: &Record, request: &Request) -> Option<Blocked> {
         return Some(Blocked::new(why, waits).until(until));
     }
     if let Some(backoff) = &record.backoff
-        && backing_off(at, record)
+        && backing_off(context, record)
     {
-        let left = at.left(backoff.until);
+        let left = context.left(backoff.until);
         let last = &backoff.why;
         let failures = match backoff.failures {
             1 => "1 failed attempt".to_owned(),
@@ -214,7 +214,7 @@ fn blocked(at: &At, record: &Record, request: &Request) -> Option<Blocked> {
         let waits = format!("{failures}, the next is later: {last}");
         return Some(Blocked::new(why, waits).until(backoff.until));
     }
-    if let Some((why, opens)) = rehearse::refused(at) {
+    if let Some((why, opens)) = rehearse::refused(context) {
         return Some(Blocked::new(why.clone(), why).until(opens));
     }
     if facts.closed.is_empty() {
@@ -231,60 +231,60 @@ fn blocked(at: &At, record: &Record, request: &Request) -> Option<Blocked> {
     Some(Blocked { why, waits, opens })
 }
 
-fn pending(at: &At, record: Record, blocked: &Blocked) -> Step {
+fn pending(context: &Context, record: Record, blocked: &Blocked) -> Step {
     let waits = blocked.waits.clone();
     Step {
         waits,
-        ..held_up(at, record, blocked)
+        ..held_up(context, record, blocked)
     }
 }
 
-fn held_up(at: &At, mut record: Record, blocked: &Blocked) -> Step {
+fn held_up(context: &Context, mut record: Record, blocked: &Blocked) -> Step {
     let status = format!("reboot pending: {}", blocked.why);
     let (phase, opens) = (Phase::Pending, blocked.opens);
-    if at.policy.observe {
+    if context.policy.observe {
         record.waiting = None;
     }
-    if record.waiting.is_none() && !awaits_group(at) {
-        return without_record(at, record, phase, status, opens);
+    if record.waiting.is_none() && !awaits_group(context) {
+        return without_record(context, record, phase, status, opens);
     }
-    let mut step = at.stay(phase, status);
+    let mut step = context.stay(phase, status);
     step.wake = step
         .wake
         .map(|stay| opens.map_or(stay, |opens| stay.min(opens)));
-    if awaits_group(at) {
-        return queue::paused(at, record, step);
+    if awaits_group(context) {
+        return queue::paused(context, record, step);
     }
     // Nobody is to keep a turn for a node that cannot take it; its place it keeps.
-    queue::show(at, Step { record, ..step }, false)
+    queue::show(context, Step { record, ..step }, false)
 }
 
 /// A pause of the whole group is all that is in the way of an active node.
-pub(super) fn awaits_group(at: &At) -> bool {
-    let facts = at.facts;
+pub(super) fn awaits_group(context: &Context) -> bool {
+    let facts = context.facts;
     let mut closed = facts.closed.iter();
-    !at.policy.observe
+    !context.policy.observe
         && facts.writable
         && facts.record.request.is_some()
         && !facts.closed.is_empty()
         && closed.all(|closed| closed.gate == Gate::GroupPaused)
-        && !backing_off(at, &facts.record)
-        && !flapping(at, &facts.record)
+        && !backing_off(context, &facts.record)
+        && !flapping(context, &facts.record)
         && facts.limited.is_none()
         && !facts.shutting_down
 }
 
 /// What asks for a reboot came and went, and is not believed yet.
-fn flapping(at: &At, record: &Record) -> bool {
+fn flapping(context: &Context, record: &Record) -> bool {
     let flaps = record.flaps.as_ref();
-    flaps.is_some_and(|flaps| flaps.waits(&at.facts.boot, at.now.boot).is_some())
+    flaps.is_some_and(|flaps| flaps.waits(&context.facts.boot, context.now.boot).is_some())
 }
 
 /// A failed attempt was so short a time ago that the next one waits.
-fn backing_off(at: &At, record: &Record) -> bool {
-    let of_this_boot = |backoff: &&Backoff| backoff.boot == at.facts.boot;
+fn backing_off(context: &Context, record: &Record) -> bool {
+    let of_this_boot = |backoff: &&Backoff| backoff.boot == context.facts.boot;
     let backoff = record.backoff.as_ref().filter(of_this_boot);
-    backoff.is_some_and(|backoff| at.now.boot < backoff.until)
+    backoff.is_some_and(|backoff| context.now.boot < backoff.until)
 }
 
 /// Triggers by name, for one sentence.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{At, Step, queue};
+use super::{Context, Step, queue};
 use crate::facts::Effect;
 use crate::phase::Phase;
 use crate::record::Record;
@@ -10,21 +10,21 @@ use crate::slot::Mark;
 
 /// Takes the waiting record away if the own heartbeat Lease shows one, else waits.
 pub(super) fn without_record(
-    at: &At,
+    context: &Context,
     record: Record,
     phase: Phase,
     status: String,
     wake: Option<Duration>,
 ) -> Step {
-    let again = queue::again_shown(at).filter(|again| at.now.boot < *again);
-    let effect = match at.facts.mark {
+    let again = queue::again_shown(context).filter(|again| context.now.boot < *again);
+    let effect = match context.facts.mark {
         Mark::None => Effect::Wait,
         // Refused a short time ago.
         Mark::Shown(_) | Mark::Unknown if again.is_some() => Effect::Wait,
         Mark::Shown(_) => Effect::Unmark,
         Mark::Unknown => Effect::ReadMark,
     };
-    let wait = at.stay(phase, status);
+    let wait = context.stay(phase, status);
     let wake = wake.into_iter().chain(again).min();
     let wake = wake.map_or(wait.wake, |wake| wait.wake.map(|stay| stay.min(wake)));
     Step {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::{Timestamp, Unit};
 
-use super::{At, Policy, Step, rehearse, stale, too_few};
+use super::{Context, Policy, Step, rehearse, stale, too_few};
 use crate::facts::Effect;
 use crate::names;
 use crate::node::Seen;
@@ -32,77 +32,79 @@ const REFUSED_AGAIN: Duration = Duration::from_secs(300);
 const MISSING_AGAIN: Duration = Duration::from_secs(10);
 
 /// Takes the free slot whose turn it is; else waits, visibly.
-pub(super) fn decide(at: &At, record: Record) -> Step {
-    let quorum = match &at.facts.node {
+pub(super) fn decide(context: &Context, record: Record) -> Step {
+    let quorum = match &context.facts.node {
         Seen::Present(node) => node.quorum(),
         Seen::Unknown => {
             return with(
                 record,
-                at.step(Phase::Queued, Effect::ReadNode, "reading the own Node"),
+                context.step(Phase::Queued, Effect::ReadNode, "reading the own Node"),
             );
         }
         Seen::Absent => {
-            let step = at.stay(Phase::Queued, "queued: this node is not registered");
+            let step = context.stay(Phase::Queued, "queued: this node is not registered");
             return because(with(record, step), "this node is not registered");
         }
     };
-    if let Err(why) = &at.facts.listed {
-        let step = at.stay(Phase::Queued, format!("queued: {why}"));
+    if let Err(why) = &context.facts.listed {
+        let step = context.stay(Phase::Queued, format!("queued: {why}"));
         return because(with(record, step), why);
     }
-    let group: Vec<&Lease> = group(at).collect();
+    let group: Vec<&Lease> = group(context).collect();
     if group.is_empty() {
-        return with(record, no_lease(at));
+        return with(record, no_lease(context));
     }
-    let (record, place) = placed(at, record);
+    let (record, place) = placed(context, record);
     if !group.iter().any(|lease| lease.open()) {
-        return behind(at, record, &group);
+        return behind(context, record, &group);
     }
-    let named = group.iter().any(|lease| lease.open() && names(at, lease));
-    let opens = interval(at, &group);
-    if !named && at.facts.crowd.is_none() {
-        return uncounted(at, record, &group, opens);
+    let named = group
+        .iter()
+        .any(|lease| lease.open() && names(context, lease));
+    let opens = interval(context, &group);
+    if !named && context.facts.crowd.is_none() {
+        return uncounted(context, record, &group, opens);
     }
-    let free = free(at, &place, &group, opens);
+    let free = free(context, &place, &group, opens);
     match free.first() {
-        Some((lease, turn)) if *turn > at.now.boot => {
-            let (words, why) = early(at, lease, opens, *turn);
-            because(wait(at, record, *turn, &words), why)
+        Some((lease, turn)) if *turn > context.now.boot => {
+            let (words, why) = early(context, lease, opens, *turn);
+            because(wait(context, record, *turn, &words), why)
         }
-        _ => due(at, record, &free, quorum),
+        _ => due(context, record, &free, quorum),
     }
 }
 
 /// It is not known how many others wait: looks, unless the slots that are free are still those of others.
-fn uncounted(at: &At, record: Record, group: &[&Lease], opens: Duration) -> Step {
-    let ready = at.facts.ready.unwrap_or(at.now.boot);
-    let turn = |lease: &Lease| lease.turn(&at.policy.me, opens, ready, Duration::ZERO);
+fn uncounted(context: &Context, record: Record, group: &[&Lease], opens: Duration) -> Step {
+    let ready = context.facts.ready.unwrap_or(context.now.boot);
+    let turn = |lease: &Lease| lease.turn(&context.policy.me, opens, ready, Duration::ZERO);
     let free = group.iter().filter(|lease| lease.open());
     let first = free
         .map(|lease| (turn(lease), *lease))
         .min_by_key(|(turn, _)| *turn);
     match first {
-        Some((turn, lease)) if turn > at.now.boot => {
-            let (words, why) = early(at, lease, opens, turn);
-            because(counted(at, wait(at, record, turn, &words)), why)
+        Some((turn, lease)) if turn > context.now.boot => {
+            let (words, why) = early(context, lease, opens, turn);
+            because(counted(context, wait(context, record, turn, &words)), why)
         }
-        _ => count(at, record, "queued: a slot is free"),
+        _ => count(context, record, "queued: a slot is free"),
     }
 }
 
 /// The slot is free, but not for this node yet: with the countdown, and without.
-fn early(at: &At, lease: &Lease, opens: Duration, turn: Duration) -> (String, String) {
+fn early(context: &Context, lease: &Lease, opens: Duration, turn: Duration) -> (String, String) {
     let name = &lease.name;
-    if opens > at.now.boot {
-        let left = at.left(opens);
+    if opens > context.now.boot {
+        let left = context.left(opens);
         return (
             format!("queued: {name} is free, coordination.min_interval ends in {left}"),
             format!("coordination.min_interval is not over, {name} is free"),
         );
     }
-    let left = at.left(turn);
+    let left = context.left(turn);
     let unlisted = |crowd: &Crowd| crowd.many && crowd.others.is_empty();
-    let others = match &at.facts.crowd {
+    let others = match &context.facts.crowd {
         Some(crowd) if unlisted(crowd) => {
             "the others that wait cannot be listed (kube-rebootd doctor says why) and may come first"
         }
@@ -124,37 +126,49 @@ enum Said<'a> {
 }
 
 /// A slot is free and it is this node's turn: takes it after a fresh look at the others and the gates.
-fn due(at: &At, record: Record, free: &[(&Lease, Duration)], quorum: bool) -> Step {
+fn due(context: &Context, record: Record, free: &[(&Lease, Duration)], quorum: bool) -> Step {
     let (phase, words) = (Phase::Queued, "queued: a slot is free");
-    let peers = at.facts.peers.as_ref();
+    let peers = context.facts.peers.as_ref();
     // Only a list from after the slot became free says yes.
-    let due = free.iter().take_while(|(_, turn)| *turn <= at.now.boot);
+    let due = free
+        .iter()
+        .take_while(|(_, turn)| *turn <= context.now.boot);
     let freed = due.filter_map(|(lease, _)| lease.freed).max();
-    let Some((peers, said)) = peers.map(|peers| (peers, said(at, peers, free, quorum))) else {
-        return with(record, at.step(phase, Effect::ListPeers, words));
+    let Some((peers, said)) = peers.map(|peers| (peers, said(context, peers, free, quorum))) else {
+        return with(record, context.step(phase, Effect::ListPeers, words));
     };
     let lease = match said {
-        Said::Take(lease) if at.recent(peers.asked) && freed <= Some(peers.asked) => lease,
+        Said::Take(lease) if context.recent(peers.asked) && freed <= Some(peers.asked) => lease,
         Said::Take(_) | Said::Unknown => {
-            return with(record, at.step(phase, Effect::ListPeers, words));
+            return with(record, context.step(phase, Effect::ListPeers, words));
         }
-        Said::No(why, least) => return again(at, record, peers, free, &why, least),
+        Said::No(why, least) => return again(context, record, peers, free, &why, least),
     };
-    if !at.fresh(at.facts.host_read) {
-        let step = at.step(phase, Effect::ReadHost, "queued: checking the gates");
+    if !context.fresh(context.facts.host_read) {
+        let step = context.step(phase, Effect::ReadHost, "queued: checking the gates");
         return with(record, step);
     }
-    match rehearse::before_a_take(at, &record, lease) {
+    match rehearse::before_a_take(context, &record, lease) {
         Some(step) => step,
-        None => take(at, record, lease, quorum),
+        None => take(context, record, lease, quorum),
     }
 }
 
-fn said<'a>(at: &At, peers: &Peers, free: &[(&'a Lease, Duration)], quorum: bool) -> Said<'a> {
+fn said<'a>(
+    context: &Context,
+    peers: &Peers,
+    free: &[(&'a Lease, Duration)],
+    quorum: bool,
+) -> Said<'a> {
     // Whose turn comes later is not taken early because the one that is due cannot be had.
     let claims: Vec<_> = (free.iter())
-        .take_while(|(_, turn)| *turn <= at.now.boot)
-        .map(|(lease, _)| (*lease, peers.claims(&lease.name, &at.policy.me, quorum)))
+        .take_while(|(_, turn)| *turn <= context.now.boot)
+        .map(|(lease, _)| {
+            (
+                *lease,
+                peers.claims(&lease.name, &context.policy.me, quorum),
+            )
+        })
         .collect();
     if undecided(peers, &claims) {
         return Said::Unknown;
@@ -165,7 +179,7 @@ fn said<'a>(at: &At, peers: &Peers, free: &[(&'a Lease, Duration)], quorum: bool
             Said::No(why, BUDGET_AGAIN)
         }
         Err(why) => Said::No(why, BLOCKED_AGAIN),
-        Ok(lease) => match too_few(at, peers) {
+        Ok(lease) => match too_few(context, peers) {
             Some(why) => Said::No(why, BUDGET_AGAIN),
             None => Said::Take(lease),
         },
@@ -181,16 +195,16 @@ pub(super) fn undecided(peers: &Peers, claims: &[(&Lease, Claims)]) -> bool {
 /// The last look said no. The next one comes after a pause that doubles with each look, and that is longer the
 /// more nodes wait; or at once if this node was named for a slot since.
 fn again(
-    at: &At,
+    context: &Context,
     record: Record,
     peers: &Peers,
     free: &[(&Lease, Duration)],
     why: &str,
     least: Duration,
 ) -> Step {
-    let now = at.now.boot;
-    let Some(crowd) = &at.facts.crowd else {
-        return count(at, record, format!("queued: {why}"));
+    let now = context.now.boot;
+    let Some(crowd) = &context.facts.crowd else {
+        return count(context, record, format!("queued: {why}"));
     };
     let since = |turn: &Duration| peers.asked.saturating_sub(*turn);
     let waited = free.first().map_or(Duration::ZERO, |(_, turn)| since(turn));
@@ -198,50 +212,53 @@ fn again(
     let pause = waited.clamp(least, least.max(BUDGET_AGAIN));
     let asked = peers.asked.as_millis().to_string();
     // A pause counts from when the list was there, however long it took.
-    let again = peers.came + pause + share(pause / 6, &[&at.policy.me, &asked]);
+    let again = peers.came + pause + share(pause / 6, &[&context.policy.me, &asked]);
     let handed = |(lease, turn): &(&Lease, Duration)| {
-        *turn <= now && *turn > peers.asked && names(at, lease)
+        *turn <= now && *turn > peers.asked && names(context, lease)
     };
     if now >= again || free.iter().any(handed) {
-        let step = at.step(Phase::Queued, Effect::ListPeers, "queued: a slot is free");
+        let step = context.step(Phase::Queued, Effect::ListPeers, "queued: a slot is free");
         return with(record, step);
     }
     let later = free.iter().find(|(_, turn)| *turn > now);
     let wake = later.map_or(again, |(_, turn)| again.min(*turn));
-    let minutes = at.now.since(peers.came).as_secs() / 60;
+    let minutes = context.now.since(peers.came).as_secs() / 60;
     let age = match minutes {
         0 | 1 => String::new(),
         minutes => format!(" (seen {minutes} min ago)"),
     };
-    because(wait(at, record, wake, &format!("queued: {why}{age}")), why)
+    because(
+        wait(context, record, wake, &format!("queued: {why}{age}")),
+        why,
+    )
 }
 
 /// The hint of the last give-up names this node.
-fn names(at: &At, lease: &Lease) -> bool {
-    lease.next.contains(&at.policy.me)
+fn names(context: &Context, lease: &Lease) -> bool {
+    lease.next.contains(&context.policy.me)
 }
 
 /// Looks how many others wait, once, and only after they can see this node.
-fn count(at: &At, record: Record, status: impl Into<String>) -> Step {
-    let step = at.step(Phase::Queued, Effect::CountWaiters, status);
-    show(at, with(record, step), true)
+fn count(context: &Context, record: Record, status: impl Into<String>) -> Step {
+    let step = context.step(Phase::Queued, Effect::CountWaiters, status);
+    show(context, with(record, step), true)
 }
 
 /// The group is paused and nothing else is in the way: this node keeps its place and is named, so that nobody
 /// has to do anything at the moment at which the pause ends.
-pub(super) fn paused(at: &At, record: Record, step: Step) -> Step {
-    let (record, _) = placed(at, record);
-    counted(at, show(at, with(record, step), true))
+pub(super) fn paused(context: &Context, record: Record, step: Step) -> Step {
+    let (record, _) = placed(context, record);
+    counted(context, show(context, with(record, step), true))
 }
 
 /// This step, or a look how many others wait when that is due.
-fn counted(at: &At, step: Step) -> Step {
-    if at.facts.crowd.is_some() || step.effect != Effect::Wait {
+fn counted(context: &Context, step: Step) -> Step {
+    if context.facts.crowd.is_some() || step.effect != Effect::Wait {
         return step;
     }
-    let begin = at.facts.ready.unwrap_or(at.now.boot);
-    let look = begin + share(COUNT_WITHIN, &[&at.policy.me, "count"]);
-    if at.now.boot >= look {
+    let begin = context.facts.ready.unwrap_or(context.now.boot);
+    let look = begin + share(COUNT_WITHIN, &[&context.policy.me, "count"]);
+    if context.now.boot >= look {
         let effect = Effect::CountWaiters;
         return Step { effect, ..step };
     }
@@ -250,9 +267,9 @@ fn counted(at: &At, step: Step) -> Step {
 }
 
 /// The slots there are.
-pub(super) fn group<'a>(at: &At<'a>) -> impl Iterator<Item = &'a Lease> {
-    let group = &at.policy.group;
-    let leases = at.facts.leases.values();
+pub(super) fn group<'a>(context: &Context<'a>) -> impl Iterator<Item = &'a Lease> {
+    let group = &context.policy.group;
+    let leases = context.facts.leases.values();
     leases.filter(move |lease| lease.group == *group)
 }
 
@@ -267,48 +284,53 @@ fn because(step: Step, why: impl Into<String>) -> Step {
 }
 
 /// When the group's last hold is `min_interval` ago, on this node's own clock since it saw it end.
-pub(super) fn interval(at: &At, group: &[&Lease]) -> Duration {
+pub(super) fn interval(context: &Context, group: &[&Lease]) -> Duration {
     let last = group.iter().filter_map(|lease| lease.last_seen).max();
-    last.map_or(Duration::ZERO, |last| last + at.policy.min_interval)
+    last.map_or(Duration::ZERO, |last| last + context.policy.min_interval)
 }
 
 /// Every slot is taken or closed: waits, and looks now and then whether a holder is gone for good.
-fn behind(at: &At, record: Record, group: &[&Lease]) -> Step {
-    let looked = stale::look(at, &record, group);
-    let again = at.now.boot + super::LOOK_AGAIN;
+fn behind(context: &Context, record: Record, group: &[&Lease]) -> Step {
+    let looked = stale::look(context, &record, group);
+    let again = context.now.boot + super::LOOK_AGAIN;
     let wake = match &looked {
         Ok(Some(next)) => again.min(*next),
         Ok(None) | Err(_) => again,
     };
-    let step = wait(at, record, wake, &format!("queued: {}", busy(at, group)));
+    let step = wait(
+        context,
+        record,
+        wake,
+        &format!("queued: {}", busy(context, group)),
+    );
     match looked {
         Err(effect) if step.effect == Effect::Wait => Step {
             effect: *effect,
             ..step
         },
-        _ => counted(at, step),
+        _ => counted(context, step),
     }
 }
 
 /// The slots that are free, by whose turn it is; between equals the choice is spread over the nodes.
 fn free<'a>(
-    at: &At,
+    context: &Context,
     place: &Waiting,
     group: &[&'a Lease],
     opens: Duration,
 ) -> Vec<(&'a Lease, Duration)> {
-    let me = at.policy.me.as_str();
-    let ready = at.facts.ready.unwrap_or(at.now.boot);
+    let me = context.policy.me.as_str();
+    let ready = context.facts.ready.unwrap_or(context.now.boot);
     let unknown = Crowd {
         many: true,
         ..Crowd::default()
     };
-    let crowd = at.facts.crowd.as_ref().unwrap_or(&unknown);
+    let crowd = context.facts.crowd.as_ref().unwrap_or(&unknown);
     let scattered = crowd.scattered(me, place.since);
     let turn = |lease: &Lease| lease.turn(me, opens, ready, scattered);
     let open = group.iter().filter(|lease| lease.open());
     let mut free: Vec<_> = open.map(|lease| (*lease, turn(lease))).collect();
-    free.sort_by_key(|(lease, turn)| ((*turn).max(at.now.boot), scatter(&[me, &lease.name])));
+    free.sort_by_key(|(lease, turn)| ((*turn).max(context.now.boot), scatter(&[me, &lease.name])));
     free
 }
 
@@ -332,11 +354,19 @@ fn another(who: &str) -> String {
 }
 
 /// The take, in the record before it is sent: a start repeats exactly this one.
-fn take(at: &At, mut record: Record, lease: &Lease, quorum: bool) -> Step {
-    let take = Take::of(lease, &at.policy.namespace, micros(at.now.wall), quorum);
-    record.hold = Some(Hold::begin(take.clone(), at.facts.boot.clone()));
+fn take(context: &Context, mut record: Record, lease: &Lease, quorum: bool) -> Step {
+    let take = Take::of(
+        lease,
+        &context.policy.namespace,
+        micros(context.now.wall),
+        quorum,
+    );
+    record.hold = Some(Hold::begin(take.clone(), context.facts.boot.clone()));
     let status = format!("taking slot {}", lease.name);
-    with(record, at.step(Phase::Claiming, Effect::Take(take), status))
+    with(
+        record,
+        context.step(Phase::Claiming, Effect::Take(take), status),
+    )
 }
 
 /// The API server keeps microseconds; what it answers must equal what was sent.
@@ -345,17 +375,21 @@ fn micros(wall: Timestamp) -> Timestamp {
 }
 
 /// Waits, and shows that it does, so that a give-up can name this node.
-fn wait(at: &At, record: Record, wake: Duration, status: &str) -> Step {
-    show(at, with(record, at.wait(Phase::Queued, wake, status)), true)
+fn wait(context: &Context, record: Record, wake: Duration, status: &str) -> Step {
+    show(
+        context,
+        with(record, context.wait(Phase::Queued, wake, status)),
+        true,
+    )
 }
 
 /// The record with this node's place in the queue of its group: the one it has, or the last one.
-fn placed(at: &At, mut record: Record) -> (Record, Waiting) {
-    let group = &at.policy.group;
+fn placed(context: &Context, mut record: Record) -> (Record, Waiting) {
+    let group = &context.policy.group;
     let keep = record.waiting.take().filter(|place| place.group == *group);
     let place = keep.unwrap_or_else(|| Waiting {
         group: group.clone(),
-        since: micros(at.now.wall),
+        since: micros(context.now.wall),
     });
     record.waiting = Some(place.clone());
     (record, place)
@@ -363,16 +397,16 @@ fn placed(at: &At, mut record: Record) -> (Record, Waiting) {
 
 /// This step, unless the own kube-node-lease Lease must first show the place that is on record, and whether
 /// this node is ready.
-pub(super) fn show(at: &At, step: Step, ready: bool) -> Step {
+pub(super) fn show(context: &Context, step: Step, ready: bool) -> Step {
     let Some(place) = step.record.waiting.clone() else {
         return step;
     };
     let wanted = Shown { place, ready };
-    let again = again_shown(at);
-    if at.facts.mark == Mark::Shown(wanted.clone()) {
+    let again = again_shown(context);
+    if context.facts.mark == Mark::Shown(wanted.clone()) {
         return step;
     }
-    if let Some(again) = again.filter(|again| at.now.boot < *again) {
+    if let Some(again) = again.filter(|again| context.now.boot < *again) {
         let wake = step.wake.map_or(again, |wake| wake.min(again));
         return Step {
             wake: Some(wake),
@@ -386,8 +420,8 @@ pub(super) fn show(at: &At, step: Step, ready: bool) -> Step {
 }
 
 /// When the own heartbeat Lease is written again after a refusal; none: at once.
-pub(super) fn again_shown(at: &At) -> Option<Duration> {
-    at.facts.hidden.map(|hidden| {
+pub(super) fn again_shown(context: &Context) -> Option<Duration> {
+    context.facts.hidden.map(|hidden| {
         let pause = if hidden.missing {
             MISSING_AGAIN
         } else {
@@ -398,7 +432,7 @@ pub(super) fn again_shown(at: &At) -> Option<Duration> {
 }
 
 /// Who holds what this node waits for.
-pub(super) fn busy(at: &At, group: &[&Lease]) -> String {
+pub(super) fn busy(context: &Context, group: &[&Lease]) -> String {
     let words: Vec<String> = group
         .iter()
         .map(
@@ -408,7 +442,7 @@ pub(super) fn busy(at: &At, group: &[&Lease]) -> String {
                     format!(
                         "{} is held by {holder}{}",
                         lease.name,
-                        stale::words(at, lease)
+                        stale::words(context, lease)
                     )
                 }
                 (None, Some(why), _) => format!("{} is paused: {why}", lease.name),
@@ -420,26 +454,26 @@ pub(super) fn busy(at: &At, group: &[&Lease]) -> String {
 }
 
 /// A group without a slot: make the one that the manifests let nodes make, or say how.
-fn no_lease(at: &At) -> Step {
-    if at.policy.group == "default" && at.facts.create_refused.is_none() {
-        return at.step(
+fn no_lease(context: &Context) -> Step {
+    if context.policy.group == "default" && context.facts.create_refused.is_none() {
+        return context.step(
             Phase::Queued,
             Effect::CreateLease,
             "making the Lease default, paused",
         );
     }
-    let cure = match &at.facts.create_refused {
-        None => cure(at),
+    let cure = match &context.facts.create_refused {
+        None => cure(context),
         // With the cure that fits: it exists with another label, or the rights are missing.
-        Some(why) => format!("{}; making it was refused: {why}", cure(at)),
+        Some(why) => format!("{}; making it was refused: {why}", cure(context)),
     };
-    because(at.stay(Phase::Queued, format!("queued: {cure}")), cure)
+    because(context.stay(Phase::Queued, format!("queued: {cure}")), cure)
 }
 
-pub(super) fn cure(at: &At) -> String {
+pub(super) fn cure(context: &Context) -> String {
     let Policy {
         group, namespace, ..
-    } = at.policy;
+    } = context.policy;
     format!(
         "no Lease in namespace {namespace} is labelled kube-rebootd/group={group}: \
          kube-rebootd manifests --group {group}{} | kubectl create -l kube-rebootd/group -f -",

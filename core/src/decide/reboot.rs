@@ -7,7 +7,7 @@ use std::ops::ControlFlow::{Break, Continue};
 use std::time::Duration;
 
 use super::held::{Needs, advance, cordoned, in_time, still_ours, undo, unopposed};
-use super::{At, Step, apply};
+use super::{Context, Step, apply};
 use crate::facts::Effect;
 use crate::node::Node;
 use crate::phase::Phase;
@@ -26,21 +26,21 @@ const BEAT: Duration = Duration::from_secs(2);
 /// would say that it prepares.
 const UNSURE: Duration = Duration::from_secs(10);
 
-pub(super) fn decide(at: &At, hold: &Hold) -> Step {
-    let armed = armed(at, hold);
-    let step = match ready(at, hold, armed) {
-        Continue(Fenced::Yes) => at.step(
+pub(super) fn decide(context: &Context, hold: &Hold) -> Step {
+    let armed = armed(context, hold);
+    let step = match ready(context, hold, armed) {
+        Continue(Fenced::Yes) => context.step(
             Phase::Rebooting,
             Effect::AskReboot,
             "rebooting: asking logind",
         ),
-        Continue(Fenced::No) => fence(at, hold, armed),
+        Continue(Fenced::No) => fence(context, hold, armed),
         Break(step) => step,
     };
     match step.effect {
         // For logind's next call, or for the shutdown: that has times of its own.
         Effect::Wait => step,
-        _ => in_time(at, hold, step),
+        _ => in_time(context, hold, step),
     }
 }
 
@@ -51,110 +51,119 @@ enum Fenced {
 }
 
 /// All that a reboot rests on is there.
-fn ready(at: &At, hold: &Hold, armed: bool) -> Needs<Fenced> {
+fn ready(context: &Context, hold: &Hold, armed: bool) -> Needs<Fenced> {
     let phase = Phase::Rebooting;
-    if at.facts.shutting_down {
-        return Break(at.stay(phase, "rebooting: accepted by logind"));
+    if context.facts.shutting_down {
+        return Break(context.stay(phase, "rebooting: accepted by logind"));
     }
-    if !armed && let Some(scheduled) = on_its_way(at, hold) {
+    if !armed && let Some(scheduled) = on_its_way(context, hold) {
         let status = format!("rebooting: waiting for {}", scheduled.words());
-        return Break(at.stay(phase, status));
+        return Break(context.stay(phase, status));
     }
-    if let Some(due) = next_ask(at, hold).filter(|_| !armed)
-        && at.now.boot < due
+    if let Some(due) = next_ask(context, hold).filter(|_| !armed)
+        && context.now.boot < due
     {
-        let status = match &at.facts.ask {
+        let status = match &context.facts.ask {
             Some(no) => format!("rebooting: refused, asked again soon: {}", no.why),
             None => "rebooting: waiting for the shutdown to begin".to_owned(),
         };
-        return Break(at.wait(phase, due, status));
+        return Break(context.wait(phase, due, status));
     }
     if hold.asks >= ASKS && !armed {
-        let why = match &at.facts.ask {
+        let why = match &context.facts.ask {
             Some(no) => no.why.clone(),
             None => format!("asked {ASKS} times, no shutdown within reboot.timeout"),
         };
-        return Break(undo(at, hold, Why::Reboot(why)));
+        return Break(undo(context, hold, Why::Reboot(why)));
     }
     // Neither is logind asked again for what nobody wants any more.
-    if at.facts.observed.request.is_none() {
-        return Break(undo(at, hold, Why::Withdrawn));
+    if context.facts.observed.request.is_none() {
+        return Break(undo(context, hold, Why::Withdrawn));
     }
-    still_ours(at, hold, phase)?;
-    at.node(phase)?;
+    still_ours(context, hold, phase)?;
+    context.node(phase)?;
     // Before anything is told to anybody, and again after the fence; one from before the last reads is none.
-    let fenced = at.facts.fenced.filter(|_| armed).and_then(|fence| fence.at);
-    let fenced = fenced.filter(|done| at.facts.confirmed <= Some(*done));
-    if !at.fresh(at.facts.host_read) || at.facts.host_read < fenced {
-        return Break(at.step(phase, Effect::ReadHost, "rebooting: checking the gates"));
+    let fenced = context
+        .facts
+        .fenced
+        .filter(|_| armed)
+        .and_then(|fence| fence.at);
+    let fenced = fenced.filter(|done| context.facts.confirmed <= Some(*done));
+    if !context.fresh(context.facts.host_read) || context.facts.host_read < fenced {
+        return Break(context.step(phase, Effect::ReadHost, "rebooting: checking the gates"));
     }
-    unopposed(at, hold, |_| true)?;
-    let node = cordoned(at, hold, phase)?;
-    confirmed(at, hold, node, armed)?;
+    unopposed(context, hold, |_| true)?;
+    let node = cordoned(context, hold, phase)?;
+    confirmed(context, hold, node, armed)?;
     if fenced.is_some() {
         return Continue(Fenced::Yes);
     }
     if node.quorum() {
-        alive(at, hold)?;
+        alive(context, hold)?;
     }
     Continue(Fenced::No)
 }
 
 /// The shutdown that an earlier ask scheduled, as a `reboot.command` of `shutdown -r +1` does, or one that comes as soon:
 /// whoever undid the hold now would go down without a slot (I1). logind keeps it over a restart of this daemon.
-fn on_its_way<'a>(at: &At<'a>, hold: &Hold) -> Option<&'a Scheduled> {
-    let scheduled = at.facts.scheduled.as_ref().filter(|_| hold.asked())?;
+fn on_its_way<'a>(context: &Context<'a>, hold: &Hold) -> Option<&'a Scheduled> {
+    let scheduled = context.facts.scheduled.as_ref().filter(|_| hold.asked())?;
     scheduled
-        .near(at.now.wall, at.policy.reboot_timeout)
+        .near(context.now.wall, context.policy.reboot_timeout)
         .then_some(scheduled)
 }
 
 /// This process has written ahead that it asks logind, and has not asked yet.
-pub(super) fn armed(at: &At, hold: &Hold) -> bool {
-    let fenced = at.facts.fenced.as_ref();
+pub(super) fn armed(context: &Context, hold: &Hold) -> bool {
+    let fenced = context.facts.fenced.as_ref();
     fenced.is_some_and(|it| (it.hold, it.asks) == (hold.take.acquire_time, hold.asks))
 }
 
 /// All that the reboot rests on in the cluster was read together, since logind was asked last, and speaks for it;
 /// else the step that reads it, or the undoing.
-fn confirmed(at: &At, hold: &Hold, node: &Node, armed: bool) -> Needs<()> {
+fn confirmed(context: &Context, hold: &Hold, node: &Node, armed: bool) -> Needs<()> {
     let phase = Phase::Rebooting;
     let last = hold.asked.filter(|_| !armed);
     // One that a list of a drain came after is from before that drain.
-    let drained = at.facts.last_list.as_ref().map(|list| list.asked);
-    let holds = |read: Duration| at.recent(read) && Some(read) >= last.max(drained);
-    if !at.facts.confirmed.is_some_and(holds) {
+    let drained = context.facts.last_list.as_ref().map(|list| list.asked);
+    let holds = |read: Duration| context.recent(read) && Some(read) >= last.max(drained);
+    if !context.facts.confirmed.is_some_and(holds) {
         let effect = confirm(hold, node.quorum());
         let status = "rebooting: confirming slot, cordon and pods";
-        return Break(at.step(phase, effect, status));
+        return Break(context.step(phase, effect, status));
     }
     // Taken as a worker, it may have been passed by another of the quorum that saw no role on it (I13).
     if node.quorum() && !hold.take.control_plane {
         let why = "this node became one of the control plane after it had taken the slot";
-        return Break(undo(at, hold, Why::Quorum(why.to_owned())));
+        return Break(undo(context, hold, Why::Quorum(why.to_owned())));
     }
     // Who is only labelled has seen this node's label and goes back; who is not Ready does not (I13).
-    let others = at.facts.peers.as_ref();
+    let others = context.facts.peers.as_ref();
     let unknown = "it is not known which are Ready".to_owned();
-    let not_ready = || match others.filter(|peers| Some(peers.asked) >= at.facts.confirmed) {
+    let not_ready = || match others.filter(|peers| Some(peers.asked) >= context.facts.confirmed) {
         Some(peers) => peers.not_ready(),
         None => Some(unknown),
     };
     if node.quorum()
         && let Some(who) = not_ready()
     {
-        return Break(undo(at, hold, Why::Quorum(who)));
+        return Break(undo(context, hold, Why::Quorum(who)));
     }
-    if at.facts.last_list.as_ref().is_none_or(|list| !list.clean) {
-        return Break(drain_on(at, hold, node));
+    if context
+        .facts
+        .last_list
+        .as_ref()
+        .is_none_or(|list| !list.clean)
+    {
+        return Break(drain_on(context, hold, node));
     }
     Continue(())
 }
 
 /// Every other node of the quorum was alive a moment ago, or the wait for its next heartbeat: one that has just lost its
 /// power is still Ready (I13). That which never comes ends the stage, or makes the Node not Ready.
-fn alive(at: &At, hold: &Hold) -> Needs<()> {
-    let unseen = at.facts.beats.unseen(at.now.boot);
+fn alive(context: &Context, hold: &Hold) -> Needs<()> {
+    let unseen = context.facts.beats.unseen(context.now.boot);
     if unseen.is_empty() {
         return Continue(());
     }
@@ -164,10 +173,13 @@ fn alive(at: &At, hold: &Hold) -> Needs<()> {
         unseen.join(", ")
     );
     let status = format!("rebooting: {waits}");
-    let due = at.facts.confirmed.map(|read| read.saturating_add(BEAT));
-    let step = match due.filter(|due| at.now.boot < *due) {
-        Some(due) => at.wait(phase, due, status),
-        None => at.step(phase, confirm(hold, true), status),
+    let due = context
+        .facts
+        .confirmed
+        .map(|read| read.saturating_add(BEAT));
+    let step = match due.filter(|due| context.now.boot < *due) {
+        Some(due) => context.wait(phase, due, status),
+        None => context.step(phase, confirm(hold, true), status),
     };
     Break(Step {
         waits: Some(waits),
@@ -185,29 +197,29 @@ fn confirm(hold: &Hold, quorum: bool) -> Effect {
 /// A pod must leave: one came after the drain, or this process has not seen yet that an earlier one left it behind on
 /// purpose. The drain goes on, on the time that it has left; not once logind may have been asked, as the host may be on its
 /// way down then.
-fn drain_on(at: &At, hold: &Hold, node: &Node) -> Step {
+fn drain_on(context: &Context, hold: &Hold, node: &Node) -> Step {
     if hold.asked() {
         let why = "a pod that must leave is there, and logind may have been asked already";
-        return undo(at, hold, Why::Drain(why.to_owned()));
+        return undo(context, hold, Why::Drain(why.to_owned()));
     }
-    let record = advance(at, hold, Stage::Draining);
+    let record = advance(context, hold, Stage::Draining);
     let status = "draining: a pod that must leave is there";
-    apply(at, Phase::Draining, record, node, status)
+    apply(context, Phase::Draining, record, node, status)
 }
 
 /// The last write: on the own Lease as it was read, so that whatever happened to it since refuses it. The intent to ask
 /// logind is durable before it, as nothing may come between the gates and logind.
-fn fence(at: &At, hold: &Hold, armed: bool) -> Step {
+fn fence(context: &Context, hold: &Hold, armed: bool) -> Step {
     let phase = Phase::Rebooting;
-    let Some(lease) = at.lease(&hold.take.lease) else {
+    let Some(lease) = context.lease(&hold.take.lease) else {
         let effect = Effect::ReadLease(hold.take.lease.clone());
-        return at.step(phase, effect, "rebooting: confirming the slot");
+        return context.step(phase, effect, "rebooting: confirming the slot");
     };
-    let mut record = at.facts.record.clone();
+    let mut record = context.facts.record.clone();
     if !armed {
         record.hold = Some(Hold {
             asks: hold.asks + 1,
-            asked: Some(at.now.boot),
+            asked: Some(context.now.boot),
             ..hold.clone()
         });
     }
@@ -216,22 +228,22 @@ fn fence(at: &At, hold: &Hold, armed: bool) -> Step {
         resource_version: lease.resource_version.clone(),
         words: format!(
             "{} goes down now, {}, in its hold since {}",
-            at.policy.me, at.now.wall, hold.take.acquire_time
+            context.policy.me, context.now.wall, hold.take.acquire_time
         ),
     });
     Step {
         record,
-        ..at.step(phase, effect, "rebooting: telling that this node goes down")
+        ..context.step(phase, effect, "rebooting: telling that this node goes down")
     }
 }
 
 /// When logind may be asked again; none: not asked yet.
-fn next_ask(at: &At, hold: &Hold) -> Option<Duration> {
+fn next_ask(context: &Context, hold: &Hold) -> Option<Duration> {
     let asked = hold.asked?;
-    Some(match &at.facts.ask {
+    Some(match &context.facts.ask {
         Some(no) => no.at + REFUSED_AGAIN,
-        None if at.facts.ask_accepted >= Some(asked) => {
-            asked.saturating_add(at.policy.reboot_timeout)
+        None if context.facts.ask_accepted >= Some(asked) => {
+            asked.saturating_add(context.policy.reboot_timeout)
         }
         None => asked.saturating_add(UNSURE),
     })

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::{At, Step};
+use super::{Context, Step};
 use crate::facts::{Effect, Rehearsed};
 use crate::node::{Node, Seen};
 use crate::node_fields::NodeFields;
@@ -19,50 +19,54 @@ const GOOD: Duration = Duration::from_secs(10 * 60);
 const AGAIN: Duration = Duration::from_secs(5 * 60);
 
 /// The dry run that is due before `lease` is taken; none: it was answered with a yes not long ago.
-pub(super) fn before_a_take(at: &At, record: &Record, lease: &Lease) -> Option<Step> {
-    let good = at
-        .facts
-        .rehearsed
-        .as_ref()
-        .is_some_and(|rehearsed| rehearsed.said.is_ok() && at.now.since(rehearsed.at) <= GOOD);
+pub(super) fn before_a_take(context: &Context, record: &Record, lease: &Lease) -> Option<Step> {
+    let good =
+        context.facts.rehearsed.as_ref().is_some_and(|rehearsed| {
+            rehearsed.said.is_ok() && context.now.since(rehearsed.at) <= GOOD
+        });
     if good {
         return None;
     }
-    let Seen::Present(node) = &at.facts.node else {
+    let Seen::Present(node) = &context.facts.node else {
         return None;
     };
     let status = "queued: trying what a hold sets on this Node";
-    let effect = Effect::Rehearse(set(at, record, lease, node));
+    let effect = Effect::Rehearse(set(context, record, lease, node));
     Some(Step {
         record: record.clone(),
-        ..at.step(Phase::Queued, effect, status)
+        ..context.step(Phase::Queued, effect, status)
     })
 }
 
 /// The last dry run was refused: why, and when it is tried again.
-pub(super) fn refused(at: &At) -> Option<(String, Duration)> {
+pub(super) fn refused(context: &Context) -> Option<(String, Duration)> {
     let Some(Rehearsed {
         at: asked,
         said: Err(why),
-    }) = &at.facts.rehearsed
+    }) = &context.facts.rehearsed
     else {
         return None;
     };
     let opens = *asked + AGAIN;
-    (at.now.boot < opens).then(|| {
+    (context.now.boot < opens).then(|| {
         let why = format!("what a hold sets on this Node would be refused: {why}");
         (why, opens)
     })
 }
 
 /// All that the hold would set while the node is drained, as far as it is known before the take.
-fn set(at: &At, record: &Record, lease: &Lease, node: &Node) -> NodeFields {
-    let take = Take::of(lease, &at.policy.namespace, at.now.wall, node.quorum());
+fn set(context: &Context, record: &Record, lease: &Lease, node: &Node) -> NodeFields {
+    let take = Take::of(
+        lease,
+        &context.policy.namespace,
+        context.now.wall,
+        node.quorum(),
+    );
     let hold = Hold {
         stage: Stage::Draining,
         node_uid: Some(node.uid.clone()),
-        marks: at.facts.marks.clone(),
-        ..Hold::begin(take, at.facts.boot.clone())
+        marks: context.facts.marks.clone(),
+        ..Hold::begin(take, context.facts.boot.clone())
     };
     let record = Record {
         hold: Some(hold),

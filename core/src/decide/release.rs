@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::held::Holding;
-use super::{At, Step, apply};
+use super::{Context, Step, apply};
 use crate::backoff::doubled;
 use crate::facts::{Effect, Mended, Point};
 use crate::names;
@@ -22,7 +22,7 @@ const HINT_AGE: Duration = Duration::from_secs(60);
 const BACKOFF_MAX: Duration = Duration::from_secs(6 * 3600);
 
 /// Takes everything of the hold back; `undone`: nothing was rebooted, and why.
-pub(super) fn decide(at: &At, hold: &Hold, undone: Option<&Why>) -> Step {
+pub(super) fn decide(context: &Context, hold: &Hold, undone: Option<&Why>) -> Step {
     let phase = if undone.is_some() {
         Phase::Undoing
     } else {
@@ -32,68 +32,74 @@ pub(super) fn decide(at: &At, hold: &Hold, undone: Option<&Why>) -> Step {
         Some(why) => format!("undoing: {}", why.words()),
         None => "healthy: giving the slot up".to_owned(),
     };
-    if undone.is_some() && at.facts.shutting_down {
+    if undone.is_some() && context.facts.shutting_down {
         // A cordon taken off now would bring pods onto a host that goes down.
-        return at.stay(phase, "the host is shutting down");
+        return context.stay(phase, "the host is shutting down");
     }
-    if let Some(step) = clean(at, hold, phase, undone.is_none(), &words) {
+    if let Some(step) = clean(context, hold, phase, undone.is_none(), &words) {
         return step;
     }
-    match at.holding(hold) {
+    match context.holding(hold) {
         Holding::Ask => {
             // The Node is as it was before the hold; what is left to do is said, and tried again and again.
-            let words = match &at.facts.denied {
+            let words = match &context.facts.denied {
                 Some(why) => format!(
                     "{words}; the node is uncordoned, but slot {} cannot be given up: {why}",
                     hold.take.lease
                 ),
                 None => words,
             };
-            at.step(phase, Effect::ReadLease(hold.take.lease.clone()), words)
+            context.step(phase, Effect::ReadLease(hold.take.lease.clone()), words)
         }
-        Holding::Lost => done(at, undone),
-        Holding::Yes => give_up(at, hold, phase, undone, words),
+        Holding::Lost => done(context, undone),
+        Holding::Yes => give_up(context, hold, phase, undone, words),
     }
 }
 
 /// The Node part; None when nothing of the hold is left there, confirmed by a consistent read.
-fn clean(at: &At, hold: &Hold, phase: Phase, rebooted: bool, words: &str) -> Option<Step> {
-    let node = match &at.facts.node {
-        Seen::Unknown => return Some(at.step(phase, Effect::ReadNode, words)),
+fn clean(
+    context: &Context,
+    hold: &Hold,
+    phase: Phase,
+    rebooted: bool,
+    words: &str,
+) -> Option<Step> {
+    let node = match &context.facts.node {
+        Seen::Unknown => return Some(context.step(phase, Effect::ReadNode, words)),
         Seen::Absent => return None,
         Seen::Present(node) => node.as_ref(),
     };
-    let record = &at.facts.record;
-    let set = at.set(record, node);
-    if !at.applied(hold) {
+    let record = &context.facts.record;
+    let set = context.set(record, node);
+    if !context.applied(hold) {
         // Nothing is there that this apply could take away: its being refused keeps no slot.
-        let refused = at.facts.refused.as_ref();
+        let refused = context.facts.refused.as_ref();
         if refused.is_some_and(|refused| refused.point == Point::of(hold)) {
             if node.read.is_none() {
-                return Some(at.step(phase, Effect::ReadNode, words));
+                return Some(context.step(phase, Effect::ReadNode, words));
             }
             if !node_fields::marked(node) {
                 return None;
             }
         }
-        return Some(apply(at, phase, record.clone(), node, words));
+        return Some(apply(context, phase, record.clone(), node, words));
     }
     if node.read.is_none() && node_fields::marked(node) {
-        return Some(at.step(phase, Effect::ReadNode, words));
+        return Some(context.step(phase, Effect::ReadNode, words));
     }
     // Once: whoever sets a record or a wish again keeps nobody from the slot. A label does, and a cordon of ours.
     let done = |left: &Leftovers| {
         let same = |one: &Mended| one.point == Point::of(hold) && one.left.same(left);
-        at.facts.mended.iter().any(same) && left.labels.is_empty() && !left.cordon
+        context.facts.mended.iter().any(same) && left.labels.is_empty() && !left.cordon
     };
     let ours = !hold.foreign_cordon;
     let left = node_fields::leftovers(node, &set, ours);
     if let Some(left) = left.filter(|left| !done(left)) {
-        return Some(at.step(phase, Effect::Mend(left), words));
+        return Some(context.step(phase, Effect::Mend(left), words));
     }
     let wish = asked(node);
     let asks = rebooted && served(record, node) && !done(&wish);
-    asks.then(|| at.step(phase, Effect::Mend(wish), words))
+    asks.then(|| context.step(phase, Effect::Mend(wish), words))
 }
 
 /// The Node annotation that asks for a reboot is the one that this reboot was for. One that was set or changed
@@ -117,20 +123,26 @@ fn asked(node: &Node) -> Leftovers {
     }
 }
 
-fn give_up(at: &At, hold: &Hold, phase: Phase, undone: Option<&Why>, words: String) -> Step {
-    let waiters = at.facts.waiters.as_ref();
+fn give_up(
+    context: &Context,
+    hold: &Hold,
+    phase: Phase,
+    undone: Option<&Why>,
+    words: String,
+) -> Step {
+    let waiters = context.facts.waiters.as_ref();
     let next = match (undone, waiters) {
         // The others are as many too many: nobody is sent to look.
         (Some(Why::Budget(_)), _) => Vec::new(),
         // A list that cannot be had is no reason to keep the slot: it is given up without naming anybody.
         (_, Some(list)) if list.hopeless() => Vec::new(),
-        (_, Some(list)) if list.failed == 0 && at.now.since(list.asked) <= HINT_AGE => {
-            hints(&list.list, &at.policy.me)
+        (_, Some(list)) if list.failed == 0 && context.now.since(list.asked) <= HINT_AGE => {
+            hints(&list.list, &context.policy.me)
         }
-        (_, Some(_) | None) => return at.step(phase, Effect::ListWaiters, words),
+        (_, Some(_) | None) => return context.step(phase, Effect::ListWaiters, words),
     };
-    let Some(lease) = at.lease(&hold.take.lease) else {
-        return at.step(phase, Effect::ReadLease(hold.take.lease.clone()), words);
+    let Some(lease) = context.lease(&hold.take.lease) else {
+        return context.step(phase, Effect::ReadLease(hold.take.lease.clone()), words);
     };
     let outcome = if undone.is_some() {
         "undone"
@@ -143,17 +155,17 @@ fn give_up(at: &At, hold: &Hold, phase: Phase, undone: Option<&Why>, words: Stri
         next,
         last_hold: format!(
             "{} from {} to {}: {outcome}",
-            at.policy.me, hold.take.acquire_time, at.now.wall
+            context.policy.me, hold.take.acquire_time, context.now.wall
         ),
     });
-    at.step(phase, effect, words)
+    context.step(phase, effect, words)
 }
 
 /// The hold is over. A failed attempt backs off, and its place in the queue stays; a reboot ends both.
-fn done(at: &At, undone: Option<&Why>) -> Step {
+fn done(context: &Context, undone: Option<&Why>) -> Step {
     let mut record = Record {
         hold: None,
-        ..at.facts.record.clone()
+        ..context.facts.record.clone()
     };
     let phase = match undone {
         None => {
@@ -162,28 +174,28 @@ fn done(at: &At, undone: Option<&Why>) -> Step {
         }
         Some(why) => {
             if why.backs_off() {
-                record.backoff = Some(backoff(at, &record, why));
+                record.backoff = Some(backoff(context, &record, why));
             }
             Phase::Pending
         }
     };
     Step {
         record,
-        ..at.step(phase, Effect::Wait, "the slot is given up")
+        ..context.step(phase, Effect::Wait, "the slot is given up")
     }
 }
 
 /// Doubles from `reboot.retry` to six hours, with up to a tenth of jitter.
-pub(super) fn backoff(at: &At, record: &Record, why: &Why) -> Backoff {
+pub(super) fn backoff(context: &Context, record: &Record, why: &Why) -> Backoff {
     let before = record.backoff.as_ref();
-    let left = |backoff: &Backoff| backoff.left(&at.facts.boot, at.now.boot);
+    let left = |backoff: &Backoff| backoff.left(&context.facts.boot, context.now.boot);
     let failures = before.map_or(0, left) + 1;
-    let delay = doubled(at.policy.retry, failures - 1, BACKOFF_MAX);
-    let jitter = share(delay / 10, &[&at.policy.me, &failures.to_string()]);
+    let delay = doubled(context.policy.retry, failures - 1, BACKOFF_MAX);
+    let jitter = share(delay / 10, &[&context.policy.me, &failures.to_string()]);
     Backoff {
         failures,
-        boot: at.facts.boot.clone(),
-        until: at.now.boot + delay + jitter,
+        boot: context.facts.boot.clone(),
+        until: context.now.boot + delay + jitter,
         why: why.words(),
     }
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::At;
+use super::Context;
 use crate::facts::{Effect, Waiters};
 use crate::names;
 use crate::node::Seen;
@@ -14,19 +14,19 @@ use crate::stale::{Held, Look, first_look};
 
 /// What the group's holds ask for now, or when to look again; none: there is nothing to look into.
 pub(super) fn look(
-    at: &At,
+    context: &Context,
     record: &Record,
     group: &[&Lease],
 ) -> Result<Option<Duration>, Box<Effect>> {
-    let Some(stale_after) = at.policy.stale_after else {
+    let Some(stale_after) = context.policy.stale_after else {
         return Ok(None);
     };
     let mut next: Option<Duration> = None;
     for lease in group {
-        let Some(held) = clearable(at, lease) else {
+        let Some(held) = clearable(context, lease) else {
             continue;
         };
-        let wake = look_into(at, record, lease, held, stale_after)?;
+        let wake = look_into(context, record, lease, held, stale_after)?;
         next = Some(next.map_or(wake, |next| next.min(wake)));
     }
     Ok(next)
@@ -34,21 +34,21 @@ pub(super) fn look(
 
 /// The hold of another node that a waiter may clear at all: never of a control-plane node, whose quorum
 /// a person must judge; not what a newer protocol means; not a slot that somebody keeps closed.
-fn clearable(at: &At, lease: &Lease) -> Option<Held> {
+fn clearable(context: &Context, lease: &Lease) -> Option<Held> {
     let held = Held::of(lease)?;
-    let ours = held.holder == at.policy.me;
+    let ours = held.holder == context.policy.me;
     let open = lease.unusable().is_none() && lease.paused.is_none();
     (!ours && open && !lease.control_plane).then_some(held)
 }
 
 fn look_into(
-    at: &At,
+    context: &Context,
     record: &Record,
     lease: &Lease,
     held: Held,
     stale_after: Duration,
 ) -> Result<Duration, Box<Effect>> {
-    let (me, now) = (&at.policy.me, at.now.boot);
+    let (me, now) = (&context.policy.me, context.now.boot);
     let Some(since) = lease.held else {
         return Ok(now + stale_after);
     };
@@ -56,22 +56,27 @@ fn look_into(
     if now < first {
         return Ok(first);
     }
-    let Some(look) = known(at, &held) else {
+    let Some(look) = known(context, &held) else {
         return Err(Box::new(Effect::ReadHolder(held)));
     };
     let again = look.again(me, stale_after);
     if now >= again {
         return Err(Box::new(Effect::ReadHolder(held)));
     }
-    if look.ripe(stale_after) && at.recent(look.asked) {
-        clear(at, record, lease, look)?;
+    if look.ripe(stale_after) && context.recent(look.asked) {
+        clear(context, record, lease, look)?;
     }
     Ok(again)
 }
 
 /// The Node is gone; nobody carries the label either, by a list that was asked for after that.
-fn clear(at: &At, record: &Record, lease: &Lease, look: &Look) -> Result<(), Box<Effect>> {
-    let peers = at.facts.peers.as_ref();
+fn clear(
+    context: &Context,
+    record: &Record,
+    lease: &Lease,
+    look: &Look,
+) -> Result<(), Box<Effect>> {
+    let peers = context.facts.peers.as_ref();
     let Some(peers) = peers.filter(|peers| peers.asked >= look.asked) else {
         return Err(Box::new(Effect::ListPeers));
     };
@@ -81,17 +86,18 @@ fn clear(at: &At, record: &Record, lease: &Lease, look: &Look) -> Result<(), Box
         peer.slot == lease.name && !dead
     };
     let claimed = peers.labelled.iter().any(|peer| claims(&peer));
-    if claimed || labelled(&at.facts.node, &lease.name) {
+    if claimed || labelled(&context.facts.node, &lease.name) {
         return Ok(());
     }
-    let waiters = at.facts.waiters.as_ref();
-    let usable = |list: &&Waiters| list.hopeless() || (list.failed == 0 && at.recent(list.asked));
+    let waiters = context.facts.waiters.as_ref();
+    let usable =
+        |list: &&Waiters| list.hopeless() || (list.failed == 0 && context.recent(list.asked));
     let Some(waiters) = waiters.filter(usable) else {
         return Err(Box::new(Effect::ListWaiters));
     };
     // This node waits too, and does not name itself first because it was the one who looked.
     let own = record.waiting.as_ref().map(|waiting| Waiter {
-        node: at.policy.me.clone(),
+        node: context.policy.me.clone(),
         since: waiting.since,
         ready: true,
     });
@@ -104,8 +110,8 @@ fn clear(at: &At, record: &Record, lease: &Lease, look: &Look) -> Result<(), Box
             next: hints(&all, &holder),
             last_hold: format!(
                 "{holder} until {}: cleared by {}, its Node is {}",
-                at.now.wall,
-                at.policy.me,
+                context.now.wall,
+                context.policy.me,
                 gone(look)
             ),
         },
@@ -134,8 +140,8 @@ fn labelled(node: &Seen, lease: &str) -> bool {
 }
 
 /// The last look at this very hold.
-fn known<'a>(at: &At<'a>, held: &Held) -> Option<&'a Look> {
-    let look = at.facts.looks.get(&held.lease);
+fn known<'a>(context: &Context<'a>, held: &Held) -> Option<&'a Look> {
+    let look = context.facts.looks.get(&held.lease);
     look.filter(|look| look.held == *held)
 }
 
@@ -143,19 +149,19 @@ fn known<'a>(at: &At<'a>, held: &Held) -> Option<&'a Look> {
 const LONG: Duration = Duration::from_secs(3600);
 
 /// How long the holder's Node has been gone, or the hold has lasted, for people; empty when there is nothing to tell.
-pub(super) fn words(at: &At, lease: &Lease) -> String {
-    let look = Held::of(lease).and_then(|held| known(at, &held));
+pub(super) fn words(context: &Context, lease: &Lease) -> String {
+    let look = Held::of(lease).and_then(|held| known(context, &held));
     let minutes = |time: Duration| time.as_secs() / 60;
     let absent = look.and_then(|look| Some((look, look.absent?)));
-    if let (Some((look, since)), Some(stale_after)) = (absent, at.policy.stale_after) {
+    if let (Some((look, since)), Some(stale_after)) = (absent, context.policy.stale_after) {
         return format!(
             ", whose Node is {} for {} min (cleared after {} min if no Node claims the slot and it is not paused)",
             gone(look),
-            minutes(at.now.since(since)),
+            minutes(context.now.since(since)),
             minutes(stale_after)
         );
     }
-    let held = lease.held.map(|held| at.now.since(held));
+    let held = lease.held.map(|held| context.now.since(held));
     let long = held.filter(|held| *held >= LONG);
     long.map_or_else(String::new, |held| {
         format!(

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::held::{Holding, advance, keeping};
-use super::{At, Step};
+use super::{Context, Step};
 use crate::boot::Boot;
 use crate::facts::{Effect, Point};
 use crate::names;
@@ -15,63 +15,63 @@ use crate::record::{HISTORY_MAX, Hold, Record, Stage};
 use crate::slot::Keys;
 use crate::trigger::{Past, Settled, wish};
 
-pub(super) fn decide(at: &At, hold: &Hold) -> Step {
-    let node = match &at.facts.node {
+pub(super) fn decide(context: &Context, hold: &Hold) -> Step {
+    let node = match &context.facts.node {
         Seen::Unknown => {
-            return at.step(
+            return context.step(
                 Phase::Verifying,
                 Effect::ReadNode,
                 "verifying: reading the own Node",
             );
         }
-        Seen::Absent => return late(at, "the node is not registered"),
+        Seen::Absent => return late(context, "the node is not registered"),
         Seen::Present(node) => node.as_ref(),
     };
     if hold.node_uid.as_ref() != Some(&node.uid) {
-        return adopt(at, hold, node);
+        return adopt(context, hold, node);
     }
     if hold.stage == Stage::Releasing {
-        return match health(at) {
-            Err(missing) => late(at, &missing),
-            Ok(()) => again(at),
+        return match health(context) {
+            Err(missing) => late(context, &missing),
+            Ok(()) => again(context),
         };
     }
     // Also where an uncordon was written ahead and did not land, and the host rebooted once more.
     if hold.stage != Stage::Uncordoned || node_fields::ours(node) {
-        match &at.facts.host_health {
-            Err(missing) => return unhealthy(at, hold, node, &missing.join("; ")),
-            Ok(()) if hold.stage != Stage::Uncordoned => return uncordon(at, hold, node),
+        match &context.facts.host_health {
+            Err(missing) => return unhealthy(context, hold, node, &missing.join("; ")),
+            Ok(()) if hold.stage != Stage::Uncordoned => return uncordon(context, hold, node),
             Ok(()) => {}
         }
     }
-    let set = set(at, hold, &at.facts.record, node);
+    let set = set(context, hold, &context.facts.record, node);
     // Whoever keeps the label off, or changes it, keeps a node that is proved from nothing.
-    let proved = at.applied(hold) && health(at).is_ok();
-    if !proved && !shows(at, node, hold, &set) {
-        return reapply(at, hold, node);
+    let proved = context.applied(hold) && health(context).is_ok();
+    if !proved && !shows(context, node, hold, &set) {
+        return reapply(context, hold, node);
     }
     let ours = !hold.foreign_cordon;
-    if at.applied(hold)
+    if context.applied(hold)
         && let Some(left) = node_fields::leftovers(node, &set, ours)
     {
-        return at.step(
+        return context.step(
             Phase::Verifying,
             Effect::Mend(left),
             "verifying: uncordoning",
         );
     }
-    match health(at) {
-        Err(missing) => unhealthy(at, hold, node, &missing),
-        Ok(()) => settle(at, hold, node),
+    match health(context) {
+        Err(missing) => unhealthy(context, hold, node, &missing),
+        Ok(()) => settle(context, hold, node),
     }
 }
 
 /// All of ours on the Node. Who labels itself keeps others from the slot, so the label is set only while the Lease names
 /// this node. One that is there stays until the node is proved, whatever the Lease says: a Lease can be emptied or made
 /// anew by others, and then the label alone says that this node is down (I1). `unlock` takes it off itself.
-fn set(at: &At, hold: &Hold, record: &Record, node: &Node) -> NodeFields {
-    let mut set = at.set(record, node);
-    if !labelled(hold, node) && !ours(at, hold) {
+fn set(context: &Context, hold: &Hold, record: &Record, node: &Node) -> NodeFields {
+    let mut set = context.set(record, node);
+    if !labelled(hold, node) && !ours(context, hold) {
         set.labels.remove(names::SLOT);
     }
     set
@@ -82,56 +82,58 @@ fn labelled(hold: &Hold, node: &Node) -> bool {
 }
 
 /// The Lease names this node, as far as is known, and can be asked.
-fn ours(at: &At, hold: &Hold) -> bool {
-    matches!(at.holding(hold), Holding::Yes) && at.facts.denied.is_none()
+fn ours(context: &Context, hold: &Hold) -> bool {
+    matches!(context.holding(hold), Holding::Yes) && context.facts.denied.is_none()
 }
 
 /// What must be read before a label is set that is not there; none: it is there, or not to be set. An unlock frees the
 /// Lease first, then takes the label off: only a Lease that was read after the Node was found without says that it is ours
 /// still, and a watch may lag.
-fn unread(at: &At, hold: &Hold, node: &Node) -> Option<Effect> {
-    if labelled(hold, node) || !ours(at, hold) {
+fn unread(context: &Context, hold: &Hold, node: &Node) -> Option<Effect> {
+    if labelled(hold, node) || !ours(context, hold) {
         return None;
     }
     let Some(seen) = node.read else {
         return Some(Effect::ReadNode);
     };
-    let lease = at.lease(&hold.take.lease)?;
+    let lease = context.lease(&hold.take.lease)?;
     let since = lease.read.is_some_and(|read| read >= seen);
     (!since).then(|| Effect::ReadLease(lease.name.clone()))
 }
 
 /// The apply of `set` for this step of the hold has landed: the record there says so, or this process had the answer, as
 /// full annotations may have had no room for the record.
-fn shows(at: &At, node: &Node, hold: &Hold, set: &NodeFields) -> bool {
+fn shows(context: &Context, node: &Node, hold: &Hold, set: &NodeFields) -> bool {
     let label = |labels: &Keys| labels.get(names::SLOT).cloned();
     let there = node_fields::recorded(node).and_then(|record| record.hold);
     let landed = there.is_some_and(|there| there.same(hold) && there.step == hold.step);
-    label(&node.labels) == label(&set.labels) && (landed || at.applied(hold))
+    label(&node.labels) == label(&set.labels) && (landed || context.applied(hold))
 }
 
-fn put(at: &At, hold: &Hold, record: Record, node: &Node, status: &str) -> Step {
-    if let Some(first) = unread(at, hold, node) {
-        return at.step(Phase::Verifying, first, status);
+fn put(context: &Context, hold: &Hold, record: Record, node: &Node, status: &str) -> Step {
+    if let Some(first) = unread(context, hold, node) {
+        return context.step(Phase::Verifying, first, status);
     }
-    let record = keeping(at, record, node);
+    let record = keeping(context, record, node);
     let point = Point::of_record(&record);
-    let set = set(at, hold, &record, node);
+    let set = set(context, hold, &record, node);
     Step {
         record,
-        ..at.step(Phase::Verifying, Effect::Apply { set, point }, status)
+        ..context.step(Phase::Verifying, Effect::Apply { set, point }, status)
     }
 }
 
 /// Not healthy. Somebody may have freed the slot meanwhile, which is said; label and cordon stay as they are, as the node
 /// is down, until it is healthy.
-fn unhealthy(at: &At, hold: &Hold, node: &Node, missing: &str) -> Step {
+fn unhealthy(context: &Context, hold: &Hold, node: &Node, missing: &str) -> Step {
     let words = "verifying: asking whether the slot is still held";
-    match at.holding(hold) {
-        Holding::Yes => late(at, missing),
+    match context.holding(hold) {
+        Holding::Yes => late(context, missing),
         // Where Leases cannot be read there is nothing to ask, and health is waited for all the same.
-        Holding::Ask if at.facts.denied.is_some() || at.facts.listed.is_err() => late(at, missing),
-        Holding::Ask => at.step(
+        Holding::Ask if context.facts.denied.is_some() || context.facts.listed.is_err() => {
+            late(context, missing)
+        }
+        Holding::Ask => context.step(
             Phase::Verifying,
             Effect::ReadLease(hold.take.lease.clone()),
             words,
@@ -145,7 +147,7 @@ fn unhealthy(at: &At, hold: &Hold, node: &Node, missing: &str) -> Step {
                 "what was cordoned stays so until the node is healthy"
             };
             late(
-                at,
+                context,
                 &format!("{missing}; slot {lease} was taken away, {kept}"),
             )
         }
@@ -153,21 +155,20 @@ fn unhealthy(at: &At, hold: &Hold, node: &Node, missing: &str) -> Step {
 }
 
 /// Both steps of docs/design.md 9.
-fn health(at: &At) -> Result<(), String> {
-    let missing = at
+fn health(context: &Context) -> Result<(), String> {
+    let missing = context.facts.host_health.as_ref().err().or(context
         .facts
-        .host_health
+        .pod_health
         .as_ref()
-        .err()
-        .or(at.facts.pod_health.as_ref().err());
+        .err());
     missing.map_or(Ok(()), |missing| Err(missing.join("; ")))
 }
 
 /// The host rebooted once more while the slot was given up: counted already, but not proved.
-fn again(at: &At) -> Step {
-    let mut record = at.facts.record.clone();
+fn again(context: &Context) -> Step {
+    let mut record = context.facts.record.clone();
     // What the Node carried of it after the state file was lost says nothing of what was settled.
-    let (boot, now) = (&at.facts.boot, at.now.boot);
+    let (boot, now) = (&context.facts.boot, context.now.boot);
     let settled = record.settled.take();
     let settled = settled.unwrap_or_else(|| Settled::of(record.request.as_ref(), boot, now));
     record.settled = Some(Settled {
@@ -177,7 +178,7 @@ fn again(at: &At) -> Step {
     });
     Step {
         record,
-        ..at.step(
+        ..context.step(
             Phase::Releasing,
             Effect::Wait,
             "healthy: giving the slot up",
@@ -186,13 +187,13 @@ fn again(at: &At) -> Step {
 }
 
 /// Still waiting: past `health.timeout` the same, said louder; the slot is kept, the rollout stops.
-fn late(at: &At, missing: &str) -> Step {
-    let status = if at.facts.verifying > at.policy.health_timeout {
+fn late(context: &Context, missing: &str) -> Step {
+    let status = if context.facts.verifying > context.policy.health_timeout {
         format!("not healthy within health.timeout: {missing}")
     } else {
         format!("verifying: {missing}")
     };
-    at.stay(Phase::Verifying, status)
+    context.stay(Phase::Verifying, status)
 }
 
 /// The Node was registered anew, or its UID is not known: the hold goes on with this one. Whatever
@@ -202,7 +203,7 @@ fn late(at: &At, missing: &str) -> Step {
 /// would not see that it is down (I1). It is marked before the new UID is on record, so that a crash in
 /// between repeats it; only a Node that was really replaced, as from any other an admin's unlock may have
 /// taken both, and only while the slot is ours.
-fn adopt(at: &At, hold: &Hold, node: &Node) -> Step {
+fn adopt(context: &Context, hold: &Hold, node: &Node) -> Step {
     let replaced = hold.node_uid.is_some();
     // Not found without a record, which may have been lost later.
     let taken = hold.boot != Boot::unknown();
@@ -220,32 +221,32 @@ fn adopt(at: &At, hold: &Hold, node: &Node) -> Step {
         hold.stage,
         Stage::Claiming | Stage::Draining | Stage::Rebooting
     );
-    let record = advance(at, &adopted, hold.stage.clone());
+    let record = advance(context, &adopted, hold.stage.clone());
     let point = Point::of_record(&record);
     // Where its annotations are full the record is not there.
-    let landed = labelled(hold, node) && at.facts.applied.is_some_and(|it| it.point == point);
+    let landed = labelled(hold, node) && context.facts.applied.is_some_and(|it| it.point == point);
     if replaced && shown && !landed && !node_fields::knows(node, hold) {
         let step = |effect| {
             let words = "verifying: marking the own Node anew";
-            at.step(Phase::Verifying, effect, words)
+            context.step(Phase::Verifying, effect, words)
         };
-        match at.holding(hold) {
+        match context.holding(hold) {
             Holding::Lost => {}
             // It would wait for ever, and without the slot this Node must not be marked (I1).
-            Holding::Yes | Holding::Ask if at.facts.denied.is_some() => {}
+            Holding::Yes | Holding::Ask if context.facts.denied.is_some() => {}
             Holding::Ask => return step(Effect::ReadLease(hold.take.lease.clone())),
             Holding::Yes => {
-                if let Some(first) = unread(at, hold, node) {
+                if let Some(first) = unread(context, hold, node) {
                     return step(first);
                 }
-                let set = at.set(&record, node);
+                let set = context.set(&record, node);
                 return step(Effect::Apply { set, point });
             }
         }
     }
     Step {
         record,
-        ..at.step(
+        ..context.step(
             Phase::Verifying,
             Effect::Wait,
             "verifying: found the own Node",
@@ -255,10 +256,10 @@ fn adopt(at: &At, hold: &Hold, node: &Node) -> Step {
 
 /// The host is healthy: let pods come, so that the DaemonSets' can be judged. A paused node keeps its
 /// cordon: that is how a person keeps it out.
-fn uncordon(at: &At, hold: &Hold, node: &Node) -> Step {
-    let record = advance(at, hold, Stage::Uncordoned);
+fn uncordon(context: &Context, hold: &Hold, node: &Node) -> Step {
+    let record = advance(context, hold, Stage::Uncordoned);
     put(
-        at,
+        context,
         hold,
         record,
         node,
@@ -266,31 +267,31 @@ fn uncordon(at: &At, hold: &Hold, node: &Node) -> Step {
     )
 }
 
-fn reapply(at: &At, hold: &Hold, node: &Node) -> Step {
+fn reapply(context: &Context, hold: &Hold, node: &Node) -> Step {
     if node.read.is_none() {
-        return at.step(
+        return context.step(
             Phase::Verifying,
             Effect::ReadNode,
             "verifying: reading the own Node",
         );
     }
-    let record = at.facts.record.clone();
-    put(at, hold, record, node, "verifying: uncordoning")
+    let record = context.facts.record.clone();
+    put(context, hold, record, node, "verifying: uncordoning")
 }
 
 /// Proved: the request is settled and the history written before anything is given back.
-fn settle(at: &At, hold: &Hold, node: &Node) -> Step {
-    let mut record = advance(at, hold, Stage::Releasing);
+fn settle(context: &Context, hold: &Hold, node: &Node) -> Step {
+    let mut record = advance(context, hold, Stage::Releasing);
     let request = record.request.take();
-    if !found_in_this_boot(at, hold) {
+    if !found_in_this_boot(context, hold) {
         record
             .history
-            .insert(0, Past::of(request.as_ref(), at.now.wall));
+            .insert(0, Past::of(request.as_ref(), context.now.wall));
         record.history.truncate(HISTORY_MAX);
     }
-    let mut settled = Settled::of(request.as_ref(), &at.facts.boot, at.now.boot);
+    let mut settled = Settled::of(request.as_ref(), &context.facts.boot, context.now.boot);
     if request.is_none()
-        && !found_in_this_boot(at, hold)
+        && !found_in_this_boot(context, hold)
         && let Some(text) = node.annotations.get(names::REBOOT)
     {
         // What was asked for is lost: the annotation that is there counts as served, else it would be twice (I10).
@@ -303,14 +304,16 @@ fn settle(at: &At, hold: &Hold, node: &Node) -> Step {
     let status = "healthy: giving the slot up";
     Step {
         record,
-        ..at.step(Phase::Releasing, Effect::Wait, status)
+        ..context.step(Phase::Releasing, Effect::Wait, status)
     }
 }
 
 /// A slot that was found without a record and was taken since this boot began: the record is lost, but
 /// nothing was rebooted. Told by the wall clock, which is good enough for the history and for nothing else.
-fn found_in_this_boot(at: &At, hold: &Hold) -> bool {
-    let uptime = at.now.since(Duration::from_micros(at.facts.boot.userspace));
-    let began = at.now.wall.checked_sub(uptime);
+fn found_in_this_boot(context: &Context, hold: &Hold) -> bool {
+    let uptime = context
+        .now
+        .since(Duration::from_micros(context.facts.boot.userspace));
+    let began = context.now.wall.checked_sub(uptime);
     hold.boot == Boot::unknown() && began.is_ok_and(|began| began < hold.take.acquire_time)
 }
