@@ -1,7 +1,7 @@
 //! No hold: Idle, Pending, and what must be put right first (I3, I6, I10).
 
 use super::held::undo;
-use super::mark::without_record;
+use super::mark::{show, without_record};
 use super::{Context, Step, apply, observe, queue, rehearse, start};
 use crate::facts::{Effect, Point};
 use crate::gates::Gate;
@@ -256,7 +256,7 @@ fn held_up(context: &Context, mut record: Record, blocked: &Blocked) -> Step {
         return queue::paused(context, record, step);
     }
     // Nobody is to keep a turn for a node that cannot take it; its place it keeps.
-    queue::show(context, Step { record, ..step }, false)
+    show(context, Step { record, ..step }, false)
 }
 
 /// A pause of the whole group is all that is in the way of an active node.

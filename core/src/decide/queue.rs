@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use jiff::{Timestamp, Unit};
 
+use super::mark::show;
 use super::{Context, Policy, Step, rehearse, stale, too_few};
 use crate::facts::Effect;
 use crate::names;
@@ -13,7 +14,7 @@ use crate::peers::{Claims, Peers};
 use crate::phase::Phase;
 use crate::record::{Hold, Record};
 use crate::scatter::{scatter, share};
-use crate::slot::{Crowd, Lease, Mark, Shown, Take, Waiting};
+use crate::slot::{Crowd, Lease, Take, Waiting};
 
 /// A queue that another Node's label blocks looks again after so long, then after twice as long each time:
 /// such a Node does not wake us.
@@ -24,12 +25,6 @@ const BUDGET_AGAIN: Duration = Duration::from_secs(60);
 /// So long after it was ready a node has looked how many others wait, although no slot is open yet: a thousand
 /// that came at once are not to ask at once, nor to ask when the slot opens.
 const COUNT_WITHIN: Duration = Duration::from_secs(900);
-/// An API server that refused to show this node's place is asked again after so long.
-const REFUSED_AGAIN: Duration = Duration::from_secs(300);
-/// A heartbeat Lease that is not there yet is looked for again after so long: a kubelet that has just joined makes
-/// it within seconds, and tries as often as this (Kubernetes `pkg/kubelet`, a quarter of
-/// `nodeLeaseDurationSeconds`).
-const MISSING_AGAIN: Duration = Duration::from_secs(10);
 
 /// Takes the free slot whose turn it is; else waits, visibly.
 pub(super) fn decide(context: &Context, record: Record) -> Step {
@@ -393,42 +388,6 @@ fn placed(context: &Context, mut record: Record) -> (Record, Waiting) {
     });
     record.waiting = Some(place.clone());
     (record, place)
-}
-
-/// This step, unless the own kube-node-lease Lease must first show the place that is on record, and whether
-/// this node is ready.
-pub(super) fn show(context: &Context, step: Step, ready: bool) -> Step {
-    let Some(place) = step.record.waiting.clone() else {
-        return step;
-    };
-    let wanted = Shown { place, ready };
-    let again = again_shown(context);
-    if context.facts.mark == Mark::Shown(wanted.clone()) {
-        return step;
-    }
-    if let Some(again) = again.filter(|again| context.now.boot < *again) {
-        let wake = step.wake.map_or(again, |wake| wake.min(again));
-        return Step {
-            wake: Some(wake),
-            ..step
-        };
-    }
-    Step {
-        effect: Effect::Mark(wanted),
-        ..step
-    }
-}
-
-/// When the own heartbeat Lease is written again after a refusal; none: at once.
-pub(super) fn again_shown(context: &Context) -> Option<Duration> {
-    context.facts.hidden.map(|hidden| {
-        let pause = if hidden.missing {
-            MISSING_AGAIN
-        } else {
-            REFUSED_AGAIN
-        };
-        hidden.at + pause
-    })
 }
 
 /// Who holds what this node waits for.
