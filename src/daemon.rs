@@ -27,10 +27,10 @@ use crate::root::Root;
 
 mod act;
 mod api;
+mod api_backoff;
 mod credential;
 mod gather;
 mod own_node;
-mod patience;
 mod reads;
 mod report;
 mod stale;
@@ -41,6 +41,7 @@ mod triggers;
 mod undrain;
 
 use api::Api;
+use api_backoff::ApiBackoff;
 use gather::HostWatch;
 use report::Report;
 use triggers::Triggers;
@@ -74,7 +75,7 @@ pub struct Daemon {
     evicted: mpsc::UnboundedReceiver<act::Evicted>,
     evictions: mpsc::UnboundedSender<act::Evicted>,
     /// When the API server is asked again after it refused or was silent.
-    patience: patience::Patience,
+    api_backoff: ApiBackoff,
     /// A watch's last sign of life that the machine knows.
     heard: Option<Instant>,
     /// How often in a row the others that wait could not be counted, without an answer.
@@ -148,7 +149,7 @@ impl Daemon {
             self.machine.facts(),
             &policy,
             &mut self.notify,
-            self.patience.trouble(now.boot),
+            self.api_backoff.trouble(now.boot),
         );
         if let Some(view) = self.report.view(&step, self.machine.facts(), &policy)
             && let Err(err) = view::write(&self.root, view)
@@ -168,7 +169,7 @@ impl Daemon {
             };
         }
         if act::asks_api(&step.effect)
-            && let Some(until) = self.patience.until(now.boot)
+            && let Some(until) = self.api_backoff.paused_until(now.boot)
         {
             return Some(until.min(step.wake.unwrap_or(until)));
         }
@@ -212,7 +213,7 @@ impl Daemon {
     /// Waits for a change, a signal, or `until` on the boot clock.
     async fn sleep(&mut self, until: Duration, signals: &mut Signals) -> Woke {
         let now = self.clock.now().boot;
-        let paused = self.patience.until(now).unwrap_or(until);
+        let paused = self.api_backoff.paused_until(now).unwrap_or(until);
         let limit = until.min(paused).saturating_sub(now);
         let limit = limit.min(self.machine.poll(now));
         let limit = watchdog_interval().map_or(limit, |watchdog| limit.min(watchdog));

@@ -72,14 +72,15 @@ impl Daemon {
                 let words = self.api.troubled(&err);
                 self.machine.no_leases(words.clone());
                 let now = self.now().boot;
-                self.patience.longer(now, Duration::from_secs(5), words);
+                self.api_backoff
+                    .pause_longer(now, Duration::from_secs(5), words);
                 None
             }
         }
     }
 
     async fn ask(&mut self, requests: &Requests, effect: Effect, now: Now) {
-        self.patience.asks(effect.outside());
+        self.api_backoff.request_begins(effect.outside());
         let done = match effect {
             Effect::ReadLease(name) => self.read_lease(requests, &name, now).await,
             Effect::ReadNode => self.read_node(requests, now).await,
@@ -112,8 +113,8 @@ impl Daemon {
         };
         match done {
             // A refusal that was answered has set its own pause.
-            Ok(()) if self.patience.until(self.now().boot).is_some() => {}
-            Ok(()) => self.patience.worked(self.now().boot),
+            Ok(()) if self.api_backoff.paused_until(self.now().boot).is_some() => {}
+            Ok(()) => self.api_backoff.request_worked(self.now().boot),
             Err(err) => self.failed(&err),
         }
     }
@@ -124,7 +125,7 @@ impl Daemon {
             self.api.refused();
         }
         let now = self.now().boot;
-        self.patience.failed(err, now);
+        self.api_backoff.request_failed(err, now);
     }
 
     async fn create_lease(&mut self, requests: &Requests, now: Now) -> Result<(), ApiError> {
@@ -157,7 +158,8 @@ impl Daemon {
             Took::Conflict => {}
             Took::Refused(why) => {
                 // The slot may look free for ever: no herd on a policy that refuses.
-                self.patience.longer(answered, Duration::from_secs(5), why);
+                self.api_backoff
+                    .pause_longer(answered, Duration::from_secs(5), why);
             }
             Took::Unanswered(err) => return Err(err),
         }

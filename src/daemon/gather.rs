@@ -126,7 +126,7 @@ impl Daemon {
             self.api.configure(access);
             self.machine.moved();
         }
-        let may = self.patience.until(now.boot).is_none() || self.api.touched();
+        let may = self.api_backoff.paused_until(now.boot).is_none() || self.api.touched();
         if self.machine.facts().started && self.api.due() && may {
             self.connect().await;
         }
@@ -186,7 +186,7 @@ impl Daemon {
 
     /// The kubelet's signs of life in this boot, while they are awaited.
     async fn pulse(&mut self, now: Now) {
-        if !self.machine.pulse_due(now) || self.patience.until(now.boot).is_some() {
+        if !self.machine.pulse_due(now) || self.api_backoff.paused_until(now.boot).is_some() {
             return;
         }
         let Some(requests) = self.api.requests() else {
@@ -206,7 +206,7 @@ impl Daemon {
     /// The DaemonSets whose pod is absent, once the node takes pods again.
     async fn daemon_sets(&mut self, now: Now) {
         let due = self.machine.absent_due(now);
-        if due.is_empty() || self.patience.until(now.boot).is_some() {
+        if due.is_empty() || self.api_backoff.paused_until(now.boot).is_some() {
             return;
         }
         let Some(requests) = self.api.requests() else {
@@ -234,17 +234,17 @@ impl Daemon {
 
     /// Pods that would stop a drain, before the queue.
     async fn blocking(&mut self, now: Now) {
-        if !self.machine.blocking_due(now) || self.patience.until(now.boot).is_some() {
+        if !self.machine.blocking_due(now) || self.api_backoff.paused_until(now.boot).is_some() {
             return;
         }
         let Some(requests) = self.api.requests() else {
             return;
         };
-        self.patience.asks(false);
+        self.api_backoff.request_begins(false);
         match requests.pods.list().await {
             Ok(pods) => {
                 self.machine.listed_before(&pods, now);
-                self.patience.worked(now.boot);
+                self.api_backoff.request_worked(now.boot);
             }
             Err(err) => self.failed(&err),
         }
@@ -252,18 +252,18 @@ impl Daemon {
 
     /// Whether the cluster has another Node.
     async fn alone(&mut self, now: Now) {
-        if !self.machine.alone_due(now) || self.patience.until(now.boot).is_some() {
+        if !self.machine.alone_due(now) || self.api_backoff.paused_until(now.boot).is_some() {
             return;
         }
         let Some(requests) = self.api.requests() else {
             return;
         };
         let clients = &requests.clients;
-        self.patience.asks(false);
+        self.api_backoff.request_begins(false);
         match peers::others(&clients.coordinator, &clients.name).await {
             Ok(others) => {
                 self.machine.saw_alone(Some(!others), now);
-                self.patience.worked(now.boot);
+                self.api_backoff.request_worked(now.boot);
             }
             Err(err) => {
                 // Who cannot look does not know that it is alone (I8), and looks again later: what else is to be asked comes

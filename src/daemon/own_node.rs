@@ -53,7 +53,8 @@ impl Daemon {
                 let dropped = changed_on_its_way(&node, set);
                 if let Some(why) = &dropped {
                     // It would be tried again at once, and dropped again.
-                    self.patience.longer(answered, DROPPED, why.clone());
+                    self.api_backoff
+                        .pause_longer(answered, DROPPED, why.clone());
                 }
                 let again = self.machine.applied(node, point, dropped.clone(), answered);
                 if again && dropped.is_none() && point != Point::default() {
@@ -62,7 +63,7 @@ impl Daemon {
                         "Node {name}: what is set there is changed again and again; {}",
                         who(name)
                     );
-                    self.patience.longer(answered, DROPPED, why);
+                    self.api_backoff.pause_longer(answered, DROPPED, why);
                 }
                 Ok(())
             }
@@ -124,7 +125,7 @@ impl Daemon {
                 left.words(),
                 who(&node.name)
             );
-            self.patience.longer(answered, DROPPED, why);
+            self.api_backoff.pause_longer(answered, DROPPED, why);
         }
         self.machine.read_node(Some(node));
         Ok(())

@@ -36,8 +36,8 @@ impl Daemon {
             (Ok(leases), Ok(_), Ok(beat)) => {
                 let mark = beat.and_then(|beat| beat.waiting);
                 self.machine.read_start(leases, mark, clock.now().boot);
-                self.patience.asks(false);
-                self.patience.worked(now.boot);
+                self.api_backoff.request_begins(false);
+                self.api_backoff.request_worked(now.boot);
             }
             (Err(err), ..) | (_, Err(err), _) | (.., Err(err)) => {
                 let denied = denied(&err, self.machine.namespace());

@@ -11,9 +11,9 @@ use tracing::{error, warn};
 
 use super::Daemon;
 use super::api::Api;
+use super::api_backoff::ApiBackoff;
 use super::credential::held_access;
 use super::gather::HostWatch;
-use super::patience::Patience;
 use super::report::Report;
 use super::triggers::Triggers;
 use crate::cluster::client::Origin;
@@ -68,7 +68,7 @@ pub async fn start(
         saved: true,
         report: Report::default(),
         notify: Notify::new(),
-        patience: Patience::default(),
+        api_backoff: ApiBackoff::default(),
         heard: None,
         uncounted: 0,
         machine: Machine::new(config, facts),

@@ -78,7 +78,7 @@ impl Daemon {
 
     fn left(&self, lease: Option<String>) -> Left {
         let trouble = match (
-            self.patience.trouble(self.now().boot),
+            self.api_backoff.trouble(self.now().boot),
             &self.machine.facts().listed,
         ) {
             (Some(trouble), _) => trouble.to_owned(),
