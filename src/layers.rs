@@ -84,7 +84,7 @@ fn changeable(root: &Root, explicit: bool) -> Vec<Problem> {
 }
 
 fn untrusted(root: &Root, path: &Path) -> Option<Problem> {
-    let why = trusted::check(root, path).err()?;
+    let why = trusted::only_root_can_change(root, path).err()?;
     Some(Problem {
         file: root.path(path),
         line: None,
@@ -103,11 +103,11 @@ fn files(root: &Root, explicit: Option<&Path>, problems: &mut Vec<Problem>) -> V
     main.chain(drop_ins(root, problems)).collect()
 }
 
-/// Checks one file alone, over the defaults (`config check FILE`).
+/// One file alone, over the defaults, for `config check FILE`.
 ///
 /// # Errors
 /// Every problem of the file.
-pub fn check_file(path: &Path) -> Result<Effective, ConfigError> {
+pub fn load_alone(path: &Path) -> Result<Effective, ConfigError> {
     match contents(path) {
         Ok(text) => config::parse(path, &text),
         Err(error) => Err(ConfigError {

@@ -49,7 +49,7 @@ pub enum Untrusted {
 ///
 /// # Errors
 /// The first file or directory that somebody else could change, with the command that cures it.
-pub fn check(root: &Root, path: &Path) -> Result<(), Untrusted> {
+pub fn only_root_can_change(root: &Root, path: &Path) -> Result<(), Untrusted> {
     let top = Path::new("/");
     let unseen = |path: &Path| {
         let path = path.to_owned();
@@ -175,7 +175,8 @@ mod tests {
     }
 
     fn said(root: &Root, path: &str) -> String {
-        check(root, Path::new(path)).map_or_else(|error| error.to_string(), |()| "good".to_owned())
+        only_root_can_change(root, Path::new(path))
+            .map_or_else(|error| error.to_string(), |()| "good".to_owned())
     }
 
     #[test]

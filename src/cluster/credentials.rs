@@ -228,7 +228,9 @@ fn read(
 /// What the host's kubeconfig names must be root's as well.
 fn believed(root: &Root, path: &Path, whose: Whose) -> Result<(), String> {
     match whose {
-        Whose::Hosts => trusted::check(root, path).map_err(|error| error.to_string()),
+        Whose::Hosts => {
+            trusted::only_root_can_change(root, path).map_err(|error| error.to_string())
+        }
         Whose::Persons => Ok(()),
     }
 }

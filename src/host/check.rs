@@ -177,11 +177,11 @@ fn ours(root: &Root, command: &[String]) -> Result<(), Untrusted> {
         return Ok(());
     };
     if program.is_absolute() {
-        return trusted::check(root, program);
+        return trusted::only_root_can_change(root, program);
     }
     let mut places = PATH.iter().map(|dir| Path::new(dir).join(program));
     let first = places.find(|place| root.path(place).exists());
-    first.map_or(Ok(()), |place| trusted::check(root, &place))
+    first.map_or(Ok(()), |place| trusted::only_root_can_change(root, &place))
 }
 
 /// Stops the checks that an earlier daemon left running; answers with their number.

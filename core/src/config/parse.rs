@@ -43,13 +43,13 @@ pub fn merged(
     for (path, text) in texts {
         tables.lay(file::read(path, text, &known, &mut problems));
     }
-    let checking = Checking::of(&tables, problems);
-    if checking.problems.is_empty() {
-        let text = text(&checking.read);
-        let config = checking.config;
+    let parsed = Parser::of(&tables, problems);
+    if parsed.problems.is_empty() {
+        let text = text(&parsed.read);
+        let config = parsed.config;
         return Ok(Effective { config, text });
     }
-    let mut problems = checking.problems;
+    let mut problems = parsed.problems;
     problems.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
     Err(ConfigError { problems })
 }
@@ -66,12 +66,12 @@ pub fn reference() -> Vec<Table> {
             line: 1,
         },
     });
-    Checking::of(&tables, Vec::new()).read
+    Parser::of(&tables, Vec::new()).read
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Checking::of(&Tables::default(), Vec::new()).config
+        Parser::of(&Tables::default(), Vec::new()).config
     }
 }
 
@@ -96,7 +96,7 @@ fn text(tables: &[Table]) -> String {
 }
 
 /// Types and ranges of all values, then the values against each other.
-struct Checking<'a> {
+struct Parser<'a> {
     tables: &'a Tables,
     none: Keys,
     /// First those of the texts.
@@ -106,35 +106,35 @@ struct Checking<'a> {
 }
 
 /// What comes of it.
-struct Checked {
+struct Parsed {
     /// To be used only without a problem.
     config: Config,
     problems: Vec<Problem>,
     read: Vec<Table>,
 }
 
-impl Checking<'_> {
-    fn of(tables: &Tables, problems: Vec<Problem>) -> Checked {
-        let mut checking = Checking {
+impl Parser<'_> {
+    fn of(tables: &Tables, problems: Vec<Problem>) -> Parsed {
+        let mut parser = Parser {
             tables,
             none: Keys::new(),
             problems,
             read: Vec::new(),
         };
         let config = Config {
-            mode: checking.section(&root::SECTION, |r| r.choice(&root::MODE)),
-            node: checking.section(&node::SECTION, node),
-            coordination: checking.section(&coordination::SECTION, coordination),
-            triggers: checking.triggers(),
-            drain: checking.section(&drain::SECTION, drain),
-            reboot: checking.section(&reboot::SECTION, reboot),
-            health: checking.section(&health::SECTION, health),
-            gates: checking.section(&gates::SECTION, gates),
+            mode: parser.section(&root::SECTION, |r| r.choice(&root::MODE)),
+            node: parser.section(&node::SECTION, node),
+            coordination: parser.section(&coordination::SECTION, coordination),
+            triggers: parser.triggers(),
+            drain: parser.section(&drain::SECTION, drain),
+            reboot: parser.section(&reboot::SECTION, reboot),
+            health: parser.section(&health::SECTION, health),
+            gates: parser.section(&gates::SECTION, gates),
         };
-        Checked {
+        Parsed {
             config,
-            problems: checking.problems,
-            read: checking.read,
+            problems: parser.problems,
+            read: parser.read,
         }
     }
 

@@ -152,7 +152,7 @@ fn by_root(host: &Root, dir: &Path, code: &Code, mounts: &BTreeSet<String>) -> i
     let there = fs::metadata(&path).is_ok_and(|now| now.ino() == mapped.ino());
     let replaced = roots && mapped.nlink() == 0 && mapped.dev() == parent.dev() && !there;
     Ok(replaced
-        && trusted::check(host, Path::new(&code.file)).is_ok()
+        && trusted::only_root_can_change(host, Path::new(&code.file)).is_ok()
         && mounts.contains(&file.mount()?)
         && maps::deleted(&file.path()?) == Some(code.file.as_str())
         && file.begins_with(ELF)?)

@@ -15,8 +15,8 @@ use kube_rebootd_core::phase::Phase;
 
 mod api;
 mod chance;
-mod checks;
 mod host;
+mod invariants;
 mod leaks;
 mod month;
 mod options;

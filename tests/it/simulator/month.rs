@@ -1,6 +1,6 @@
 //! A month of fifty nodes on three slots: crashes, power loss, partitions, lost and late answers.
 //!
-//! At every step: I1, I2, I4, I13 (`checks`), and no daemon asks for a reboot that nobody wants. At the
+//! At every step: I1, I2, I4, I13 (`invariants`), and no daemon asks for a reboot that nobody wants. At the
 //! end, a quiet day after the last accident: nothing is left of any hold (I3, I6), every request has ended in one
 //! reboot, and no waiter that met no accident was passed by more than [`PASSED`] that came later.
 //!

@@ -82,7 +82,7 @@ impl World {
                 // Whatever ends an idle phase wakes the host by itself.
                 self.hosts[index].wake += self.nap;
             }
-            self.check();
+            self.not_too_many_down();
             return wrote;
         }
         if step.effect.outside() {
@@ -96,7 +96,7 @@ impl World {
         }
         self.hosts[index].wake = Duration::ZERO;
         self.meet(index, &step, fate, now);
-        self.check();
+        self.not_too_many_down();
         true
     }
 

@@ -100,7 +100,7 @@ impl World {
     }
 
     /// I1 and I13, after every step.
-    pub(super) fn check(&self) {
+    pub(super) fn not_too_many_down(&self) {
         let down = |node: &&ModelNode| {
             // Of one that is out of service a person says that its host is off.
             !node.out_of_service
