@@ -31,9 +31,9 @@ async fn i6_a_scheduled_reboot_becomes_one_request_and_one_reboot() {
     let world = world(ADOPT).await;
     schedule(&world, "reboot", 300);
     world.until_rebooted(&[0], 1, HOUR).await;
-    world.check(world.hosts[0].logind().cancelled == 1, "cancelled once");
+    world.require(world.hosts[0].logind().cancelled == 1, "cancelled once");
     world.pass(5 * HOUR).await;
-    world.check(world.boots(0) == 1, "one reboot");
+    world.require(world.boots(0) == 1, "one reboot");
 }
 
 #[tokio::test(start_paused = true)]
@@ -47,9 +47,9 @@ async fn i8_a_poweroff_and_what_is_too_near_are_left_alone() {
         let world = world(ADOPT).await;
         schedule(&world, kind, seconds);
         world.pass(MINUTE).await;
-        world.check(world.hosts[0].logind().cancelled == 0, "cancelled");
-        world.check(world.said(0, "will go around slot and drain"), "not told");
-        world.check(world.phase(0) == "Idle", "a request");
+        world.require(world.hosts[0].logind().cancelled == 0, "cancelled");
+        world.require(world.said(0, "will go around slot and drain"), "not told");
+        world.require(world.phase(0) == "Idle", "a request");
     }
 }
 
@@ -59,9 +59,9 @@ async fn nothing_is_taken_over_unless_configured() {
         let world = world(config).await;
         schedule(&world, "reboot", 300);
         world.pass(MINUTE).await;
-        world.check(world.hosts[0].logind().cancelled == 0, "cancelled");
+        world.require(world.hosts[0].logind().cancelled == 0, "cancelled");
         let told = world.said(0, "will go around slot and drain");
-        world.check(told == config.is_empty(), "told or not");
+        world.require(told == config.is_empty(), "told or not");
     }
 }
 
@@ -74,7 +74,7 @@ async fn i6_without_a_record_of_the_request_nothing_is_cancelled() {
     std::fs::write(&directory, "").unwrap();
     schedule(&world, "reboot", 3600);
     world.pass(10 * MINUTE).await;
-    world.check(world.hosts[0].logind().cancelled == 0, "cancelled");
+    world.require(world.hosts[0].logind().cancelled == 0, "cancelled");
     std::fs::remove_file(&directory).unwrap();
     std::fs::rename(directory.with_extension("away"), &directory).unwrap();
     world.until_rebooted(&[0], 1, HOUR).await;
@@ -100,7 +100,7 @@ async fn i6_a_reboot_by_somebody_else_is_the_one_that_was_scheduled() {
         });
     });
     world.pass(5 * HOUR).await;
-    world.check(world.boots(0) == 1, "a second reboot");
+    world.require(world.boots(0) == 1, "a second reboot");
 }
 
 /// Only what logind says is not known is waited for: the cancellation that failed is tried again.
@@ -110,7 +110,7 @@ async fn a_logind_that_is_silent_is_asked_again() {
     world.hosts[0].logind().mute = true;
     schedule(&world, "reboot", 7200);
     world.pass(10 * MINUTE).await;
-    world.check(world.hosts[0].logind().cancelled == 0, "cancelled");
+    world.require(world.hosts[0].logind().cancelled == 0, "cancelled");
     world.hosts[0].logind().mute = false;
     world.until_rebooted(&[0], 1, HOUR).await;
 }
@@ -123,12 +123,12 @@ async fn i7_before_the_api_server_has_answered_nothing_is_taken_over_and_that_is
     world.hosts[0].order(Order::Kill(MINUTE));
     schedule(&world, "reboot", 7200);
     world.pass(10 * MINUTE).await;
-    world.check(world.hosts[0].logind().cancelled == 0, "cancelled");
+    world.require(world.hosts[0].logind().cancelled == 0, "cancelled");
     let told = world.said(0, "when the API server has answered");
-    world.check(told, "not told");
+    world.require(told, "not told");
     world.server.set(|state| state.down = false);
     world.until_rebooted(&[0], 1, HOUR).await;
-    world.check(world.hosts[0].logind().cancelled == 1, "cancelled once");
+    world.require(world.hosts[0].logind().cancelled == 1, "cancelled once");
 }
 
 /// Found by reading: while a node waited for its DaemonSets after the boot, one was neither taken over nor told of.
@@ -146,9 +146,9 @@ async fn i2_one_that_comes_while_a_reboot_is_proved_is_told_of_and_taken_over_la
     world.until_phase(0, "Verifying", 5 * MINUTE).await;
     schedule(&world, "reboot", 7200);
     world.pass(10 * MINUTE).await;
-    world.check(world.hosts[0].logind().cancelled == 0, "cancelled");
+    world.require(world.hosts[0].logind().cancelled == 0, "cancelled");
     let told = world.said(0, "when this node has given its slot up");
-    world.check(told, "not told");
+    world.require(told, "not told");
     let back = Pod {
         name: "agent-2",
         ..AGENT

@@ -49,7 +49,7 @@ async fn i3_a_node_that_is_full_when_it_comes_back_is_uncordoned_and_gives_its_s
     })
     .await;
     let refused = world.said(0, "Too long");
-    world.check(refused, "it was not refused once, so this shows nothing");
+    world.require(refused, "it was not refused once, so this shows nothing");
     world.pass(MINUTE).await;
     world.at_rest();
     world.want(1);
@@ -70,7 +70,7 @@ async fn i3_i6_full_in_any_phase() {
             world.pass(LOOK).await;
         }
         let free = !world.cordoned(0) && world.holder("default").is_none();
-        world.check(free, phase);
+        world.require(free, phase);
         world.want(1);
         world
             .until("the other rebooted", HOUR, |world| world.boots(1) == 1)
@@ -99,7 +99,7 @@ async fn i3_a_paused_node_that_is_full_keeps_its_cordon_until_it_is_resumed() {
     })
     .await;
     world.pass(MINUTE).await;
-    world.check(world.cordoned(0), "the cordon is kept");
+    world.require(world.cordoned(0), "the cordon is kept");
     pause(false);
     full_until(&world, |world| !world.cordoned(0)).await;
     world.pass(MINUTE).await;

@@ -68,6 +68,6 @@ async fn i10_a_clock_set_back_does_not_make_room_for_another_reboot() {
         world.hosts[0].set_wall(YEARS / 5);
         world.pass(HOUR).await;
     }
-    world.check(world.boots(0) == 1, &format!("{} boots", world.boots(0)));
+    world.require(world.boots(0) == 1, &format!("{} boots", world.boots(0)));
     world.at_rest();
 }

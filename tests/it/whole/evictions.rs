@@ -41,7 +41,7 @@ async fn meets(fate: Fate, times: u32) {
     world.server.set(|state| state.faults.push(fault));
     world.want(0);
     world.until_rebooted(&[0], 1, HOUR).await;
-    world.check(evictions(&world) > 0, "nothing was evicted");
+    world.require(evictions(&world) > 0, "nothing was evicted");
 }
 
 #[tokio::test(start_paused = true)]
@@ -66,7 +66,7 @@ async fn the_end_of_a_pod_that_closes_the_gate_is_seen_at_once_and_without_polli
     world.pass(10 * Duration::from_secs(1)).await;
     let before = lists();
     world.pass(10 * MINUTE + 10 * Duration::from_secs(1)).await;
-    world.check(lists() == before, "it is watched and not polled");
+    world.require(lists() == before, "it is watched and not polled");
     world
         .server
         .set(|state| state.remove(("pods", "shop", "once")));
@@ -91,7 +91,7 @@ async fn i9_a_pod_is_evicted_and_waited_for() {
     .make(&world.server);
     world.want(0);
     world.until_rebooted(&[0], 1, HOUR).await;
-    world.check(evictions(&world) == 1, "one eviction for one pod");
+    world.require(evictions(&world) == 1, "one eviction for one pod");
 }
 
 /// Proved with a real kubelet: the host went down in mid-unmount, and a StatefulSet waited for its volume. The server
@@ -108,12 +108,12 @@ async fn i2_a_finished_pod_is_waited_for_until_the_kubelet_has_unmounted_its_vol
     world.want(0);
     world.until_phase(0, "Draining", MINUTE).await;
     world.pass(Duration::from_secs(43)).await;
-    world.check(
+    world.require(
         world.phase(0) == "Draining",
         "the kubelet is still unmounting",
     );
     world.until_rebooted(&[0], 1, HOUR).await;
-    world.check(evictions(&world) == 1, "one eviction for one pod");
+    world.require(evictions(&world) == 1, "one eviction for one pod");
 }
 
 #[tokio::test(start_paused = true)]
@@ -127,14 +127,14 @@ async fn a_finished_pod_that_the_kubelet_never_removes_is_named_and_undone() {
     world.want(0);
     world.until_phase(0, "Draining", MINUTE).await;
     world.until_phase(0, "Undoing", HOUR).await;
-    world.check(
+    world.require(
         world.said(
             0,
             "shop/db holds up the drain: has finished, but the kubelet has not removed it",
         ),
         "the pod and why",
     );
-    world.check(world.boots(0) == 0, "no reboot with the pod there");
+    world.require(world.boots(0) == 0, "no reboot with the pod there");
     // The admin helps the kubelet.
     world
         .server
@@ -153,7 +153,7 @@ async fn a_pod_that_a_finalizer_holds_is_named_and_left_after_a_while() {
     world.want(0);
     world.until_phase(0, "Draining", MINUTE).await;
     world.pass(Duration::from_secs(25)).await;
-    world.check(world.phase(0) == "Draining", "whoever holds it has a while");
+    world.require(world.phase(0) == "Draining", "whoever holds it has a while");
     world.until_rebooted(&[0], 1, HOUR).await;
 }
 
@@ -164,14 +164,14 @@ async fn i9_a_budget_is_waited_for_without_haste_and_named() {
     world.want(0);
     world.until_phase(0, "Draining", MINUTE).await;
     world.pass(8 * MINUTE).await;
-    world.check(
+    world.require(
         world.phase(0) == "Draining" && world.cordoned(0),
         "waits for the budget",
     );
-    world.check(world.said(0, "web-budget"), "the budget is named");
+    world.require(world.said(0, "web-budget"), "the budget is named");
     let asked = evictions(&world);
     // From 1 s to 15 s: some 35 in 8 minutes.
-    world.check(
+    world.require(
         (8..60).contains(&asked),
         &format!("{asked} evictions in 8 minutes"),
     );
@@ -195,8 +195,8 @@ async fn i9_two_budgets_end_the_attempt_and_nothing_is_left() {
         })
         .await;
     world.at_rest();
-    world.check(world.boots(0) == 0, "no reboot with the pod there");
-    world.check(
+    world.require(world.boots(0) == 0, "no reboot with the pod there");
+    world.require(
         world.said(0, "more than one PodDisruptionBudget"),
         "the cause is named",
     );
@@ -219,7 +219,7 @@ async fn i9_priority_and_fairness_is_obeyed() {
     world.until_phase(0, "Draining", MINUTE).await;
     world.pass(2 * MINUTE).await;
     let asked = evictions(&world);
-    world.check(
+    world.require(
         (2..=4).contains(&asked),
         &format!("{asked} evictions in 2 minutes of Retry-After: 40"),
     );
@@ -337,7 +337,7 @@ async fn i9_a_full_node_is_drained_in_few_requests() {
     let begin = tokio::time::Instant::now();
     world.until_phase(0, "Rebooting", HOUR).await;
     // The pods themselves take a second; 3 s are allowed.
-    world.check(
+    world.require(
         begin.elapsed() < Duration::from_secs(3),
         &format!("{:?}", begin.elapsed()),
     );
@@ -346,7 +346,7 @@ async fn i9_a_full_node_is_drained_in_few_requests() {
         let pods = state.trace.iter().filter(|line| line.contains(" pods"));
         pods.count()
     };
-    world.check(
+    world.require(
         (111..=115).contains(&pods),
         &format!("{pods} requests for pods"),
     );
@@ -385,8 +385,8 @@ async fn i6_a_pod_that_was_left_behind_on_purpose_undoes_no_drain_after_a_restar
         world.until_phase(0, "Rebooting", HOUR).await;
         world.hosts[0].order(Order::Kill(Duration::from_secs(5)));
         world.until_rebooted(&[0], 1, HOUR).await;
-        world.check(!world.said(0, "undoing"), "the drain goes on");
-        world.check(
+        world.require(!world.said(0, "undoing"), "the drain goes on");
+        world.require(
             world.said(0, "a pod that must leave is there"),
             "and says why",
         );
@@ -406,6 +406,6 @@ async fn i2_a_pod_that_comes_right_before_logind_is_drained_too() {
     world.until_phase(0, "Rebooting", HOUR).await;
     Pod::new("late", "n0").make(&world.server);
     world.until_rebooted(&[0], 1, HOUR).await;
-    world.check(!world.said(0, "undoing"), "the drain goes on");
-    world.check(evictions(&world) == 1, "the late pod is evicted");
+    world.require(!world.said(0, "undoing"), "the drain goes on");
+    world.require(evictions(&world) == 1, "the late pod is evicted");
 }

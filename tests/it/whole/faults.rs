@@ -146,7 +146,7 @@ async fn finished(world: &World, most: u64) {
     world.until("rebooted", 3 * HOUR, done).await;
     world.pass(HOUR).await;
     world.at_rest();
-    world.check(
+    world.require(
         (1..=most).contains(&world.boots(0)),
         &format!("{} boots", world.boots(0)),
     );

@@ -35,7 +35,7 @@ async fn a_take_that_a_policy_refuses_is_not_sent_at_full_speed() {
         world.pass(10 * MINUTE).await;
         let takes = met(&world);
         let words = format!("{takes} takes in 10 minutes, refused with {code}");
-        world.check((2..=120).contains(&takes), &words);
+        world.require((2..=120).contains(&takes), &words);
         world.server.set(|state| state.faults.clear());
         world.until_rebooted(&[0], 1, HOUR).await;
     }
@@ -74,9 +74,9 @@ async fn a_state_that_cannot_be_written_is_tried_again_and_not_at_full_speed() {
     world.want(0);
     let before = requests(&world);
     world.pass(10 * MINUTE).await;
-    world.check(world.holder("default").is_none(), "no slot is taken");
+    world.require(world.holder("default").is_none(), "no slot is taken");
     let asked = requests(&world) - before;
-    world.check(asked < 100, &format!("{asked} requests in 10 minutes"));
+    world.require(asked < 100, &format!("{asked} requests in 10 minutes"));
     // Nobody tells that it can be written again.
     writable(&world);
     world.until_rebooted(&[0], 1, HOUR).await;
@@ -100,7 +100,7 @@ async fn a_state_that_cannot_be_written_any_more_gives_the_slot_back() {
             world.holder("default").is_none() && !world.cordoned(0)
         })
         .await;
-    world.check(world.boots(0) == 0, "no reboot");
+    world.require(world.boots(0) == 0, "no reboot");
     writable(&world);
     world.until_rebooted(&[0], 1, 5 * HOUR).await;
 }
@@ -116,8 +116,8 @@ async fn i8_a_logind_that_falls_silent_after_it_was_asked_may_be_shutting_down()
     world.until("logind was asked", HOUR, asked).await;
     world.hosts[0].logind().mute = true;
     world.pass(5 * HOUR).await;
-    world.check(world.phase(0) == "Rebooting", "the hold was undone");
-    world.check(world.cordoned(0), "the cordon was taken off");
+    world.require(world.phase(0) == "Rebooting", "the hold was undone");
+    world.require(world.cordoned(0), "the cordon was taken off");
     {
         let mut logind = world.hosts[0].logind();
         (logind.mute, logind.prepare_on_reboot) = (false, true);
@@ -153,7 +153,7 @@ async fn i4_a_slot_is_given_up_whatever_the_list_of_waiters_answers() {
         world.until_rebooted(&[0, 1], 1, 5 * HOUR).await;
         let tries = met(&world);
         let words = format!("{tries} lists of waiters for 2 slots given up, answered {fate:?}");
-        world.check((2..=24).contains(&tries), &words);
+        world.require((2..=24).contains(&tries), &words);
     }
 }
 
@@ -177,8 +177,8 @@ async fn i3_rights_pruned_while_the_host_is_down_leave_no_cordon() {
     let open = |world: &World| world.boots(0) == 1 && !world.cordoned(0);
     world.until("it is uncordoned", HOUR, open).await;
     world.pass(10 * MINUTE).await;
-    world.check(!world.cordoned(0), "cordoned again");
-    world.check(world.phase(0) == "Releasing", "the slot is not given up");
+    world.require(!world.cordoned(0), "cordoned again");
+    world.require(world.phase(0) == "Releasing", "the slot is not given up");
     world.server.set(|state| state.faults.clear());
     world.until_rebooted(&[0], 1, HOUR).await;
 }
@@ -211,14 +211,14 @@ async fn i3_a_policy_that_refuses_the_node_apply_keeps_no_slot() {
             .await;
         world.pass(4 * MINUTE).await;
         let tries = tries(&world);
-        world.check(tries <= 60, &format!("{skip}: {tries} tries in 4 minutes"));
-        world.check(!world.cordoned(0), "cordoned");
-        world.check(world.boots(0) == 0, "rebooted");
+        world.require(tries <= 60, &format!("{skip}: {tries} tries in 4 minutes"));
+        world.require(!world.cordoned(0), "cordoned");
+        world.require(world.boots(0) == 0, "rebooted");
         if skip == 0 {
-            world.check(world.phase(0) == "Pending", "the gate is closed");
+            world.require(world.phase(0) == "Pending", "the gate is closed");
         }
         if skip < 2 {
-            world.check(world.holder("default").is_none(), "the slot is kept");
+            world.require(world.holder("default").is_none(), "the slot is kept");
         }
         world.server.set(|state| state.faults.clear());
         world.until_rebooted(&[0], 1, 3 * HOUR).await;
@@ -242,12 +242,12 @@ async fn a_take_that_is_refused_leaves_disk_and_journal_in_peace() {
     world.want(0);
     world.pass(6 * HOUR).await;
     let takes = met(&world);
-    world.check(
+    world.require(
         (3..=8).contains(&takes),
         &format!("{takes} takes in 6 hours"),
     );
     let said = world.phases(0).len();
-    world.check(said <= 6 * 8, &format!("{said} transitions in 6 hours"));
+    world.require(said <= 6 * 8, &format!("{said} transitions in 6 hours"));
 }
 
 /// Found by review: the Lease was made anew under a hold, was read, and was lost again to the watch that was late, at
@@ -276,7 +276,7 @@ async fn i5_i7_a_lease_made_anew_while_the_watch_is_late_is_read_once() {
     world.want(0);
     world.until_phase(0, "Draining", HOUR).await;
     world.pass(Duration::from_secs(1)).await;
-    world.check(met(&world) > 0, "the watch is late");
+    world.require(met(&world) > 0, "the watch is late");
     let before = requests(&world);
     let at = ("leases", "kube-rebootd", "default");
     world.server.set(|state| {
@@ -288,6 +288,6 @@ async fn i5_i7_a_lease_made_anew_while_the_watch_is_late_is_read_once() {
     let gone = |world: &World| world.boots(0) == 0 && !world.cordoned(0);
     world.until("undone", HOUR, gone).await;
     let asked = requests(&world) - before;
-    world.check(asked < 100, &format!("{asked} requests"));
+    world.require(asked < 100, &format!("{asked} requests"));
     world.until_rebooted(&[0], 1, HOUR).await;
 }

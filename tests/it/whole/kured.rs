@@ -29,16 +29,16 @@ async fn kured_a_killed_in_mid_drain_it_does_not_take_the_slot_for_a_reboot() {
     world.hosts[0].order(Order::Kill(Duration::from_secs(10)));
     world.pass(MINUTE).await;
     // Whatever it decided: the host has not rebooted, so nothing says that it has.
-    world.check(world.boots(0) == 0, "no reboot");
-    world.check(
+    world.require(world.boots(0) == 0, "no reboot");
+    world.require(
         !world.phases(0).contains(&"Verifying".to_owned()),
         "nothing to verify",
     );
-    world.check(
+    world.require(
         !world.phases(0).contains(&"Releasing".to_owned()),
         "nothing to release",
     );
-    world.check(
+    world.require(
         std::fs::exists(world.hosts[0].path("/run/reboot-required")).unwrap(),
         "still wanted",
     );
@@ -73,9 +73,9 @@ async fn kured_c_without_a_kubelet_cordon_and_slot_stay() {
         .await;
     world.want(1);
     world.pass(HOUR).await;
-    world.check(world.cordoned(0), "cordoned");
-    world.check(world.holder("default").as_deref() == Some("n0"), "held");
-    world.check(world.boots(1) == 0, "the rollout has stopped");
+    world.require(world.cordoned(0), "cordoned");
+    world.require(world.holder("default").as_deref() == Some("n0"), "held");
+    world.require(world.boots(1) == 0, "the rollout has stopped");
     let boot = world.hosts[0].boot_id();
     cluster::kubelet_back(&world.server, "n0", &boot);
     world.until_rebooted(&[0, 1], 1, HOUR).await;
@@ -92,7 +92,7 @@ async fn kured_d_a_failed_drain_uncordons_first_and_leaves_a_foreign_cordon() {
         })
         .await;
     world.at_rest();
-    world.check(!world.cordoned(0), "uncordoned");
+    world.require(!world.cordoned(0), "uncordoned");
 
     let world = World::new(2, 1).await;
     Pod::new("web", "n0").make(&world.server);
@@ -110,7 +110,7 @@ async fn kured_d_a_failed_drain_uncordons_first_and_leaves_a_foreign_cordon() {
         })
         .await;
     world.at_rest();
-    world.check(world.cordoned(0), "the admin's cordon stays");
+    world.require(world.cordoned(0), "the admin's cordon stays");
     world
         .server
         .set(|state| state.remove(("poddisruptionbudgets", "shop", "web")));
@@ -119,7 +119,7 @@ async fn kured_d_a_failed_drain_uncordons_first_and_leaves_a_foreign_cordon() {
             world.boots(0) == 1 && world.phase(0) == "Idle"
         })
         .await;
-    world.check(world.cordoned(0), "the admin's cordon stays");
+    world.require(world.cordoned(0), "the admin's cordon stays");
 }
 
 #[tokio::test(start_paused = true)]
@@ -128,16 +128,16 @@ async fn kured_e_a_sentinel_that_survives_reboots_once() {
     world.hosts[0].state().sticky = true;
     world.want(0);
     world.pass(3 * DAY).await;
-    world.check(world.boots(0) == 1, &format!("{} boots", world.boots(0)));
+    world.require(world.boots(0) == 1, &format!("{} boots", world.boots(0)));
     // And until when it does not count is said in the journal.
     let told = "or until it has gone once and comes 15 minutes or more after the reboot was proved";
-    world.check(world.said(0, told), "not told");
+    world.require(world.said(0, told), "not told");
     world.at_rest();
     world.unwant(0);
     world.pass(HOUR).await;
     world.want(0);
     world.pass(HOUR).await;
-    world.check(world.boots(0) == 2, "gone once, it is a new request");
+    world.require(world.boots(0) == 2, "gone once, it is a new request");
 }
 
 #[tokio::test(start_paused = true)]
@@ -197,7 +197,7 @@ async fn kured_i_an_inhibitor_is_respected() {
     world.pass(MINUTE).await;
     world.want(0);
     world.pass(3 * HOUR).await;
-    world.check(
+    world.require(
         world.holder("default").is_none() && !world.cordoned(0),
         "nothing is begun",
     );
@@ -223,12 +223,12 @@ async fn kured_j_the_longest_waiting_goes_next_and_soon() {
                 order.push(host);
             }
         }
-        world.check(begin.elapsed() < HOUR, &format!("only {order:?}"));
+        world.require(begin.elapsed() < HOUR, &format!("only {order:?}"));
         world.pass(Duration::from_millis(500)).await;
     }
-    world.check(order == [2, 0, 3, 1], &format!("{order:?}"));
+    world.require(order == [2, 0, 3, 1], &format!("{order:?}"));
     // 55 s for a host, 3 s for a hand-over.
-    world.check(
+    world.require(
         begin.elapsed() < Duration::from_secs(4 * 60),
         &format!("{:?}", begin.elapsed()),
     );
@@ -259,11 +259,11 @@ async fn kured_l_a_slot_never_expires() {
     world.server.set(|state| state.faults.push(fault));
     world.want(1);
     world.pass(8 * HOUR).await;
-    world.check(
+    world.require(
         world.holder("default").as_deref() == Some("n0"),
         "held all the time",
     );
-    world.check(world.cordoned(0) && world.boots(1) == 0, "nobody else goes");
+    world.require(world.cordoned(0) && world.boots(1) == 0, "nobody else goes");
     world.server.set(|state| state.faults.clear());
     world.until_rebooted(&[0, 1], 1, HOUR).await;
 }
@@ -293,18 +293,18 @@ async fn kured_m_a_manual_hold_is_a_hold_on_any_number_of_slots() {
     hold("default-2", json!("manual"));
     (0..3).for_each(|host| world.want(host));
     world.pass(5 * HOUR).await;
-    world.check(
+    world.require(
         (0..3).all(|host| world.boots(host) == 0 && !world.cordoned(host)),
         "nobody goes",
     );
-    world.check(world.holder("default").is_none(), "still the admin's");
+    world.require(world.holder("default").is_none(), "still the admin's");
     hold("default-2", json!(null));
     world
         .until("two have rebooted", HOUR, |world| {
             (0..3).filter(|host| world.boots(*host) == 1).count() >= 2
         })
         .await;
-    world.check(world.holder("default").is_none(), "still the admin's");
+    world.require(world.holder("default").is_none(), "still the admin's");
     hold("default", json!(null));
     world.until_rebooted(&[0, 1, 2], 1, HOUR).await;
 }

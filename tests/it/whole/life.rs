@@ -19,7 +19,7 @@ async fn one_host_reboots_once_and_leaves_nothing() {
         "Idle",
     ];
     let seen: Vec<&str> = phases.iter().map(String::as_str).collect();
-    world.check(
+    world.require(
         seen == whole || seen == [&whole[..1], &["Pending"], &whole[1..]].concat(),
         &format!("{seen:?}"),
     );

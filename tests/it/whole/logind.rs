@@ -22,11 +22,11 @@ async fn undone_and_tried_again(world: World, most: usize) {
         .await;
     world.at_rest();
     let asked = world.hosts[0].logind().reboots;
-    world.check(
+    world.require(
         (1..=most).contains(&asked),
         &format!("logind was asked {asked} times"),
     );
-    world.check(world.boots(0) == 0, "no reboot");
+    world.require(world.boots(0) == 0, "no reboot");
     {
         let mut logind = world.hosts[0].logind();
         logind.refusal = Refusal::No;
@@ -82,11 +82,11 @@ async fn i8_a_logind_that_says_nothing_closes_the_gate() {
     world.pass(MINUTE).await;
     world.want(0);
     world.pass(2 * HOUR).await;
-    world.check(
+    world.require(
         world.boots(0) == 0 && world.holder("default").is_none(),
         "nothing is begun",
     );
-    world.check(world.hosts[0].logind().reboots == 0, "logind is not asked");
+    world.require(world.hosts[0].logind().reboots == 0, "logind is not asked");
     world.hosts[0].logind().mute = false;
     world.until_rebooted(&[0], 1, HOUR).await;
 }
@@ -100,8 +100,8 @@ async fn i8_a_schedule_that_cannot_be_read_is_not_taken_for_none() {
     world.pass(MINUTE).await;
     world.want(0);
     world.pass(2 * HOUR).await;
-    world.check(world.holder("default").is_none(), "a slot is taken");
-    world.check(world.hosts[0].logind().reboots == 0, "logind is asked");
+    world.require(world.holder("default").is_none(), "a slot is taken");
+    world.require(world.hosts[0].logind().reboots == 0, "logind is asked");
     world.hosts[0].logind().schedule_unread = false;
     world.until_rebooted(&[0], 1, HOUR).await;
 }

@@ -15,8 +15,8 @@ fn end(world: &World) {
 
 fn untouched(world: &World) {
     let free = world.holder("default").is_none() && !world.cordoned(0);
-    world.check(free && world.boots(0) == 0, "nothing is begun");
-    world.check(world.hosts[0].logind().reboots == 0, "logind is not asked");
+    world.require(free && world.boots(0) == 0, "nothing is begun");
+    world.require(world.hosts[0].logind().reboots == 0, "logind is not asked");
 }
 
 #[tokio::test(start_paused = true)]
@@ -62,11 +62,11 @@ async fn draining() -> World {
 async fn i2_a_drain_outlasts_a_package_manager() {
     let world = draining().await;
     world.pass(5 * MINUTE).await;
-    world.check(world.phase(0) == "Draining", "the drain goes on");
+    world.require(world.phase(0) == "Draining", "the drain goes on");
     end(&world);
     world.until_rebooted(&[0], 1, 20 * MINUTE).await;
     let undone = world.phases(0).iter().any(|phase| phase == "Undoing");
-    world.check(!undone, "it was undone");
+    world.require(!undone, "it was undone");
 }
 
 #[tokio::test(start_paused = true)]
@@ -114,9 +114,9 @@ async fn i2_i8_package_managers_are_looked_at_before_logind_is_asked_again() {
     world.hosts[0].write(LOCK, "");
     world.hosts[0].logind().refusal = Refusal::No;
     world.pass(HOUR).await;
-    world.check(world.boots(0) == 0, "no reboot beside a package manager");
+    world.require(world.boots(0) == 0, "no reboot beside a package manager");
     let asked = world.hosts[0].logind().reboots;
-    world.check(asked == 1, &format!("logind was asked {asked} times"));
+    world.require(asked == 1, &format!("logind was asked {asked} times"));
     end(&world);
     world.until_rebooted(&[0], 1, HOUR).await;
 }

@@ -42,8 +42,8 @@ fn looks(world: &World) -> usize {
 /// Held, uncordoned, and waiting.
 fn waits(world: &World, why: &str) {
     let held = world.holder("default").as_deref() == Some("n0");
-    world.check(world.phase(0) == "Verifying" && held, why);
-    world.check(!world.cordoned(0), "the new pod must be able to come");
+    world.require(world.phase(0) == "Verifying" && held, why);
+    world.require(!world.cordoned(0), "the new pod must be able to come");
 }
 
 #[tokio::test(start_paused = true)]
@@ -52,9 +52,9 @@ async fn i4_a_daemon_set_without_a_pod_keeps_the_slot_until_its_pod_is_ready() {
     world.pass(40 * MINUTE).await;
     waits(&world, "longer than health.timeout: it exists");
     let words = "verifying: DaemonSet shop/agent has no pod here";
-    world.check(world.said(0, words), "the journal tells what it waits for");
+    world.require(world.said(0, words), "the journal tells what it waits for");
     let looked = looks(&world);
-    world.check(
+    world.require(
         (2..=90).contains(&looked),
         &format!("{looked} looks in 40 minutes"),
     );
@@ -64,7 +64,7 @@ async fn i4_a_daemon_set_without_a_pod_keeps_the_slot_until_its_pod_is_ready() {
     }
     .make(&world.server);
     world.until_rebooted(&[0], 1, MINUTE).await;
-    world.check(looks(&world) <= looked + 1, "nobody asks any more");
+    world.require(looks(&world) <= looked + 1, "nobody asks any more");
 }
 
 #[tokio::test(start_paused = true)]
@@ -99,7 +99,7 @@ async fn i4_where_daemon_sets_may_not_be_read_one_is_waited_for_until_the_timeou
     world.until_rebooted(&[0], 1, 4 * MINUTE).await;
     let words =
         "not waited for any longer after health.timeout: DaemonSet shop/agent has no pod here";
-    world.check(world.said(0, words), "what was not waited for");
+    world.require(world.said(0, words), "what was not waited for");
 }
 
 #[tokio::test(start_paused = true)]
@@ -139,15 +139,15 @@ async fn a_pod_that_nobody_starts_again_is_named_before_the_cordon() {
     }
     world.pass(MINUTE).await;
     let said = "pod shop/bare has no controller and will not run again after the reboot";
-    world.check(!world.said(0, said), "nothing is wanted yet");
+    world.require(!world.said(0, said), "nothing is wanted yet");
     world.want(0);
     world.until_phase(0, "Claiming", MINUTE).await;
-    world.check(
+    world.require(
         world.said(0, said) && !world.cordoned(0),
         "before the cordon",
     );
     world.until_rebooted(&[0], 1, HOUR).await;
-    world.check(!world.said(1, said), "of the node's own pods");
+    world.require(!world.said(1, said), "of the node's own pods");
 }
 
 #[tokio::test(start_paused = true)]
@@ -156,5 +156,5 @@ async fn without_a_graceful_shutdown_the_kubelet_starts_pods_again() {
     BARE.make(&world.server);
     world.want(0);
     world.until_rebooted(&[0], 1, HOUR).await;
-    world.check(!world.said(0, "will not run again"), "it runs again");
+    world.require(!world.said(0, "will not run again"), "it runs again");
 }

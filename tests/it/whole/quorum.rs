@@ -19,7 +19,7 @@ async fn world() -> World {
 fn untouched(world: &World) {
     let free = ["default", "default-2"].map(|slot| world.holder(slot).is_none());
     let free = free == [true, true] && !world.cordoned(0) && world.boots(0) == 0;
-    world.check(
+    world.require(
         free,
         "the other control-plane node is not Ready: n0 stays as it is",
     );
@@ -37,7 +37,7 @@ async fn i13_no_slot_is_taken_while_another_control_plane_node_is_not_ready() {
         untouched(&world);
     }
     let asked = world.server.state().trace.len() - asked;
-    world.check(asked < 1_000, &format!("{asked} requests in an hour"));
+    world.require(asked < 1_000, &format!("{asked} requests in an hour"));
     // A worker may go meanwhile.
     world.want(2);
     world.until_rebooted_with(&[2], 1, HOUR, &[0]).await;
@@ -62,7 +62,7 @@ async fn goes_in_mid_drain(world: &World, ends: u64) {
 /// So it is said.
 fn waits_for_its_heartbeat(world: &World) {
     let words = "waiting for the next heartbeat of control-plane nodes: n1";
-    world.check(world.said(0, words), "it says for which");
+    world.require(world.said(0, words), "it says for which");
 }
 
 #[tokio::test(start_paused = true)]
@@ -70,7 +70,7 @@ async fn i13_logind_is_not_asked_when_another_control_plane_node_goes_in_mid_dra
     let world = world().await;
     goes_in_mid_drain(&world, 300).await;
     world.until_phase(0, "Undoing", 10 * MINUTE).await;
-    world.check(world.said(0, "n1 (not Ready)"), "it says which node");
+    world.require(world.said(0, "n1 (not Ready)"), "it says which node");
     world.pass(HOUR).await;
     untouched(&world);
     cluster::kubelet_back(&world.server, "n1", "n1-boot-0");
@@ -88,7 +88,7 @@ async fn i13_logind_is_not_asked_while_a_control_plane_node_is_silent_although_i
     world.pass(Duration::from_secs(20)).await;
     waits_for_its_heartbeat(&world);
     world.until_phase(0, "Undoing", MINUTE).await;
-    world.check(world.said(0, "n1 (not Ready)"), "once the cluster shows it");
+    world.require(world.said(0, "n1 (not Ready)"), "once the cluster shows it");
     world.pass(HOUR).await;
     untouched(&world);
     cluster::kubelet_back(&world.server, "n1", "n1-boot-0");

@@ -87,13 +87,13 @@ async fn i3_i4_a_node_that_is_registered_anew_and_full_gives_its_slot_up() {
         fill(&world);
         world.pass(LOOK).await;
     }
-    world.check(
+    world.require(
         world.said(0, "Too long"),
         "it was not refused once, so this shows nothing",
     );
     let asked = writes(&world) - before;
-    world.check(asked < 30, &format!("{asked} writes"));
-    world.check(world.phase(0) == "Idle", "it is done");
+    world.require(asked < 30, &format!("{asked} writes"));
+    world.require(world.phase(0) == "Idle", "it is done");
     world.at_rest();
 }
 
@@ -143,9 +143,9 @@ async fn i3_a_pause_keeps_the_cordon_whatever_ends_the_hold() {
             });
         }
         world.pass(10 * MINUTE).await;
-        world.check(world.boots(0) == 0, "not rebooted");
-        world.check(world.holder("default").is_none(), "the slot is given up");
-        world.check(world.cordoned(0), "the cordon is kept");
+        world.require(world.boots(0) == 0, "not rebooted");
+        world.require(world.holder("default").is_none(), "the slot is given up");
+        world.require(world.cordoned(0), "the cordon is kept");
         edit(&world, "kubectl", |node| {
             annotate(node, "kube-rebootd/paused", None);
         });
@@ -168,8 +168,8 @@ async fn i4_an_uncordon_that_did_not_land_waits_for_the_next_boot_to_be_healthy(
     world.until("down", HOUR, |world| world.boots(0) == 2).await;
     world.server.set(|state| state.faults.clear());
     world.pass(10 * MINUTE).await;
-    world.check(world.cordoned(0), "uncordoned by a boot without a kubelet");
-    world.check(world.holder("default").is_some(), "the slot is kept");
+    world.require(world.cordoned(0), "uncordoned by a boot without a kubelet");
+    world.require(world.holder("default").is_some(), "the slot is kept");
     world.hosts[0].state().no_kubelet = false;
     world.hosts[0].order(Order::PowerLoss);
     idle_again(&world).await;
@@ -189,7 +189,7 @@ async fn i4_i7_a_label_that_a_tool_changes_keeps_no_proved_node_and_makes_no_flo
         world.pass(Duration::from_secs(1)).await;
     }
     let asked = writes(&world) - before;
-    world.check(asked < 200, &format!("{asked} writes in ten minutes"));
+    world.require(asked < 200, &format!("{asked} writes in ten minutes"));
     AGENT.make(&world.server);
     for _ in 0..10 * 60 {
         edit(&world, "tool", tool);
@@ -238,7 +238,7 @@ async fn i3_a_foreign_cordon_without_an_owner_survives_a_crash_after_the_take() 
         .until("given up", HOUR, |world| world.holder("default").is_none())
         .await;
     world.pass(MINUTE).await;
-    world.check(world.cordoned(0), "the person's cordon is gone");
+    world.require(world.cordoned(0), "the person's cordon is gone");
 }
 
 /// A webhook that refuses with a conflict is asked ever more rarely, and named.
@@ -249,11 +249,11 @@ async fn i7_a_conflict_that_never_ends_is_told_and_makes_no_flood() {
     let before = writes(&world);
     world.pass(HOUR).await;
     let asked = writes(&world) - before;
-    world.check(
+    world.require(
         (20..400).contains(&asked),
         &format!("{asked} writes in an hour"),
     );
-    world.check(world.said(0, "a webhook wants it so"), "not told");
+    world.require(world.said(0, "a webhook wants it so"), "not told");
     world.server.set(|state| state.faults.clear());
     idle_again(&world).await;
 }

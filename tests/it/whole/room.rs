@@ -34,7 +34,7 @@ async fn i2_nothing_is_begun_while_the_only_other_node_is_cordoned() {
     world.want(0);
     for _ in 0..60 {
         world.pass(MINUTE).await;
-        world.check(
+        world.require(
             !world.cordoned(0) && world.boots(0) == 0,
             "nothing is begun",
         );
@@ -99,8 +99,8 @@ fn refuse_pods(world: &World) {
 async fn undone_and_done(world: &World) {
     let free = |world: &World| world.holder("default").is_none() && !world.cordoned(0);
     world.until("undone", HOUR, free).await;
-    world.check(world.said(0, "slow or silent"), "it says why");
-    world.check(world.boots(0) == 0, "nothing was rebooted");
+    world.require(world.said(0, "slow or silent"), "it says why");
+    world.require(world.boots(0) == 0, "nothing was rebooted");
     world.server.set(|state| state.faults.clear());
     world.until_rebooted(&[0], 1, HOUR).await;
 }
@@ -135,7 +135,7 @@ async fn i6_a_restart_during_an_outage_in_mid_drain_goes_on_with_the_drain() {
     world.pass(20 * MINUTE).await;
     world.server.set(|state| state.faults.clear());
     world.until_rebooted(&[0], 1, HOUR).await;
-    world.check(!world.said(0, "undoing"), "the drain goes on");
+    world.require(!world.said(0, "undoing"), "the drain goes on");
 }
 
 /// Found by reading: on a cluster with one node, where nothing is evicted, a pod that would stop a drain kept the node from
@@ -162,7 +162,7 @@ async fn a_pod_that_would_stop_a_drain_stops_nothing_where_nothing_is_drained() 
         }
         world.pass(HOUR).await;
         let began = world.cordoned(0) || world.boots(0) > 0;
-        world.check(
+        world.require(
             !began,
             "with another node it is drained, and the pod stops that",
         );

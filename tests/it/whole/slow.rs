@@ -35,7 +35,7 @@ async fn with_answers_after(seconds: u64, quorum: usize) -> usize {
         .filter(|line| line.contains(" n0"))
         .count();
     // One that takes longer than 15 s has not answered: that is another test.
-    world.check(
+    world.require(
         world.boots(0) == 1,
         &format!("{seconds} s an answer: it gave up"),
     );
@@ -114,7 +114,7 @@ async fn i2_what_a_reboot_rests_on_is_read_at_once() {
         .fold((f64::MAX, 0.0_f64), |(first, end), time| {
             (first.min(*time), end.max(*time))
         });
-    world.check(
+    world.require(
         end - first < slow.as_secs_f64() / 2.0,
         &format!("one after another: {times:?}"),
     );
@@ -149,7 +149,7 @@ async fn i2_a_fence_that_is_refused_or_unanswered_is_never_assumed() {
             .faults
             .iter()
             .all(|fault| fault.times == 0);
-        world.check(met, "the fence met its fate twice");
+        world.require(met, "the fence met its fate twice");
     }
 }
 
@@ -167,12 +167,12 @@ async fn i2_a_fence_that_is_never_answered_ends_in_an_undoing() {
     world.server.set(|state| state.faults.push(fault));
     world.want(0);
     world.until_phase(0, "Undoing", HOUR).await;
-    world.check(world.said(0, "slow or silent"), "it says why");
+    world.require(world.said(0, "slow or silent"), "it says why");
     world.server.set(|state| state.faults.clear());
-    world.check(world.hosts[0].logind().reboots == 0, "logind was not asked");
+    world.require(world.hosts[0].logind().reboots == 0, "logind was not asked");
     // Nothing that takes time is left for after the fence: logind has been told what terminals are told.
     let wall = world.hosts[0].logind().wall.clone();
-    world.check(!wall.is_empty(), "the announcement waits for the fence");
+    world.require(!wall.is_empty(), "the announcement waits for the fence");
     world.until_rebooted(&[0], 1, HOUR).await;
 }
 
@@ -193,8 +193,8 @@ async fn i2_i3_a_fence_that_a_policy_refuses_is_undone_at_once() {
     world.want(0);
     world.until_phase(0, "Undoing", HOUR).await;
     let tried = world.server.state().faults[0].times;
-    world.check(tried == 0, "the fence was refused");
-    world.check(world.said(0, "no such annotation"), "it says why");
-    world.check(world.hosts[0].logind().reboots == 0, "logind was not asked");
+    world.require(tried == 0, "the fence was refused");
+    world.require(world.said(0, "no such annotation"), "it says why");
+    world.require(world.hosts[0].logind().reboots == 0, "logind was not asked");
     world.until_rebooted(&[0], 1, HOUR).await;
 }

@@ -59,7 +59,7 @@ async fn tool(world: &World, wanted: &[Wanted], time: Duration) -> u32 {
         changed.borrow_and_update();
         let _ = tokio::time::timeout(TOOL, changed.changed()).await;
     }
-    world.check(true, "");
+    world.require(true, "");
     times
 }
 
@@ -68,11 +68,11 @@ async fn tool(world: &World, wanted: &[Wanted], time: Duration) -> u32 {
 async fn i3_a_label_that_a_tool_puts_back_is_taken_off_now_and_then() {
     let world = World::new(1, 1).await;
     let times = tool(&world, &[SLOT], Duration::from_secs(300)).await;
-    world.check(
+    world.require(
         (3..=30).contains(&times),
         &format!("{times} times in 5 minutes"),
     );
-    world.check(
+    world.require(
         world.said(0, "kube-rebootd/slot is there again after it was taken off"),
         "it is said",
     );
@@ -91,16 +91,16 @@ async fn i4_an_annotation_that_a_tool_puts_back_keeps_no_slot() {
     let world = World::new(2, 1).await;
     let times = tool(&world, &[WISH], HOUR).await;
     let boots = world.boots(0);
-    world.check(boots == 1, &format!("rebooted once (I10): {boots}"));
-    world.check(times == 2, &format!("it was taken off once: {times}"));
+    world.require(boots == 1, &format!("rebooted once (I10): {boots}"));
+    world.require(times == 2, &format!("it was taken off once: {times}"));
     let words = "node annotation is there again after the reboot";
-    world.check(world.said(0, words), "it is said");
+    world.require(world.said(0, words), "it is said");
     // A reboot for something else does not make it ask again.
     world.want(0);
     tool(&world, &[WISH], HOUR).await;
     let boots = world.boots(0);
-    world.check(boots == 2, &format!("rebooted for the sentinel: {boots}"));
-    world.check(world.holder("default").is_none(), "the slot is free");
+    world.require(boots == 2, &format!("rebooted for the sentinel: {boots}"));
+    world.require(world.holder("default").is_none(), "the slot is free");
     world.want(1);
     world
         .until("the other rebooted", HOUR, |world| world.boots(1) == 1)
@@ -113,7 +113,7 @@ async fn an_annotation_that_is_served_is_not_told_as_uncleared() {
     let world = World::new(1, 1).await;
     WISH.set(&world);
     world.until_rebooted(&[0], 1, HOUR).await;
-    world.check(!world.said(0, "there again"), "it is gone");
+    world.require(!world.said(0, "there again"), "it is gone");
 }
 
 /// Found by reading: the record that a tool put back in mid-release was taken off again and again, with pauses in which
@@ -131,8 +131,8 @@ async fn i4_a_record_that_a_tool_puts_back_keeps_no_slot() {
         value: state,
     };
     tool(&world, &[record], Duration::from_secs(300)).await;
-    world.check(world.holder("default").is_none(), "the slot is free");
-    world.check(world.boots(0) == 1, "and nothing comes back to life");
+    world.require(world.holder("default").is_none(), "the slot is free");
+    world.require(world.boots(0) == 1, "and nothing comes back to life");
 }
 
 /// Found by reading: a label and an annotation that came back in turn were taken off in turn, without a pause.
@@ -142,5 +142,5 @@ async fn i3_a_label_and_an_annotation_that_come_back_in_turn_make_no_flood() {
     WISH.set(&world);
     world.until_phase(0, "Verifying", HOUR).await;
     let times = tool(&world, &[SLOT, WISH], Duration::from_secs(300)).await;
-    world.check(times <= 60, &format!("{times} times in 5 minutes"));
+    world.require(times <= 60, &format!("{times} times in 5 minutes"));
 }

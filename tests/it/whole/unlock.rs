@@ -43,7 +43,7 @@ async fn i3_a_node_that_changes_meanwhile_is_read_again() {
     let (world, done) = with_conflicts(3).await;
     assert_eq!(done.expect("unlocked"), ["default"]);
     assert_eq!(world.holder("default"), None);
-    world.check(!labelled(&world), "the label is off");
+    world.require(!labelled(&world), "the label is off");
     // The cordon is the person's to take off; with it nobody could take the other's pods.
     world.server.set(|state| {
         state.edit(("nodes", "", "n0"), "kubectl-uncordon", |node| {
@@ -63,7 +63,7 @@ async fn i3_a_label_that_stays_is_told() {
     assert!(words.contains("still on Node n0"), "{words}");
     assert_eq!(world.holder("default"), None);
     world.server.set(|state| state.faults.clear());
-    world.check(labelled(&world), "as it says");
+    world.require(labelled(&world), "as it says");
 }
 
 /// Found by an operator's reading: on a laptop nothing tells in which namespace the slots are. The label was taken off, and
@@ -88,7 +88,7 @@ async fn i1_i3_in_the_wrong_namespace_nothing_is_taken_off() {
             words.contains("default in namespace kube-rebootd"),
             "{words}"
         );
-        world.check(labelled(&world), "the label is there");
+        world.require(labelled(&world), "the label is there");
     }
     // Without a record, which names the namespace, there is nothing to compare, but there are no slots.
     world.server.set(|state| {
@@ -103,7 +103,7 @@ async fn i1_i3_in_the_wrong_namespace_nothing_is_taken_off() {
         matches!(wrong, Err(UnlockError::NoSlots { .. })),
         "{wrong:?}"
     );
-    world.check(labelled(&world), "the label is there");
+    world.require(labelled(&world), "the label is there");
     let idle = unlock(&admin, &order("default", "n1", false)).await;
     let nothing = Unlocked {
         no_slots: true,
@@ -112,7 +112,7 @@ async fn i1_i3_in_the_wrong_namespace_nothing_is_taken_off() {
     assert_eq!(idle.expect("nothing to do"), nothing);
     let right = unlock(&admin, &order("kube-rebootd", "n0", true)).await;
     assert_eq!(right.expect("unlocked").leases, ["default"]);
-    world.check(!labelled(&world), "the label is off");
+    world.require(!labelled(&world), "the label is off");
 }
 
 /// Found by an attacker's reading: a node writes its own record, and what it says there must neither keep an admin from its
@@ -152,6 +152,6 @@ async fn i14_a_record_that_names_another_namespace_keeps_no_slot() {
             .await
             .expect("unlocked");
         assert_eq!(done.leases, ["default"]);
-        world.check(!labelled(&world), "the label is off");
+        world.require(!labelled(&world), "the label is off");
     }
 }

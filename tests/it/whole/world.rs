@@ -148,7 +148,7 @@ impl World {
         );
     }
 
-    pub(super) fn check(&self, good: bool, why: &str) {
+    pub(super) fn require(&self, good: bool, why: &str) {
         if !good {
             self.fail(why);
         }
@@ -171,13 +171,13 @@ impl World {
     pub(super) async fn until(&self, what: &str, limit: Duration, seen: impl Fn(&Self) -> bool) {
         let begin = tokio::time::Instant::now();
         while !seen(self) {
-            self.check(
+            self.require(
                 begin.elapsed() < limit,
                 &format!("never within {limit:?}: {what}"),
             );
             tokio::time::sleep(LOOK).await;
         }
-        self.check(true, "");
+        self.require(true, "");
     }
 
     /// The moment at which the host's daemon comes to `phase`.
@@ -193,7 +193,7 @@ impl World {
 
     pub(super) async fn pass(&self, time: Duration) {
         tokio::time::sleep(time).await;
-        self.check(true, "");
+        self.require(true, "");
     }
 
     /// All `hosts` have rebooted so often, and nothing of a hold is left anywhere.
@@ -209,7 +209,7 @@ impl World {
         self.at_rest();
         for host in hosts {
             let had = self.boots(*host);
-            self.check(
+            self.require(
                 had == boots,
                 &format!("n{host} booted {had} times instead of {boots}"),
             );
@@ -237,12 +237,12 @@ impl World {
     pub(super) fn at_rest(&self) {
         for index in 0..self.hosts.len() {
             let node = self.node(index);
-            self.check(!cordoned(&node), &format!("n{index} is still cordoned"));
-            self.check(
+            self.require(!cordoned(&node), &format!("n{index} is still cordoned"));
+            self.require(
                 label(&node, names::SLOT).is_none(),
                 &format!("n{index} is still labelled"),
             );
-            self.check(
+            self.require(
                 annotation(&node, names::STATE).is_none(),
                 &format!("n{index} has a record still"),
             );
@@ -252,7 +252,7 @@ impl World {
             .iter()
             .filter(|lease| lease["metadata"]["namespace"] == "kube-rebootd")
         {
-            self.check(
+            self.require(
                 holder(lease).is_none(),
                 &format!("{} is held", lease["metadata"]["name"]),
             );
