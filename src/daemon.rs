@@ -15,13 +15,13 @@ use kube_rebootd_core::phase::Phase;
 use kube_rebootd_core::record::Stage;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 use tracing::{error, info, warn};
 
+use crate::clock::Clock;
 use crate::host::journal::Naming;
 use crate::host::notify::{Notify, watchdog_interval};
 use crate::host::view;
-use crate::host::{Bus, Clock, Store};
+use crate::host::{Bus, Store};
 use crate::layers;
 use crate::root::Root;
 
@@ -76,8 +76,8 @@ pub struct Daemon {
     evictions: mpsc::UnboundedSender<act::Evicted>,
     /// When the API server is asked again after it refused or was silent.
     api_backoff: ApiBackoff,
-    /// A watch's last sign of life that the machine knows.
-    heard: Option<Instant>,
+    /// A watch's last sign of life that the machine knows, on the boot clock.
+    heard: Option<Duration>,
     /// How often in a row the others that wait could not be counted, without an answer.
     uncounted: u32,
 }

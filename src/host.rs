@@ -7,7 +7,6 @@ pub mod beside;
 pub mod boot;
 pub mod bus;
 pub mod check;
-pub mod clock;
 pub mod journal;
 pub mod lock;
 pub mod logind;
@@ -19,6 +18,5 @@ pub mod systemd;
 pub mod view;
 
 pub use bus::{Bus, BusError};
-pub use clock::Clock;
 pub use logind::RebootError;
 pub use store::{Store, Stored};

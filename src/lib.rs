@@ -2,6 +2,7 @@
 
 pub mod bounded;
 pub mod cli;
+pub mod clock;
 pub mod cluster;
 pub mod daemon;
 #[cfg(test)]

@@ -8,11 +8,12 @@ use tracing::error;
 use tracing::level_filters::LevelFilter;
 
 use super::exit;
+use crate::clock::Clock;
 use crate::cluster::client::Origin;
 use crate::daemon::{self, StartError};
+use crate::host::Bus;
 use crate::host::journal::Journal;
 use crate::host::lock::Lock;
-use crate::host::{Bus, Clock};
 use crate::root::Root;
 
 /// How long the last records may take to reach journald: within the unit's `TimeoutStopSec=`.

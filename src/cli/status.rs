@@ -21,9 +21,10 @@ use zbus::proxy::{Builder, CacheProperties};
 
 use super::{block_on, exit, print};
 use crate::bounded::{self, ReadError};
+use crate::clock::Clock;
 use crate::host::bus::BusError;
 use crate::host::view::{self, Blocked, Holder, View};
-use crate::host::{Bus, Clock, Store, boot, store, systemd};
+use crate::host::{Bus, Store, boot, store, systemd};
 use crate::root::Root;
 
 /// The daemon's unit.

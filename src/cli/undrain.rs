@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use super::unlock::lines;
 use super::{block_on, complain, exit, print};
+use crate::clock::Clock;
 use crate::cluster::client::Origin;
 use crate::daemon::{self, Left, StartError};
+use crate::host::Bus;
 use crate::host::lock::{Lock, LockError};
-use crate::host::{Bus, Clock};
 use crate::root::Root;
 
 /// Releases within `limit`; what is not done by then is named, and can be tried again.

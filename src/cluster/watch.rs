@@ -15,8 +15,9 @@ use kube_rebootd_core::scatter::scatter;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
+use crate::clock::Clock;
 use crate::cluster::answer::{ApiError, CALL, Failure, call, classify};
 
 /// After about so long the server ends a watch and it is opened again; every idle node pays for that. It
@@ -68,8 +69,8 @@ impl Signs {
 pub struct View<T> {
     /// By UID; none before the first list.
     pub items: Option<BTreeMap<String, T>>,
-    /// Last successful answer, event or bookmark (monotonic).
-    pub heard: Option<Instant>,
+    /// Boot time of the last successful answer, event or bookmark.
+    pub heard: Option<Duration>,
     /// The error since then; a new one each time it changes in kind.
     pub trouble: Option<ApiError>,
 }
@@ -94,6 +95,7 @@ impl<T: Clone + Debug + PartialEq + Send + Sync + 'static> Watch<T> {
         api: Api<K>,
         select: Select,
         signs: Signs,
+        clock: Clock,
         read: fn(&K) -> T,
     ) -> Self
     where
@@ -109,6 +111,7 @@ impl<T: Clone + Debug + PartialEq + Send + Sync + 'static> Watch<T> {
             api,
             select,
             signs,
+            clock,
             read,
             send,
         };
@@ -129,8 +132,8 @@ impl<T: Clone + Debug + PartialEq + Send + Sync + 'static> Watch<T> {
         self.view.borrow_and_update().clone()
     }
 
-    /// When the server was last heard.
-    pub fn heard(&self) -> Option<Instant> {
+    /// When the server was last heard, on the boot clock.
+    pub fn heard(&self) -> Option<Duration> {
         self.view.borrow().heard
     }
 }
@@ -141,6 +144,7 @@ struct Follow<K, T> {
     api: Api<K>,
     select: Select,
     signs: Signs,
+    clock: Clock,
     read: fn(&K) -> T,
     send: watch::Sender<View<T>>,
 }
@@ -188,9 +192,9 @@ where
     /// Watches from `version` on until only a new list helps.
     async fn follow(&self, mut version: String, failures: &mut u32) -> ApiError {
         loop {
-            let opened = Instant::now();
+            let opened = self.clock.now().boot;
             match self.watch(&mut version, failures).await {
-                Ok(()) if opened.elapsed() > PAUSE => {}
+                Ok(()) if self.clock.now().since(opened) > PAUSE => {}
                 // A server, or a proxy, that ends every watch at once is not asked in a tight loop.
                 Ok(()) => sleep(PAUSE).await,
                 // Listed anew after every error: a server that came back from a backup counts from a
@@ -205,7 +209,7 @@ where
         let params = WatchParams {
             label_selector: self.select.labels.clone(),
             field_selector: self.select.fields.clone(),
-            timeout: Some(reopen(Instant::now())),
+            timeout: Some(reopen(self.clock.now().boot)),
             bookmarks: self.signs == Signs::Bookmarks,
             ..WatchParams::default()
         };
@@ -279,7 +283,7 @@ where
     /// The server answered; `change` says whether the loop is to turn.
     fn heard(&self, change: impl FnOnce(&mut Option<BTreeMap<String, T>>) -> bool) {
         self.send.send_if_modified(|view| {
-            view.heard = Some(Instant::now());
+            view.heard = Some(self.clock.now().boot);
             let recovered = view.trouble.take().is_some();
             change(&mut view.items) || recovered
         });
@@ -294,20 +298,20 @@ where
                 news
             });
         }
-        let pause = pause(*failures, Instant::now());
+        let pause = pause(*failures, self.clock.now().boot);
         *failures = failures.saturating_add(1);
         sleep(pause).await;
     }
 }
 
 /// [`REOPEN`], spread like a pause: what was opened as one after an outage is not opened as one again.
-fn reopen(now: Instant) -> u32 {
+fn reopen(now: Duration) -> u32 {
     let word = format!("{now:?} {}", std::process::id());
     REOPEN + REOPEN * u32::try_from(scatter(&[&word]) % SPREAD).unwrap_or(0) / 100
 }
 
 /// Doubling from [`PAUSE`] to [`PAUSE_MAX`], spread by where and when.
-fn pause(failures: u32, now: Instant) -> Duration {
+fn pause(failures: u32, now: Duration) -> Duration {
     let base = doubled(PAUSE, failures, PAUSE_MAX);
     let word = format!("{now:?} {}", std::process::id());
     base + base * u32::try_from(scatter(&[&word]) % SPREAD).unwrap_or(0) / 100

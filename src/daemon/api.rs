@@ -11,10 +11,10 @@ use kube_rebootd_core::pod::Pod;
 use kube_rebootd_core::slot::Lease;
 use kube_rebootd_core::text::{self, MESSAGE};
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::credential::{AGAIN, FLOOR, SOON, connect, renewal, spaced};
+use crate::clock::Clock;
 use crate::cluster::client::{Access, Clients, Connector, Origin, REREAD};
 use crate::cluster::connect_error::ConnectError;
 use crate::cluster::heartbeat::Heartbeat;
@@ -38,6 +38,7 @@ const GLANCE: Duration = Duration::from_millis(50);
 pub(super) struct Api {
     root: Root,
     bus: Bus,
+    clock: Clock,
     origin: Origin,
     connector: Connector,
     connected: Option<Connected>,
@@ -69,27 +70,29 @@ pub(super) struct Requests {
     pub(super) namespace: String,
 }
 
-/// One set of clients and the watches that run on it.
+/// One set of clients and the watches that run on it; moments are those of the boot clock.
 pub(super) struct Connected {
     requests: Arc<Requests>,
+    clock: Clock,
     pub(super) lease_watch: Option<(String, Watch<Lease>)>,
     pub(super) node_watch: Option<(Signs, Watch<Node>)>,
     /// When something was wanted or held last.
-    busy: Option<Instant>,
+    busy: Option<Duration>,
     pub(super) pod_watch: Option<Watch<Pod>>,
     /// When its files were last looked at.
-    looked: Instant,
+    looked: Duration,
     /// A renewal failed: not before this.
-    again: Option<Instant>,
+    again: Option<Duration>,
     /// No renewal before this, whatever end the credential has.
-    floor: Instant,
+    floor: Duration,
 }
 
 impl Api {
-    pub(super) fn new(access: Access, origin: Origin, bus: Bus) -> Self {
+    pub(super) fn new(access: Access, origin: Origin, bus: Bus, clock: Clock) -> Self {
         Self {
             root: access.root.clone(),
             bus,
+            clock,
             connector: Connector::from(access, origin.clone()),
             origin,
             connected: None,
@@ -146,7 +149,7 @@ impl Api {
     }
 
     fn look(&self, connected: &Connected) -> bool {
-        connected.patient() && (self.touched || connected.looked.elapsed() >= REREAD)
+        connected.patient() && (self.touched || self.clock.now().since(connected.looked) >= REREAD)
     }
 
     /// A file of the credential was written since it was last read.
@@ -172,7 +175,7 @@ impl Api {
     async fn renewed(&mut self, mut old: Connected, looks: bool) -> Connected {
         if looks {
             self.touched = false;
-            old.looked = Instant::now();
+            old.looked = self.clock.now().boot;
         }
         let wanted = self.building.is_some() || old.ending();
         let changed = looks && old.requests.clients.outdated();
@@ -186,7 +189,7 @@ impl Api {
                 self.troubled(&err);
                 // The change is still to be followed.
                 self.touched = true;
-                old.again = Some(Instant::now() + AGAIN);
+                old.again = Some(self.clock.now().boot + AGAIN);
                 old
             }
         }
@@ -227,8 +230,9 @@ impl Api {
         self.watch_files(clients.files());
         // What changed between reading and watching.
         self.touched = clients.outdated();
-        let floor = Instant::now() + self.spacing(&clients);
-        Ok(Connected::new(clients, self.connector.namespace(), floor))
+        let spacing = self.spacing(&clients);
+        let (namespace, clock) = (self.connector.namespace(), self.clock.clone());
+        Ok(Connected::new(clients, namespace, clock, spacing))
     }
 
     /// How long these clients serve at least. Longer each time when the plugin gives what has ended, or ends at
@@ -277,13 +281,14 @@ impl Api {
         };
         // Apart from what the watches below borrow.
         let left = connected.requests.clients.good_for(Timestamp::now());
-        let floor = connected.floor.saturating_duration_since(Instant::now());
-        let left = left.map(|left| left.max(floor));
-        let renewal = renewal(left, self.touched, connected.again);
+        let now = self.clock.now().boot;
+        let left = left.map(|left| left.max(connected.floor.saturating_sub(now)));
+        let pause = connected.again.map(|again| again.saturating_sub(now));
+        let renewal = renewal(left, self.touched, pause.unwrap_or_default());
         tokio::select! {
             () = touched(self.files.as_mut()) => {
                 self.touched = true;
-                let soon = Instant::now() + SOON;
+                let soon = self.clock.now().boot + SOON;
                 connected.again = connected.again.map(|again| again.min(soon));
             }
             () = renewal => {}
@@ -323,7 +328,9 @@ where
 }
 
 impl Connected {
-    fn new(clients: Clients, namespace: &str, floor: Instant) -> Self {
+    /// They serve at least as long as `spacing` says.
+    fn new(clients: Clients, namespace: &str, clock: Clock, spacing: Duration) -> Self {
+        let now = clock.now().boot;
         let requests = Requests {
             leases: Leases::new(clients.coordinator.clone(), namespace, &clients.name),
             node: OwnNode::new(clients.node.clone(), &clients.name),
@@ -334,29 +341,31 @@ impl Connected {
         };
         Self {
             requests: Arc::new(requests),
+            clock,
             lease_watch: None,
             node_watch: None,
             busy: None,
             pod_watch: None,
-            looked: Instant::now(),
+            looked: now,
             again: None,
-            floor,
+            floor: now + spacing,
         }
     }
 
     /// A renewal may be tried.
     fn patient(&self) -> bool {
-        self.again.is_none_or(|again| Instant::now() >= again)
+        self.again
+            .is_none_or(|again| self.clock.now().boot >= again)
     }
 
     fn ending(&self) -> bool {
         self.patient()
-            && Instant::now() >= self.floor
+            && self.clock.now().boot >= self.floor
             && self.requests.clients.good_for(Timestamp::now()) == Some(Duration::ZERO)
     }
 
     /// The last sign of life on any watch.
-    pub(super) fn heard(&self) -> Option<Instant> {
+    pub(super) fn heard(&self) -> Option<Duration> {
         let leases = self
             .lease_watch
             .as_ref()
@@ -380,15 +389,16 @@ impl Connected {
                 fields: None,
             };
             let (api, signs) = (self.requests.leases.api(), Signs::Bookmarks);
-            let watch = Watch::start("watch Leases", api, select, signs, |object| {
+            let clock = self.clock.clone();
+            let watch = Watch::start("watch Leases", api, select, signs, clock, |object| {
                 lease::read(object, None)
             });
             self.lease_watch = Some((group.to_owned(), watch));
         }
-        let now = Instant::now();
-        self.busy = if busy { Some(now) } else { self.busy };
+        let now = self.clock.now();
+        self.busy = if busy { Some(now.boot) } else { self.busy };
         let signs = match self.busy {
-            Some(since) if now - since < CALM => Signs::Bookmarks,
+            Some(since) if now.since(since) < CALM => Signs::Bookmarks,
             Some(_) | None => Signs::NodeStatus,
         };
         if self
@@ -401,7 +411,8 @@ impl Connected {
                 fields: Some(self.requests.node.fields()),
             };
             let api = self.requests.node.api();
-            let watch = Watch::start("watch own Node", api, select, signs, |object| {
+            let clock = self.clock.clone();
+            let watch = Watch::start("watch own Node", api, select, signs, clock, |object| {
                 node::read(object, None)
             });
             self.node_watch = Some((signs, watch));
@@ -414,7 +425,8 @@ impl Connected {
                 fields: Some(self.requests.pods.fields()),
             };
             let (api, signs) = (self.requests.pods.api(), Signs::Bookmarks);
-            let watch = Watch::start("watch own pods", api, select, signs, pods::read);
+            let clock = self.clock.clone();
+            let watch = Watch::start("watch own pods", api, select, signs, clock, pods::read);
             self.pod_watch = Some(watch);
         }
     }

@@ -6,7 +6,6 @@ use kube_rebootd_core::backoff::doubled;
 use kube_rebootd_core::config::Config;
 use kube_rebootd_core::kubelet::MainProcess;
 use kube_rebootd_core::record::Record;
-use tokio::time::Instant;
 use tracing::debug;
 
 use crate::cluster::client::{Access, Clients, Connector};
@@ -93,17 +92,15 @@ pub(super) fn spaced(short: u32, left: Option<Duration>) -> (Duration, u32) {
 }
 
 /// Resolves when new clients are to be built: the credential ends in `left`, or a file of it was `touched`;
-/// after a failure not before `again`.
-pub(super) async fn renewal(left: Option<Duration>, touched: bool, again: Option<Instant>) {
+/// after a failure not before `pause` is over.
+pub(super) async fn renewal(left: Option<Duration>, touched: bool, pause: Duration) {
     let left = match left {
         _ if touched => Duration::ZERO,
         Some(left) => left,
         None => return std::future::pending().await,
     };
-    let patience = again.map(|again| again.saturating_duration_since(Instant::now()));
     // While the API server is paused nothing follows from this: not at full speed.
-    let left = left.max(patience.unwrap_or_default());
-    tokio::time::sleep(left.max(SOON)).await;
+    tokio::time::sleep(left.max(pause).max(SOON)).await;
 }
 
 #[cfg(test)]

@@ -159,7 +159,7 @@ impl Daemon {
             }
         }
         let heard = connected.heard();
-        let lately = heard.is_some_and(|heard| heard.elapsed() < SIGN_OF_LIFE);
+        let lately = heard.is_some_and(|heard| self.clock.now().since(heard) < SIGN_OF_LIFE);
         let view = connected.pod_watch.as_mut().map(watch::Watch::view);
         let sight = view.as_ref().map(|view| match &view.trouble {
             None => Sight::Seen,
@@ -173,11 +173,11 @@ impl Daemon {
         self.machine.saw_pods(pods, sight);
         // Told again, a sign of life is no news.
         if heard > self.heard
-            && let Some(instant) = heard
+            && let Some(at) = heard
         {
             self.heard = heard;
-            let at = now.boot.saturating_sub(instant.elapsed());
-            self.machine.heard(at);
+            // What came meanwhile is no later than the moment that is looked at.
+            self.machine.heard(at.min(now.boot));
         }
         if refused {
             self.api.refused();

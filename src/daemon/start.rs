@@ -16,10 +16,11 @@ use super::credential::held_access;
 use super::gather::HostWatch;
 use super::report::Report;
 use super::triggers::Triggers;
+use crate::clock::Clock;
 use crate::cluster::client::Origin;
 use crate::host::boot::{self, BootError};
 use crate::host::notify::Notify;
-use crate::host::{Bus, Clock, Store, Stored, check};
+use crate::host::{Bus, Store, Stored, check};
 use crate::layers;
 use crate::root::Root;
 
@@ -56,14 +57,15 @@ pub async fn start(
         );
     });
     let (evictions, evicted) = mpsc::unbounded_channel();
-    let api = Api::new(held_access(&root, &config, &record), clients, bus.clone());
+    let access = held_access(&root, &config, &record);
+    let api = Api::new(access, clients, bus.clone(), clock.clone());
     let facts = Facts {
         writable: writable.is_ok(),
         ..Facts::of_a_start(boot, record)
     };
     Ok(Daemon {
         api,
-        triggers: Triggers::new(&root, &bus, &config),
+        triggers: Triggers::new(&root, &bus, &clock, &config),
         host: HostWatch::new(&root, bus.clone()),
         saved: true,
         report: Report::default(),

@@ -8,9 +8,9 @@ use kube_rebootd_core::config::Config;
 use kube_rebootd_core::text::{self, WORDS};
 use kube_rebootd_core::trigger::{Finding, Verdict};
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 use tracing::{info, warn};
 
+use crate::clock::Clock;
 use crate::host::sentinel::{Found, Reader, Sentinel, SentinelError, Watch};
 use crate::host::{Bus, check};
 use crate::root::Root;
@@ -23,12 +23,14 @@ pub(crate) use run::command;
 /// What watches the triggers.
 pub(super) struct Triggers {
     root: Root,
+    clock: Clock,
     paths: Vec<String>,
     settle: Duration,
     period: Duration,
     watch: Watch,
     reader: Reader,
-    read: Option<Instant>,
+    /// When the sentinels were read last, on the boot clock.
+    read: Option<Duration>,
     dirty: bool,
     found: Result<Found, SentinelError>,
     runs: Vec<Run>,
@@ -37,7 +39,7 @@ pub(super) struct Triggers {
 }
 
 impl Triggers {
-    pub(super) fn new(root: &Root, bus: &Bus, config: &Config) -> Self {
+    pub(super) fn new(root: &Root, bus: &Bus, clock: &Clock, config: &Config) -> Self {
         let paths: Vec<String> = config
             .triggers
             .sentinels
@@ -51,6 +53,7 @@ impl Triggers {
         }
         Self {
             root: root.clone(),
+            clock: clock.clone(),
             watch: Watch::new(root, &paths),
             paths,
             settle: config.triggers.settle,
@@ -72,7 +75,7 @@ impl Triggers {
             warn!("cannot stop the checks that run: {err}");
         }
         let verdicts = std::mem::take(&mut self.verdicts);
-        *self = Self::new(root, bus, config);
+        *self = Self::new(root, bus, &self.clock, config);
         let known = |trigger: &String| self.runs.iter().any(|run| run.trigger == *trigger);
         self.verdicts = verdicts
             .into_iter()
@@ -82,14 +85,18 @@ impl Triggers {
 
     /// Resolves when a trigger may say something else. Cancel-safe.
     pub(super) async fn changed(&mut self) {
-        let poll = self.read.map_or(Duration::ZERO, |read| {
-            self.period.saturating_sub(read.elapsed())
-        });
+        let age = self.age().unwrap_or(self.period);
+        let poll = self.period.saturating_sub(age);
         tokio::select! {
             () = self.watch.changed() => self.dirty = true,
             Some((trigger, verdict)) = self.outcomes.recv() => self.note(trigger, verdict),
             () = tokio::time::sleep(poll) => self.dirty = true,
         }
+    }
+
+    /// How long ago the sentinels were read.
+    fn age(&self) -> Option<Duration> {
+        self.read.map(|read| self.clock.now().since(read))
     }
 
     fn note(&mut self, trigger: String, verdict: Verdict) {
@@ -111,9 +118,9 @@ impl Triggers {
         }
         // A turn that something else made saves the poll one of its own.
         let soon = self.period / 4 * 3;
-        if self.dirty || self.read.is_none_or(|read| read.elapsed() >= soon) {
+        if self.dirty || self.age().is_none_or(|age| age >= soon) {
             self.found = self.reader.look(&self.root, &self.paths).await;
-            self.read = Some(Instant::now());
+            self.read = Some(self.clock.now().boot);
             self.dirty = false;
         }
         let sentinels = self.paths.iter().enumerate().map(|(index, path)| Finding {

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::flowcontrol::v1::FlowSchema;
 use kube::api::{Patch, PatchParams, WatchParams};
 use kube::{Api, Client, ResourceExt};
+use kube_rebootd::clock::Clock;
 use kube_rebootd::cluster::answer::{ApiError, call};
 use kube_rebootd::cluster::client::{Access, Connector, whoami};
 use kube_rebootd::cluster::connect_error::ConnectError;
@@ -262,10 +263,14 @@ async fn i7_a_watch_shows_whole_views() {
         labels: Some(selector("seen")),
         fields: None,
     };
-    let mut watch: Watch<Lease> =
-        Watch::start("watch Leases", api, select, Signs::Bookmarks, |object| {
-            read(object, None)
-        });
+    let mut watch: Watch<Lease> = Watch::start(
+        "watch Leases",
+        api,
+        select,
+        Signs::Bookmarks,
+        Clock::Real,
+        |object| read(object, None),
+    );
     let mut wait = async |names: &[&str]| {
         tokio::time::timeout(crate::plane::SOON, async {
             loop {
@@ -310,6 +315,7 @@ async fn a_watch_without_rights_says_so_and_goes_on() {
         api,
         Select::default(),
         Signs::Bookmarks,
+        Clock::Real,
         |object| read(object, None),
     );
     tokio::time::timeout(crate::plane::SOON, async {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Node as Object;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
+use kube_rebootd::clock::Clock;
 use kube_rebootd::cluster::answer::ApiError;
 use kube_rebootd::cluster::node::{OwnNode, read};
 use kube_rebootd::cluster::watch::{Select, Signs, Watch};
@@ -75,6 +76,7 @@ async fn volumes_in_use_are_read_and_watched() {
         own.api(),
         select,
         Signs::Bookmarks,
+        Clock::Real,
         |node| read(node, None),
     );
     let nodes: Api<Object> = Api::all(host.admin.clone());

@@ -4,6 +4,7 @@ use k8s_openapi::api::core::v1::Pod as Object;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Api;
 use kube::api::{PartialObjectMeta, Patch, PatchParams, PostParams};
+use kube_rebootd::clock::Clock;
 use kube_rebootd::cluster::pods::{OwnPods, read};
 use kube_rebootd::cluster::watch::{Select, Signs, Watch};
 use kube_rebootd_core::drain::PodRef;
@@ -148,7 +149,14 @@ async fn i7_i14_a_pod_that_k8s_openapi_cannot_read_blinds_no_node() {
         labels: None,
         fields: Some(own.fields()),
     };
-    let mut watch = Watch::start("watch pods", own.api(), select, Signs::Bookmarks, read);
+    let mut watch = Watch::start(
+        "watch pods",
+        own.api(),
+        select,
+        Signs::Bookmarks,
+        Clock::Real,
+        read,
+    );
     let mut met = Vec::new();
     for (number, (name, body)) in unreadable().into_iter().enumerate() {
         pod(&host, name).await;

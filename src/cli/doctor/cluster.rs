@@ -12,13 +12,14 @@ use kube_rebootd_core::node::Node;
 
 use super::certificate::{CREDENTIAL, credential};
 use super::{Check, aside, rights, slow};
+use crate::clock::Clock;
 use crate::cluster::answer::{ApiError, CALL};
 use crate::cluster::client::{Clients, Connector, whoami};
 use crate::cluster::connect_error::ConnectError;
 use crate::cluster::credentials;
 use crate::cluster::node::OwnNode;
 use crate::daemon::{access, connect, kubelets};
-use crate::host::{Bus, Clock};
+use crate::host::Bus;
 use crate::root::Root;
 
 const KUBECONFIG: &str = "kubeconfig";

@@ -13,12 +13,12 @@ use super::grant::{ESCAPE, GRANT, NOBODY, escape, grant};
 use super::marks::{DAEMON_SETS, MARKS, daemon_sets, marks};
 use super::pods::{PODS, pods};
 use super::refused::{MANAGER, manifests, refused};
+use crate::clock::Clock;
 use crate::cluster::answer::{ApiError, CALL, call};
 use crate::cluster::client::Clients;
 use crate::cluster::heartbeat;
 use crate::cluster::lean::{Lease as LeaseObject, Named, Node as NodeObject};
 use crate::cluster::lease::Leases;
-use crate::host::Clock;
 
 const OWN_NODE: &str = "own Node";
 const HEARTBEAT: &str = "own heartbeat";

@@ -23,6 +23,7 @@ fn follow() -> Follow<Lease, String> {
         api: Api::default_namespaced(kube::Client::new(service, "default")),
         select: Select::default(),
         signs: Signs::Bookmarks,
+        clock: Clock::Real,
         read: |lease| lease.name_any(),
         send,
     }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use kube::Client;
 use kube::client::Body;
-use kube_rebootd::host::Clock;
+use kube_rebootd::clock::Clock;
 use tokio::sync::watch;
 use tokio::time::Instant;
 

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kube_rebootd::clock::Clock;
 use kube_rebootd::cluster::client::Origin;
 use kube_rebootd::daemon;
-use kube_rebootd::host::{Bus, Clock};
+use kube_rebootd::host::Bus;
 use kube_rebootd::root::Root;
 use kube_rebootd_core::now::Now;
 use tempfile::TempDir;

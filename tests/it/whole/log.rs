@@ -10,7 +10,7 @@ use tracing::{Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 
-use kube_rebootd::host::Clock;
+use kube_rebootd::clock::Clock;
 
 /// One record.
 #[derive(Debug, Clone)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube_rebootd::host::Clock;
+use kube_rebootd::clock::Clock;
 use kube_rebootd_core::names;
 use kube_rebootd_core::now::Now;
 use serde_json::{Value, json};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use kube::Client;
 use kube::client::Body;
-use kube_rebootd::host::Clock;
+use kube_rebootd::clock::Clock;
 use serde_json::{Map, Value, json};
 
 use super::super::{Server, User};

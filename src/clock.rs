@@ -67,7 +67,7 @@ impl Clock {
 }
 
 /// Time since the kernel started, by `CLOCK_BOOTTIME` (it goes on during suspend).
-pub fn uptime() -> Duration {
+fn uptime() -> Duration {
     // Linux has had CLOCK_BOOTTIME since 2.6.39: the call has no way left to fail.
     clock_gettime(ClockId::CLOCK_BOOTTIME).map_or(Duration::ZERO, Duration::from)
 }
