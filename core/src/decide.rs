@@ -70,14 +70,32 @@ pub struct Step {
     pub would: Option<String>,
 }
 
+impl Step {
+    /// `effect`, with the record as it is.
+    fn of(facts: &Facts, phase: Phase, effect: Effect, status: impl Into<String>) -> Self {
+        Self {
+            phase,
+            record: facts.record.clone(),
+            effect,
+            wake: None,
+            status: status.into(),
+            waits: None,
+            would: None,
+        }
+    }
+}
+
 /// The next step. Total: every combination of facts has one.
 pub fn decide(facts: &Facts, policy: &Policy, now: Now) -> Step {
+    let Some(context) = Context::of(facts, policy, now) else {
+        return start::read(facts);
+    };
     if !facts.started {
-        return start::decide(&Context { facts, policy, now });
+        return start::decide(&context);
     }
     let followed = follow(facts, now);
     let facts = followed.as_ref().unwrap_or(facts);
-    let context = Context { facts, policy, now };
+    let context = Context { facts, ..context };
     let step = phased(&context);
     if adopted(facts) {
         // Whatever comes next, it must not be the shutdown that somebody else set.
@@ -150,7 +168,9 @@ fn adopted(facts: &Facts) -> bool {
 /// Nothing of any hold is left: no record, no Lease that names this node, nothing of ours on the Node.
 /// False as long as the three reads of a start are missing (I8).
 pub fn released(facts: &Facts, policy: &Policy, now: Now) -> bool {
-    facts.started && facts.record.hold.is_none() && !idle::strays(&Context { facts, policy, now })
+    Context::of(facts, policy, now).is_some_and(|context| {
+        facts.started && facts.record.hold.is_none() && !idle::strays(&context)
+    })
 }
 
 /// Since when this process has been ready to take a slot, after `step` was decided: every gate is open, or only
@@ -169,8 +189,11 @@ pub fn ready(facts: &Facts, step: &Step, now: Now) -> Option<Duration> {
 /// against every slot in question anyway.
 pub fn census_matters(facts: &Facts, policy: &Policy, peers: &Peers) -> bool {
     let quorum = matches!(&facts.node, Seen::Present(node) if node.quorum());
+    let Some(me) = &policy.me else {
+        return true;
+    };
     let claimed = |lease: &str| {
-        let claims = peers.claims(lease, &policy.me, quorum);
+        let claims = peers.claims(lease, me, quorum);
         matches!(claims, Claims::Collision(_))
     };
     if let Some(hold) = &facts.record.hold {
@@ -206,20 +229,25 @@ fn follow(facts: &Facts, now: Now) -> Option<Facts> {
 struct Context<'a> {
     facts: &'a Facts,
     policy: &'a Policy,
+    /// Name of the own Node.
+    me: &'a str,
     now: Now,
 }
 
-impl Context<'_> {
+impl<'a> Context<'a> {
+    /// None as long as the name of the own Node is not known.
+    fn of(facts: &'a Facts, policy: &'a Policy, now: Now) -> Option<Self> {
+        let me = policy.me.as_deref()?;
+        Some(Self {
+            facts,
+            policy,
+            me,
+            now,
+        })
+    }
+
     fn step(&self, phase: Phase, effect: Effect, status: impl Into<String>) -> Step {
-        Step {
-            phase,
-            record: self.facts.record.clone(),
-            effect,
-            wake: None,
-            status: status.into(),
-            waits: None,
-            would: None,
-        }
+        Step::of(self.facts, phase, effect, status)
     }
 
     fn wait(&self, phase: Phase, wake: Duration, status: impl Into<String>) -> Step {

@@ -95,7 +95,7 @@ impl Machine {
     }
 
     /// What decisions about the Node `me` read of the configuration.
-    pub fn policy(&self, me: &str) -> Policy {
+    pub fn policy(&self, me: Option<&str>) -> Policy {
         Policy::of(&self.config, me, self.namespace(), &self.group())
     }
 

@@ -229,7 +229,7 @@ fn tell(
     Status {
         running,
         version: known(view.version),
-        node: known(view.node),
+        node: view.node,
         group: known(view.group),
         waits: view.waits,
         holders: view.holders,

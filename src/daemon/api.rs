@@ -55,7 +55,7 @@ pub(super) struct Api {
     /// Somebody was told that they are short-lived.
     warned: bool,
     /// Kept over a reconnect, so that the node's name never becomes unknown again.
-    name: String,
+    name: Option<String>,
     trouble: String,
 }
 
@@ -102,14 +102,14 @@ impl Api {
             stale: false,
             short: 0,
             warned: false,
-            name: String::new(),
+            name: None,
             trouble: String::new(),
         }
     }
 
-    /// The node's name; empty before the first connection.
-    pub(super) fn name(&self) -> &str {
-        &self.name
+    /// The node's name; none before the first connection.
+    pub(super) fn name(&self) -> Option<&str> {
+        self.name.as_deref()
     }
 
     /// The namespace of the Leases, as the clients see it.
@@ -225,7 +225,7 @@ impl Api {
             clients.name,
             clients.path.display()
         );
-        self.name.clone_from(&clients.name);
+        self.name = Some(clients.name.clone());
         self.trouble.clear();
         self.watch_files(clients.files());
         // What changed between reading and watching.

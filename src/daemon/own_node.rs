@@ -58,7 +58,7 @@ impl Daemon {
                 }
                 let again = self.machine.applied(node, point, dropped.clone(), answered);
                 if again && dropped.is_none() && point != Point::default() {
-                    let name = self.api.name();
+                    let name = &requests.clients.name;
                     let why = format!(
                         "Node {name}: what is set there is changed again and again; {}",
                         who(name)

@@ -60,9 +60,9 @@ impl Report {
         let status: Vec<&str> = std::iter::once(step.status.as_str()).chain(more).collect();
         notify.status(&status.join("; "));
         if let Some(naming) = &self.naming
-            && !policy.me.is_empty()
+            && let Some(me) = &policy.me
         {
-            naming.set(&policy.me);
+            naming.set(me);
         }
         self.uncleared(facts);
         self.blocked(facts);
@@ -152,7 +152,7 @@ impl Report {
         self.late = true;
         let lease = step.record.hold.as_ref().map(|hold| &hold.take.lease);
         let ours = lease.and_then(|lease| facts.leases.get(lease));
-        let ours = ours.filter(|lease| lease.holder.as_ref() == Some(&policy.me));
+        let ours = ours.filter(|lease| lease.holder == policy.me);
         let kept = ours.map_or_else(String::new, |lease| {
             format!(
                 "; slot {} is kept, no other node gets it until this is mended",
@@ -298,7 +298,7 @@ fn waits(step: &Step, facts: &Facts, policy: &Policy) -> Vec<String> {
 fn taken_away(step: &Step, facts: &Facts, policy: &Policy) -> Option<String> {
     let lease = &step.record.hold.as_ref()?.take.lease;
     let read = facts.leases.get(lease).filter(|it| it.read.is_some())?;
-    let lost = read.holder.as_ref() != Some(&policy.me);
+    let lost = read.holder != policy.me;
     lost.then(|| format!("slot {lease} was taken away"))
 }
 

@@ -85,11 +85,10 @@ impl Daemon {
             (None, Err(why)) => why.clone(),
             (None, Ok(())) => "the API server was too slow".to_owned(),
         };
-        let node = Some(self.api.name()).filter(|name| !name.is_empty());
         Left {
             trouble,
             namespace: self.machine.namespace().to_owned(),
-            node: node.map(str::to_owned),
+            node: self.api.name().map(str::to_owned),
             lease,
         }
     }

@@ -27,8 +27,8 @@ pub struct View {
     pub pid: u32,
     /// Of that daemon.
     pub version: String,
-    /// Name of the own Node; empty until the API server has told it.
-    pub node: String,
+    /// Name of the own Node; none until the API server has told it.
+    pub node: Option<String>,
     pub group: String,
     pub phase: Option<Phase>,
     /// What keeps the phase from ending: each closed gate, or what is missing after the boot.
@@ -87,7 +87,7 @@ mod tests {
         let root = Root::at(dir.path());
         let view = View {
             pid: 7,
-            node: "n1".to_owned(),
+            node: Some("n1".to_owned()),
             ..View::default()
         };
         // Nowhere to write it.

@@ -121,7 +121,7 @@ fn claimed<'a>(context: &Context<'a>, hold: &Hold) -> Needs<(&'a Node, &'a Peers
         let status = "looking for others that claim the slot";
         return Break(context.step(phase, Effect::ListPeers, status));
     };
-    match peers.claims(&hold.take.lease, &context.policy.me, node.quorum()) {
+    match peers.claims(&hold.take.lease, context.me, node.quorum()) {
         Claims::Clear => {}
         Claims::Collision(why) => return Break(undo(context, hold, Why::Collision(why))),
         Claims::Quorum { who, first } => {

@@ -31,7 +31,7 @@ pub(super) enum Holding {
 impl<'a> Context<'a> {
     pub(super) fn holding(&self, hold: &Hold) -> Holding {
         match self.lease(&hold.take.lease) {
-            Some(lease) if hold.matches(lease, &self.policy.me) => Holding::Yes,
+            Some(lease) if hold.matches(lease, self.me) => Holding::Yes,
             Some(lease) if lease.read.is_some() => Holding::Lost,
             None if self.facts.absent.contains_key(&hold.take.lease) => Holding::Lost,
             Some(_) | None => Holding::Ask,

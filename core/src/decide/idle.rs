@@ -38,7 +38,7 @@ pub(super) fn strays(context: &Context) -> bool {
 /// A Lease that names us though no hold is on record (a late first take, an admin's edit), or
 /// anything of a hold on the Node: undone before anything else.
 fn stray(context: &Context) -> Option<Step> {
-    let me = context.policy.me.as_str();
+    let me = context.me;
     if let Some(lease) = context
         .facts
         .leases

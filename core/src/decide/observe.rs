@@ -67,7 +67,7 @@ fn look(context: &Context) -> Result<String, Box<Effect>> {
     let Some(peers) = peers.filter(|peers| recent(peers.asked)) else {
         return Err(Box::new(Effect::ListPeers));
     };
-    let me = context.policy.me.as_str();
+    let me = context.me;
     let claims: Vec<_> = (free.iter())
         .map(|lease| (*lease, peers.claims(&lease.name, me, quorum)))
         .collect();

@@ -9,8 +9,8 @@ use crate::drain::Mode;
 /// What `decide` itself reads of the configuration, and who this node is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
-    /// Name of the own Node.
-    pub me: String,
+    /// Name of the own Node; none until the API server has told it.
+    pub me: Option<String>,
     pub namespace: String,
     pub group: String,
     /// `mode = "observe"`: nothing is begun.
@@ -37,9 +37,9 @@ pub struct Policy {
 
 impl Policy {
     /// The part of the configuration that decisions about the Node `me` use.
-    pub fn of(config: &Config, me: &str, namespace: &str, group: &str) -> Self {
+    pub fn of(config: &Config, me: Option<&str>, namespace: &str, group: &str) -> Self {
         Self {
-            me: me.to_owned(),
+            me: me.map(str::to_owned),
             namespace: namespace.to_owned(),
             group: group.to_owned(),
             observe: config.mode == config::Mode::Observe,

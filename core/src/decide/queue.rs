@@ -73,7 +73,7 @@ pub(super) fn decide(context: &Context, record: Record) -> Step {
 /// It is not known how many others wait: looks, unless the slots that are free are still those of others.
 fn uncounted(context: &Context, record: Record, group: &[&Lease], opens: Duration) -> Step {
     let ready = context.facts.ready.unwrap_or(context.now.boot);
-    let turn = |lease: &Lease| lease.turn(&context.policy.me, opens, ready, Duration::ZERO);
+    let turn = |lease: &Lease| lease.turn(context.me, opens, ready, Duration::ZERO);
     let free = group.iter().filter(|lease| lease.open());
     let first = free
         .map(|lease| (turn(lease), *lease))
@@ -158,12 +158,7 @@ fn said<'a>(
     // Whose turn comes later is not taken early because the one that is due cannot be had.
     let claims: Vec<_> = (free.iter())
         .take_while(|(_, turn)| *turn <= context.now.boot)
-        .map(|(lease, _)| {
-            (
-                *lease,
-                peers.claims(&lease.name, &context.policy.me, quorum),
-            )
-        })
+        .map(|(lease, _)| (*lease, peers.claims(&lease.name, context.me, quorum)))
         .collect();
     if undecided(peers, &claims) {
         return Said::Unknown;
@@ -207,7 +202,7 @@ fn again(
     let pause = waited.clamp(least, least.max(BUDGET_AGAIN));
     let asked = peers.asked.as_millis().to_string();
     // A pause counts from when the list was there, however long it took.
-    let again = peers.came + pause + share(pause / 6, &[&context.policy.me, &asked]);
+    let again = peers.came + pause + share(pause / 6, &[context.me, &asked]);
     let handed = |(lease, turn): &(&Lease, Duration)| {
         *turn <= now && *turn > peers.asked && names(context, lease)
     };
@@ -230,7 +225,7 @@ fn again(
 
 /// The hint of the last give-up names this node.
 fn names(context: &Context, lease: &Lease) -> bool {
-    lease.next.contains(&context.policy.me)
+    lease.next.iter().any(|node| node == context.me)
 }
 
 /// Looks how many others wait, once, and only after they can see this node.
@@ -252,7 +247,7 @@ fn counted(context: &Context, step: Step) -> Step {
         return step;
     }
     let begin = context.facts.ready.unwrap_or(context.now.boot);
-    let look = begin + share(COUNT_WITHIN, &[&context.policy.me, "count"]);
+    let look = begin + share(COUNT_WITHIN, &[context.me, "count"]);
     if context.now.boot >= look {
         let effect = Effect::CountWaiters;
         return Step { effect, ..step };
@@ -314,7 +309,7 @@ fn free<'a>(
     group: &[&'a Lease],
     opens: Duration,
 ) -> Vec<(&'a Lease, Duration)> {
-    let me = context.policy.me.as_str();
+    let me = context.me;
     let ready = context.facts.ready.unwrap_or(context.now.boot);
     let unknown = Crowd {
         many: true,

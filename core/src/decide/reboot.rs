@@ -228,7 +228,7 @@ fn fence(context: &Context, hold: &Hold, armed: bool) -> Step {
         resource_version: lease.resource_version.clone(),
         words: format!(
             "{} goes down now, {}, in its hold since {}",
-            context.policy.me, context.now.wall, hold.take.acquire_time
+            context.me, context.now.wall, hold.take.acquire_time
         ),
     });
     Step {

@@ -137,7 +137,7 @@ fn give_up(
         // A list that cannot be had is no reason to keep the slot: it is given up without naming anybody.
         (_, Some(list)) if list.hopeless() => Vec::new(),
         (_, Some(list)) if list.failed == 0 && context.now.since(list.asked) <= HINT_AGE => {
-            hints(&list.list, &context.policy.me)
+            hints(&list.list, context.me)
         }
         (_, Some(_) | None) => return context.step(phase, Effect::ListWaiters, words),
     };
@@ -155,7 +155,7 @@ fn give_up(
         next,
         last_hold: format!(
             "{} from {} to {}: {outcome}",
-            context.policy.me, hold.take.acquire_time, context.now.wall
+            context.me, hold.take.acquire_time, context.now.wall
         ),
     });
     context.step(phase, effect, words)
@@ -191,7 +191,7 @@ pub(super) fn backoff(context: &Context, record: &Record, why: &Why) -> Backoff 
     let left = |backoff: &Backoff| backoff.left(&context.facts.boot, context.now.boot);
     let failures = before.map_or(0, left) + 1;
     let delay = doubled(context.policy.retry, failures - 1, BACKOFF_MAX);
-    let jitter = share(delay / 10, &[&context.policy.me, &failures.to_string()]);
+    let jitter = share(delay / 10, &[context.me, &failures.to_string()]);
     Backoff {
         failures,
         boot: context.facts.boot.clone(),

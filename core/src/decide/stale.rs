@@ -36,7 +36,7 @@ pub(super) fn look(
 /// a person must judge; not what a newer protocol means; not a slot that somebody keeps closed.
 fn clearable(context: &Context, lease: &Lease) -> Option<Held> {
     let held = Held::of(lease)?;
-    let ours = held.holder == context.policy.me;
+    let ours = held.holder == context.me;
     let open = lease.unusable().is_none() && lease.paused.is_none();
     (!ours && open && !lease.control_plane).then_some(held)
 }
@@ -48,7 +48,7 @@ fn look_into(
     held: Held,
     stale_after: Duration,
 ) -> Result<Duration, Box<Effect>> {
-    let (me, now) = (&context.policy.me, context.now.boot);
+    let (me, now) = (context.me, context.now.boot);
     let Some(since) = lease.held else {
         return Ok(now + stale_after);
     };
@@ -97,7 +97,7 @@ fn clear(
     };
     // This node waits too, and does not name itself first because it was the one who looked.
     let own = record.waiting.as_ref().map(|waiting| Waiter {
-        node: context.policy.me.clone(),
+        node: context.me.to_owned(),
         since: waiting.since,
         ready: true,
     });
@@ -111,7 +111,7 @@ fn clear(
             last_hold: format!(
                 "{holder} until {}: cleared by {}, its Node is {}",
                 context.now.wall,
-                context.policy.me,
+                context.me,
                 gone(look)
             ),
         },

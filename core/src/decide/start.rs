@@ -2,7 +2,7 @@
 
 use super::{Context, Step};
 use crate::boot::Boot;
-use crate::facts::Effect;
+use crate::facts::{Effect, Facts};
 use crate::node::Seen;
 use crate::node_fields;
 use crate::phase::Phase;
@@ -13,23 +13,30 @@ use crate::trigger::Past;
 /// Before the Leases of all groups and the own Node were read nothing is decided: a phase on record
 /// waits where it is (I7). What needs the own Node alone is not kept waiting by the Leases.
 pub(super) fn decide(context: &Context) -> Step {
-    // Of the state file alone, for display until the API server answers. A request is looked at anew.
-    let record = &context.facts.record;
-    let held = record.hold.as_ref();
-    let phase = held.map_or(Phase::Idle, |_| record.phase(Some(&context.facts.boot)));
     let unlisted = context.facts.listed.is_err() && !alone(context);
     if unlisted || context.facts.node == Seen::Unknown {
-        let status = match &context.facts.listed {
-            Err(why) => format!("starting: {why}"),
-            Ok(()) => "starting: reading the own Node".to_owned(),
-        };
-        return context.step(phase, Effect::ReadStart, status);
+        return read(context.facts);
     }
     let record = recover(context);
     Step {
         record,
-        ..context.step(phase, Effect::Begin, "starting")
+        ..context.step(phase(context.facts), Effect::Begin, "starting")
     }
+}
+
+/// The three reads, and which node this is.
+pub(super) fn read(facts: &Facts) -> Step {
+    let status = match &facts.listed {
+        Err(why) => format!("starting: {why}"),
+        Ok(()) => "starting: reading the own Node".to_owned(),
+    };
+    Step::of(facts, phase(facts), Effect::ReadStart, status)
+}
+
+/// Of the state file alone, for display until the API server answers. A request is looked at anew.
+fn phase(facts: &Facts) -> Phase {
+    let held = facts.record.hold.as_ref();
+    held.map_or(Phase::Idle, |_| facts.record.phase(Some(&facts.boot)))
 }
 
 /// A hold goes on although the Leases cannot be read: both records tell of the same one, and it is past its
@@ -61,7 +68,7 @@ fn recover(context: &Context) -> Record {
             .facts
             .leases
             .values()
-            .any(|lease| hold.matches(lease, &context.policy.me))
+            .any(|lease| hold.matches(lease, context.me))
     };
     let carried = there.as_ref().and_then(|there| there.hold.clone());
     let from_node = match (&record.hold, &carried) {
@@ -95,7 +102,7 @@ fn nothing_on_disk(context: &Context) -> bool {
 /// A Lease of ours without any record: a reinstalled host. Its boot before is not known, so only a
 /// healthy host ends the hold.
 fn orphan(context: &Context) -> Option<Hold> {
-    let held = |lease: &&Lease| lease.holder.as_deref() == Some(context.policy.me.as_str());
+    let held = |lease: &&Lease| lease.holder.as_deref() == Some(context.me);
     let lease = context.facts.leases.values().find(held)?;
     Some(Hold {
         stage: Stage::Claiming,

@@ -191,7 +191,7 @@ impl Machine {
 impl Machine {
     /// Whether the Nodes must be counted as well, although their labels are known.
     pub fn counts(&self, peers: &Peers, me: &str) -> bool {
-        census_matters(&self.facts, &self.policy(me), peers)
+        census_matters(&self.facts, &self.policy(Some(me)), peers)
     }
 
     /// The others, by a list that came at `came`.

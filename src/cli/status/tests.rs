@@ -75,7 +75,7 @@ fn seen() -> View {
     View {
         pid: 7,
         version: "1.2.3".to_owned(),
-        node: "n1".to_owned(),
+        node: Some("n1".to_owned()),
         group: "default".to_owned(),
         phase: Some(Phase::Undoing),
         waits: vec![

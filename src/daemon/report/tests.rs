@@ -78,7 +78,7 @@ impl World {
         Self {
             report: Report::default(),
             facts,
-            policy: Policy::of(&Config::default(), "n1", "kube-rebootd", "default"),
+            policy: Policy::of(&Config::default(), Some("n1"), "kube-rebootd", "default"),
             records: Records::default(),
             waits: None,
             would: None,
@@ -390,10 +390,10 @@ fn the_node_is_named_in_the_journal_once_it_is_known() {
     let mut world = World::new(Record::default());
     let naming = Naming::default();
     world.report.names(naming.clone());
-    world.policy.me.clear();
+    world.policy.me = None;
     world.step(Phase::Idle, "idle");
     assert_eq!(naming.name(), None);
-    world.policy.me = "n1".to_owned();
+    world.policy.me = Some("n1".to_owned());
     world.step(Phase::Idle, "idle");
     assert_eq!(naming.name().as_deref(), Some("n1"));
 }
@@ -453,7 +453,7 @@ fn status_is_shown_what_the_daemon_sees() {
         .view(&step, &world.facts, &world.policy)
         .cloned();
     let view = view.expect("it is new");
-    assert_eq!(view.node, "n1");
+    assert_eq!(view.node.as_deref(), Some("n1"));
     assert_eq!(view.group, "default");
     assert_eq!(view.version, env!("CARGO_PKG_VERSION"));
     assert_eq!(view.waits.len(), 2, "every gate: {view:?}");

@@ -63,7 +63,7 @@ impl Local {
     /// The code's own decision.
     pub(super) fn decide(&self) -> Outcome {
         let policy = Policy {
-            me: name(self.me),
+            me: Some(name(self.me)),
             namespace: "kube-rebootd".to_owned(),
             group: "default".to_owned(),
             observe: false,

@@ -149,7 +149,7 @@ impl Storm {
             facts.node = Seen::Present(Box::new(own_node(&name)));
             facts.mark = Mark::None;
             storm.hosts.push(Host {
-                policy: Policy::of(&Config::default(), &name, "kube-rebootd", "default"),
+                policy: Policy::of(&Config::default(), Some(&name), "kube-rebootd", "default"),
                 facts,
                 shown: None,
                 begins: Duration::ZERO,
@@ -296,7 +296,7 @@ impl Storm {
                     self.hosts[index].facts.take.said = Some(TakeSaid::Conflict(now));
                     return;
                 }
-                lease.holder = Some(self.hosts[index].policy.me.clone());
+                lease.holder.clone_from(&self.hosts[index].policy.me);
                 lease.acquire_time = Some(take.acquire_time);
                 self.hosts[index].served = true;
                 self.hosts[index].shown = None;
@@ -318,7 +318,7 @@ impl Storm {
         let waiter = |host: &Host| {
             let shown = host.shown.as_ref()?;
             Some(Waiter {
-                node: host.policy.me.clone(),
+                node: host.policy.me.clone()?,
                 since: shown.place.since,
                 ready: shown.ready,
             })

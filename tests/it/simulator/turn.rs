@@ -63,7 +63,7 @@ impl World {
         }
         let mut machine = self.gather(index);
         let now = self.now(index);
-        let policy = machine.policy(&self.hosts[index].name);
+        let policy = machine.policy(Some(&self.hosts[index].name));
         let step = machine.next(&policy, now);
         self.proved(index, &step);
         let wrote = self.write_ahead(index, machine, &step);

@@ -234,7 +234,7 @@ impl World {
         let mut world = self.clone();
         world.clock += Duration::from_millis(5);
         let mut machine = world.gather(host);
-        let policy = machine.policy(&world.hosts[host].name);
+        let policy = machine.policy(Some(&world.hosts[host].name));
         let step = machine.next(&policy, world.now(host));
         step.effect
     }

@@ -49,7 +49,7 @@ fn now() -> Now {
 }
 
 fn policy() -> Policy {
-    Policy::of(&Config::default(), ME, "kube-rebootd", "default")
+    Policy::of(&Config::default(), Some(ME), "kube-rebootd", "default")
 }
 
 fn boot(id: &str) -> Boot {
@@ -357,5 +357,11 @@ proptest! {
         }
     }
 
-
+    #[test]
+    fn i8_a_node_that_does_not_know_its_name_only_reads(facts in facts()) {
+        let nobody = Policy { me: None, ..policy() };
+        let step = decide(&facts, &nobody, now());
+        prop_assert_eq!((&step.effect, &step.record), (&Effect::ReadStart, &facts.record));
+        prop_assert!(!released(&facts, &nobody, now()));
+    }
 }
