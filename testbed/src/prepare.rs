@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 
-use crate::releases::RELEASES;
+use crate::releases::OLDEST_KUBELET;
 use crate::sources::Package;
 use crate::sources::{PACKAGES, Sources};
 use crate::spec::{Content, Runtime, SUITE};
@@ -49,7 +49,7 @@ pub fn prepare(need: Need) -> Result<()> {
         return Ok(());
     }
     // The one that a host's kubelet is upgraded from.
-    tools::kubelet(RELEASES[0])?;
+    tools::kubelet(OLDEST_KUBELET)?;
     image::base(SUITE, Content::Bare, Runtime::Kubemark)?;
     image::base(SUITE, Content::Updaters, Runtime::Kubemark)?;
     // What RHEL 9 and Debian 12 have: systemd 252.

@@ -16,8 +16,11 @@ pub struct Release {
     pub version: &'static str,
 }
 
-/// What a bed is made of unless it is told otherwise: testbed/go/kubernetes.
-pub const USUAL: Release = RELEASES[3];
+/// What a bed is made of unless it is told otherwise, the newest: testbed/go/kubernetes.
+pub const USUAL: Release = RELEASES[4];
+
+/// The oldest whose kubelet may be a node's of the usual one: three minor versions older (Kubernetes' version skew policy).
+pub const OLDEST_KUBELET: Release = RELEASES[1];
 
 /// From the oldest to the newest. All but the usual one are in testbed/go/versions.
 pub const RELEASES: [Release; 5] = [

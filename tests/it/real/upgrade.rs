@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use testbed::releases::{RELEASES, Release};
+use testbed::releases::{OLDEST_KUBELET, Release};
 
 use super::{pod, spec};
 use crate::e2e::Site;
@@ -19,7 +19,7 @@ fn i4_the_kubelet_is_of_a_later_minor_version_after_the_boot() {
     let mut spec = spec(&site, "upgraded-r");
     spec.kubelet = false;
     let host = site.boot(&spec);
-    let old = testbed::kubelet(RELEASES[0]).unwrap().join("kubelet");
+    let old = testbed::kubelet(OLDEST_KUBELET).unwrap().join("kubelet");
     fs::copy(old, host.outer(OLD)).unwrap();
     let line = host
         .sh("sed -n 's|^ExecStart=/opt/runtime/kubelet||p' /etc/systemd/system/kubelet.service")
@@ -33,7 +33,7 @@ fn i4_the_kubelet_is_of_a_later_minor_version_after_the_boot() {
         let path = "jsonpath={.status.nodeInfo.kubeletVersion}";
         site.kubectl(&["get", "node", host.name(), "-o", path])
     };
-    assert_eq!(version(), RELEASES[0].version);
+    assert_eq!(version(), OLDEST_KUBELET.version);
     let work = Workload::new(&site, "real-upgrade");
     work.apply(&[
         app("DaemonSet", "agent", 0, &pod(&host, &[])),

@@ -45,9 +45,9 @@ struct Cli {
     /// Only rows whose name contains this; may be repeated.
     #[arg(long)]
     row: Vec<String>,
-    /// Only the oldest and the newest release, as `make test` does.
+    /// Only the oldest release, as `make test` does: all its other tests run on the newest.
     #[arg(long, conflicts_with = "row")]
-    ends: bool,
+    oldest: bool,
     /// Name the rows and end.
     #[arg(long)]
     list: bool,
@@ -123,9 +123,8 @@ fn main() -> ExitCode {
 /// Whether every row passed.
 fn run(cli: &Cli) -> Result<bool> {
     let mut rows = rows();
-    if cli.ends {
-        rows.truncate(RELEASES.len());
-        rows = vec![rows.remove(0), rows.remove(RELEASES.len() - 2)];
+    if cli.oldest {
+        rows.truncate(1);
     }
     let wanted = |row: &Row| cli.row.iter().any(|part| row.name().contains(part));
     rows.retain(|row| cli.row.is_empty() || wanted(row));
