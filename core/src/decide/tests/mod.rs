@@ -20,11 +20,13 @@ use crate::record::Backoff;
 use crate::slot::{Crowd, Mark, Shown, Take, TakeAnswer, TakeSaid, Waiter, Waiting};
 use crate::trigger::{Observed, Reason, Request, Settled};
 
+mod boots;
 mod ends;
 mod gates;
 mod killed;
 mod labels;
 mod leaks;
+mod looks;
 mod near;
 mod options;
 mod others;
@@ -33,6 +35,7 @@ mod records;
 mod starts;
 mod table;
 mod takes;
+mod waits;
 
 const ME: &str = "n1";
 const NOW: Duration = Duration::from_secs(10_000);
