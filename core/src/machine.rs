@@ -12,6 +12,8 @@ mod gates;
 mod memory;
 mod packages;
 mod proof;
+#[cfg(test)]
+mod tests;
 mod views;
 mod wishes;
 

@@ -86,19 +86,36 @@ impl Seen {
 mod tests {
     use super::*;
 
-    #[test]
-    fn i8_what_was_not_looked_at_is_not_quiet() {
-        let now = Now {
+    fn at(seconds: u64) -> Now {
+        Now {
             wall: jiff::Timestamp::UNIX_EPOCH,
-            boot: Duration::from_secs(1_000),
-        };
-        let mut seen = Seen::default();
-        assert!(matches!(seen.known(now), Packages::Unknown(_)));
-        let closed = Closed {
-            gate: Gate::PackageManager,
+            boot: Duration::from_secs(1_000 + seconds),
+        }
+    }
+
+    fn closed(gate: Gate) -> Closed {
+        Closed {
+            gate,
             why: String::new(),
             opens: None,
-        };
+        }
+    }
+
+    type Found = Result<Option<PackageManager>, String>;
+
+    fn apt() -> PackageManager {
+        PackageManager {
+            who: "apt",
+            how: " (process 7)".to_owned(),
+        }
+    }
+
+    #[test]
+    fn i8_what_was_not_looked_at_is_not_quiet() {
+        let now = at(0);
+        let mut seen = Seen::default();
+        assert!(matches!(seen.known(now), Packages::Unknown(_)));
+        let closed = closed(Gate::PackageManager);
         // Nobody waits for it, so that nobody looks every two seconds.
         assert_eq!(
             seen.poll(std::slice::from_ref(&closed), now.boot),
@@ -108,5 +125,82 @@ mod tests {
         assert_eq!(seen.known(now), Packages::Quiet);
         seen.since = Some(now.boot);
         assert_eq!(seen.poll(&[closed], now.boot), POLL);
+    }
+
+    /// Seconds of each look, what it finds, what follows from that.
+    #[test]
+    fn i2_it_is_quiet_half_a_minute_after_the_last_one_worked() {
+        let work = || Packages::Work("apt works (process 7)".to_owned());
+        let rest = |until| Packages::Rest("apt", at(until).boot);
+        let denied = || Packages::Unknown("denied".to_owned());
+        let mut seen = Seen::default();
+        for (seconds, found, then) in [
+            (0, Ok(None), Packages::Quiet),
+            (10, Ok(Some(apt())), work()),
+            (20, Ok(None), rest(40)),
+            (39, Ok(None), rest(40)),
+            (40, Ok(None), Packages::Quiet),
+            (50, Ok(Some(apt())), work()),
+            (60, Ok(Some(apt())), work()),
+            // One look that says nothing does not shorten the rest.
+            (61, Err("denied".to_owned()), denied()),
+            (89, Ok(None), rest(90)),
+            (90, Ok(None), Packages::Quiet),
+        ] {
+            seen.look(found, at(seconds));
+            assert_eq!(seen.known(at(seconds)), then, "{seconds} s");
+        }
+        // What was seen is void where nobody looks; who worked last is not.
+        seen.look(Ok(Some(apt())), at(100));
+        seen.forget();
+        assert!(matches!(seen.known(at(101)), Packages::Unknown(_)));
+        seen.look(Ok(None), at(102));
+        assert_eq!(seen.known(at(102)), rest(130));
+    }
+
+    #[test]
+    fn it_is_looked_every_two_seconds_while_nothing_else_is_in_the_way() {
+        let polls = |found: &[Found], gates: &[Gate], seconds: u64| {
+            let mut seen = Seen::default();
+            for (second, one) in found.iter().enumerate() {
+                seen.look(one.clone(), at(second as u64));
+            }
+            let closed: Vec<Closed> = gates.iter().copied().map(closed).collect();
+            seen.poll(&closed, at(seconds).boot) == POLL
+        };
+        let alone = &[Gate::PackageManager][..];
+        for (what, found, gates, seconds, yes) in [
+            ("works", &[Ok(Some(apt()))][..], alone, 0, true),
+            ("not known", &[Err("denied".to_owned())], alone, 0, true),
+            ("rests", &[Ok(Some(apt())), Ok(None)], alone, 1, true),
+            ("works for 5 min", &[Ok(Some(apt()))], alone, 299, true),
+            ("works for longer", &[Ok(Some(apt()))], alone, 300, false),
+            // It has not been quiet since it began.
+            (
+                "still works",
+                &[Ok(Some(apt())), Ok(Some(apt()))],
+                alone,
+                300,
+                false,
+            ),
+            ("quiet", &[Ok(None)], alone, 0, false),
+            (
+                "quiet in between",
+                &[Ok(None), Ok(Some(apt()))],
+                alone,
+                300,
+                true,
+            ),
+            ("no gate is closed", &[Ok(Some(apt()))], &[], 0, false),
+            (
+                "another gate, too",
+                &[Ok(Some(apt()))],
+                &[Gate::PackageManager, Gate::Inhibitors],
+                0,
+                false,
+            ),
+        ] {
+            assert_eq!(polls(found, gates, seconds), yes, "{what}");
+        }
     }
 }

@@ -1,0 +1,173 @@
+//! Tables of the machine: what is due when, and what follows from what was seen. Whole cycles are the simulator's.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::*;
+use crate::boot::Boot;
+use crate::drain::Blocker;
+use crate::node::Node;
+use crate::pod::{Controller, PodPhase, RestartPolicy};
+use crate::record::{Hold, Stage};
+use crate::slot::{Keys, Lease, Take};
+use crate::trigger::{BY_PERSON, Latched, Request, Settled};
+
+mod due;
+mod gates;
+mod memory;
+mod proof;
+mod views;
+mod wishes;
+
+const NOW: Duration = Duration::from_secs(10_000);
+
+fn wall() -> Timestamp {
+    Timestamp::from_second(1_790_000_000).unwrap()
+}
+
+fn now() -> Now {
+    Now {
+        wall: wall(),
+        boot: NOW,
+    }
+}
+
+fn ago(seconds: u64) -> Duration {
+    NOW.checked_sub(Duration::from_secs(seconds)).unwrap()
+}
+
+fn boot(id: &str) -> Boot {
+    Boot {
+        id: id.to_owned(),
+        userspace: 1,
+    }
+}
+
+/// One of those below.
+type Of = fn() -> Machine;
+
+/// A person's: it needs no time to settle.
+fn request() -> Request {
+    Request {
+        since: wall(),
+        reasons: Vec::new(),
+        latched: vec![Latched {
+            by: BY_PERSON.to_owned(),
+            reason: "kernel".to_owned(),
+            at: wall(),
+            boot: None,
+        }],
+    }
+}
+
+fn hold(stage: Stage) -> Hold {
+    let take = Take::of(
+        &Lease::free("default", "default"),
+        "kube-rebootd",
+        wall(),
+        false,
+    );
+    Hold {
+        stage,
+        ..Hold::begin(take, boot("now"))
+    }
+}
+
+/// It has begun, has looked at host and Node, and nothing asks for a reboot.
+fn idle() -> Machine {
+    let mut facts = Facts::of_a_start(boot("now"), Record::default());
+    facts.started = true;
+    facts.node = Seen::Present(Box::new(Node::ready()));
+    let mut machine = Machine::new(Config::default(), facts);
+    machine.saw_host(host(NOW));
+    machine
+}
+
+/// A reboot is wanted, no slot is held, and no gate is closed.
+fn wanted() -> Machine {
+    let mut machine = idle();
+    machine.facts.record.request = Some(request());
+    machine.facts.observed.request = Some(request());
+    machine.saw_packages(Ok(None), now());
+    machine.listed_before(&[], now());
+    machine
+}
+
+/// A slot is held, in the boot in which it was taken.
+fn held(stage: Stage) -> Machine {
+    let mut machine = wanted();
+    machine.facts.record.hold = Some(hold(stage));
+    machine
+}
+
+/// The host has rebooted; the slot was taken in the boot before.
+fn booted(stage: Stage) -> Machine {
+    let mut machine = held(stage);
+    machine.facts.record.hold.as_mut().unwrap().boot = boot("before");
+    machine
+}
+
+fn host(read: Duration) -> HostNow {
+    HostNow {
+        read,
+        shutting_down: Some(false),
+        inhibitors: Some(Vec::new()),
+        graceful: false,
+        system_state: Some("running".to_owned()),
+        boot_complete: Some(true),
+        scheduled: None,
+    }
+}
+
+/// A pod of this controller; without one, of none.
+fn pod(name: &str, kind: &str) -> Pod {
+    let controller = (!kind.is_empty()).then(|| Controller {
+        api: "apps/v1".to_owned(),
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+        uid: format!("{name}-set"),
+    });
+    Pod {
+        namespace: "shop".to_owned(),
+        name: name.to_owned(),
+        uid: name.to_owned(),
+        labels: Keys::new(),
+        mirror: false,
+        controller,
+        phase: PodPhase::Running,
+        restart_policy: RestartPolicy::Always,
+        terminating: false,
+        grace_seconds: 30,
+        finalizers: Vec::new(),
+        empty_dir: false,
+        volumes: Vec::new(),
+        priority: 0,
+        ready: true,
+        containers: Vec::new(),
+    }
+}
+
+/// A pod that would stop the drain.
+fn blocker() -> Blocker {
+    Blocker {
+        pod: PodRef::of(&pod("bare", "")),
+        why: "has no controller".to_owned(),
+        budget: None,
+    }
+}
+
+fn node(machine: &mut Machine) -> &mut Node {
+    match &mut machine.facts.node {
+        Seen::Present(node) => node,
+        Seen::Absent | Seen::Unknown => panic!("no node"),
+    }
+}
+
+/// The hold of this boot was proved, and is given up.
+fn releasing() -> Machine {
+    let mut machine = booted(Stage::Releasing);
+    let settled = Settled::of(None, &boot("now"), NOW);
+    machine.facts.record.settled = Some(settled);
+    machine
+}

@@ -1,0 +1,322 @@
+//! Which gate follows from which fact (I2, I8).
+
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::drain::{Mode, Unmanaged};
+use crate::gates::Gate;
+use crate::inhibitor::Inhibitor;
+use crate::names;
+use crate::peers::{Census, Peers};
+use crate::shutdown::Scheduled;
+
+fn closed(machine: &mut Machine) -> Vec<Gate> {
+    machine.judge(&[], now());
+    machine.facts.closed.iter().map(|one| one.gate).collect()
+}
+
+fn why(machine: &mut Machine, gate: Gate) -> Option<String> {
+    machine.judge(&[], now());
+    let mut closed = machine.facts.closed.iter();
+    let one = closed.find(|one| one.gate == gate)?;
+    Some(one.why.clone())
+}
+
+fn seen(machine: &mut Machine) -> &mut HostNow {
+    machine.memory.host.as_mut().unwrap()
+}
+
+fn slot(machine: &mut Machine, name: &str, paused: Option<&str>) {
+    let lease = Lease {
+        paused: paused.map(str::to_owned),
+        ..Lease::free(name, "default")
+    };
+    machine.facts.leases.insert(name.to_owned(), lease);
+}
+
+/// What is changed, in words; the one gate that it closes.
+type Row = (&'static str, fn(&mut Machine), Gate);
+
+#[test]
+fn i2_i8_which_gate_follows_from_which_fact() {
+    assert_eq!(closed(&mut wanted()), []);
+    let rows: [Row; 13] = [
+        (
+            "no look at the host",
+            |m| m.memory.host = None,
+            Gate::Inhibitors,
+        ),
+        (
+            "no word of the shutdown",
+            |m| seen(m).shutting_down = None,
+            Gate::Inhibitors,
+        ),
+        (
+            "no word of the inhibitors",
+            |m| seen(m).inhibitors = None,
+            Gate::Inhibitors,
+        ),
+        (
+            "an inhibitor",
+            |m| {
+                let row = ["shutdown", "backup", "runs", "block"].map(str::to_owned);
+                let [what, who, why, mode] = row;
+                seen(m).inhibitors = Some(vec![Inhibitor::of((what, who, why, mode, 0, 1))]);
+            },
+            Gate::Inhibitors,
+        ),
+        (
+            "no Node",
+            |m| m.facts.node = Seen::Unknown,
+            Gate::NodePaused,
+        ),
+        (
+            "a paused Node",
+            |m| {
+                let annotations = &mut node(m).annotations;
+                annotations.insert(names::PAUSED.to_owned(), "disk".to_owned());
+            },
+            Gate::NodePaused,
+        ),
+        (
+            "a paused group",
+            |m| slot(m, "default", Some("why")),
+            Gate::GroupPaused,
+        ),
+        (
+            "no look at package managers",
+            Machine::forget_packages,
+            Gate::PackageManager,
+        ),
+        (
+            "a look at them that failed",
+            |m| m.saw_packages(Err("denied".to_owned()), now()),
+            Gate::PackageManager,
+        ),
+        (
+            "up for a short time",
+            |m| m.config.gates.min_uptime = NOW + Duration::from_secs(1),
+            Gate::MinUptime,
+        ),
+        (
+            "a reason of a trigger that is not configured",
+            |m| m.facts.observed.request.as_mut().unwrap().latched.clear(),
+            Gate::Settle,
+        ),
+        (
+            "no list of pods",
+            |m| m.memory.blocking = None,
+            Gate::BlockingPods,
+        ),
+        (
+            "a pod that would stop the drain",
+            |m| m.memory.blocking = Some((NOW, vec![blocker()])),
+            Gate::BlockingPods,
+        ),
+    ];
+    for (what, change, gate) in rows {
+        let mut machine = wanted();
+        change(&mut machine);
+        assert_eq!(closed(&mut machine), [gate], "{what}");
+    }
+    // No Node, no pause.
+    let mut machine = wanted();
+    machine.facts.node = Seen::Absent;
+    assert_eq!(closed(&mut machine), []);
+}
+
+/// The facts of the host go with the gates: when it was looked at, whether it goes down, and by whose order.
+#[test]
+fn i8_what_the_host_says_is_a_fact_and_what_it_does_not_say_is_none() {
+    let scheduled = Scheduled::of("reboot", 1_800_000_000_000_000);
+    let mut machine = wanted();
+    seen(&mut machine).shutting_down = Some(true);
+    seen(&mut machine).scheduled.clone_from(&scheduled);
+    machine.judge(&[], now());
+    let facts = &machine.facts;
+    assert_eq!((facts.host_read, facts.shutting_down), (Some(NOW), true));
+    assert_eq!(facts.scheduled, scheduled);
+    machine.memory.host = None;
+    machine.judge(&[], now());
+    let facts = &machine.facts;
+    assert_eq!((facts.host_read, facts.shutting_down), (None, false));
+    assert_eq!(facts.scheduled, None);
+}
+
+#[test]
+fn since_when_a_gate_is_closed_counts_without_a_break() {
+    let mut machine = wanted();
+    for (shuts, seconds, since) in [
+        (false, 0, None),
+        (true, 10, Some(10)),
+        (true, 20, Some(10)),
+        (false, 30, None),
+        (true, 40, Some(40)),
+    ] {
+        seen(&mut machine).inhibitors = (!shuts).then(Vec::new);
+        let at = |seconds| NOW + Duration::from_secs(seconds);
+        let boot = at(seconds);
+        machine.judge(&[], Now { boot, ..now() });
+        assert_eq!(machine.facts.closed_since, since.map(at), "{seconds}");
+    }
+}
+
+#[test]
+fn a_group_is_paused_when_all_of_its_slots_are() {
+    let annotation = names::PAUSED;
+    for (slots, words) in [
+        (&[][..], None),
+        (&[("a", None)], None),
+        (&[("a", Some("disk")), ("b", None)], None),
+        (
+            &[("a", Some("disk"))],
+            Some(format!("disk (annotation {annotation} of Lease a)")),
+        ),
+        (
+            &[("a", Some("")), ("b", Some("disk"))],
+            Some(format!("annotation {annotation} of Lease a, b")),
+        ),
+    ] {
+        let mut machine = wanted();
+        for (name, paused) in slots {
+            slot(&mut machine, name, *paused);
+        }
+        // Another group's are no matter.
+        let other = Lease::free("other", "other");
+        machine.facts.leases.insert("other".to_owned(), other);
+        let words = words.map(|words| format!("group paused: {words}"));
+        assert_eq!(why(&mut machine, Gate::GroupPaused), words, "{slots:?}");
+        // It never affects a holder.
+        machine.facts.record.hold = Some(hold(Stage::Claiming));
+        assert_eq!(why(&mut machine, Gate::GroupPaused), None, "{slots:?}");
+    }
+}
+
+fn listed(asked: Duration, nodes: usize, counted: bool) -> Peers {
+    Peers {
+        asked,
+        came: asked,
+        labelled: Vec::new(),
+        leases: BTreeSet::new(),
+        census: Ok(Census {
+            nodes,
+            ..Census::default()
+        }),
+        quorum_down: Ok(Vec::new()),
+        counted,
+    }
+}
+
+/// Pods that have nowhere to go stop no drain: whether there are others is told by the last look, of either kind.
+#[test]
+fn i8_a_cluster_is_taken_for_one_node_only_by_the_last_look() {
+    let (early, late) = (ago(20), ago(10));
+    for (looked, peers, alone) in [
+        (None, None, false),
+        (Some((early, true)), None, true),
+        (Some((early, false)), None, false),
+        (None, Some(listed(early, 1, true)), true),
+        (None, Some(listed(early, 2, true)), false),
+        (None, Some(listed(early, 1, false)), false),
+        (Some((early, true)), Some(listed(late, 2, true)), false),
+        (Some((early, false)), Some(listed(late, 1, true)), true),
+        (Some((late, true)), Some(listed(early, 2, true)), true),
+        (Some((early, true)), Some(listed(late, 2, false)), true),
+        (
+            Some((early, true)),
+            Some(Peers {
+                census: Err("denied".to_owned()),
+                ..listed(late, 1, true)
+            }),
+            false,
+        ),
+    ] {
+        let mut machine = wanted();
+        machine.memory.alone = looked;
+        machine.facts.peers.clone_from(&peers);
+        machine.memory.blocking = Some((NOW, vec![blocker()]));
+        let gates = closed(&mut machine);
+        assert_eq!(gates.is_empty(), alone, "{looked:?} {peers:?}");
+    }
+}
+
+/// Before the cordon they close a gate; after it they are the drain's own matter. With a slot the watch is asked first.
+#[test]
+fn i2_pods_that_would_stop_the_drain_close_a_gate_before_the_cordon() {
+    let some = || Some((NOW, vec![blocker()]));
+    let none = || Some((NOW, Vec::new()));
+    let (bare, fine) = (|| Some(vec![pod("bare", "")]), || Some(Vec::new()));
+    let (open, unknown, shut) = (None, Some("not known which pods"), Some("1 would block"));
+    for (what, stage, pods, listed, then) in [
+        ("not looked", None, None, None, unknown),
+        ("not listed, but watched", None, bare(), None, unknown),
+        ("listed", None, None, some(), shut),
+        ("none listed", None, bare(), none(), open),
+        ("taking", Some(Stage::Taking), None, some(), shut),
+        ("taking, seen", Some(Stage::Taking), fine(), some(), open),
+        (
+            "claiming, seen",
+            Some(Stage::Claiming),
+            bare(),
+            none(),
+            shut,
+        ),
+        // After a restart, until the watch has listed.
+        ("claiming, unseen", Some(Stage::Claiming), None, None, open),
+        ("draining", Some(Stage::Draining), bare(), some(), open),
+        ("rebooting", Some(Stage::Rebooting), bare(), some(), open),
+    ] {
+        let mut machine = wanted();
+        machine.config.drain.policy.unmanaged = Unmanaged::Block;
+        machine.facts.record.hold = stage.map(hold);
+        machine.memory.pods = pods;
+        machine.memory.blocking = listed;
+        let said = why(&mut machine, Gate::BlockingPods);
+        let begins = |words| said.as_deref().is_some_and(|said| said.starts_with(words));
+        assert!(then.map_or(said.is_none(), begins), "{what}: {said:?}");
+    }
+    for (mode, shuts) in [(Mode::Never, false), (Mode::Always, true)] {
+        let mut machine = wanted();
+        machine.config.drain.mode = mode;
+        machine.memory.blocking = some();
+        assert_eq!(why(&mut machine, Gate::BlockingPods).is_some(), shuts);
+    }
+}
+
+/// While some of them are there, their watch tells when the last has gone; else nothing of it is believed.
+#[test]
+fn the_watch_tells_when_the_last_pod_that_would_stop_the_drain_has_gone() {
+    let judged = |before: Option<usize>, watched: Option<usize>, change: fn(&mut Machine)| {
+        let mut machine = wanted();
+        machine.config.drain.policy.unmanaged = Unmanaged::Block;
+        let blockers = |number: usize| (ago(9), vec![blocker(); number]);
+        machine.memory.blocking = before.map(blockers);
+        let bare = |number: usize| {
+            (0..number)
+                .map(|one| pod(&format!("bare-{one}"), ""))
+                .collect()
+        };
+        machine.memory.pods = watched.map(bare);
+        change(&mut machine);
+        machine.seen_before_cordon(now());
+        let known = machine.memory.blocking;
+        known.map(|(read, blockers)| (read, blockers.len()))
+    };
+    for (before, watched, then) in [
+        (Some(1), Some(0), Some((NOW, 0))),
+        (Some(1), Some(2), Some((NOW, 2))),
+        (Some(1), None, Some((ago(9), 1))),
+        (Some(0), Some(1), Some((ago(9), 0))),
+        (None, Some(1), None),
+    ] {
+        assert_eq!(
+            judged(before, watched, |_| {}),
+            then,
+            "{before:?} {watched:?}"
+        );
+    }
+    let slot = |m: &mut Machine| m.facts.record.hold = Some(hold(Stage::Claiming));
+    assert_eq!(judged(Some(1), Some(0), slot), Some((ago(9), 1)));
+    let none = |m: &mut Machine| m.facts.observed.request = None;
+    assert_eq!(judged(Some(1), Some(0), none), Some((ago(9), 1)));
+}
