@@ -13,6 +13,7 @@ use crate::record::{Hold, Stage};
 use crate::slot::{Keys, Lease, Take};
 use crate::trigger::{BY_PERSON, Latched, Request, Settled};
 
+mod answers;
 mod due;
 mod gates;
 mod memory;

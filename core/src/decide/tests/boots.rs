@@ -221,6 +221,9 @@ fn i3_i4_what_is_set_before_the_node_is_proved() {
             }
         });
         assert_eq!(next(&step), then, "{what}: {}", step.status);
+        // What is set once more is the same step of the hold.
+        let counts = if then == "proved" { 5 } else { 4 };
+        assert_eq!(step.record.hold.unwrap().step, counts, "{what}");
     }
     // Whoever uncordoned the node beside it: that it may take pods is written down all the same.
     let mut facts = uncordoned();

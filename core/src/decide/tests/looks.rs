@@ -246,4 +246,11 @@ fn i5_behind_a_holder_it_looks_again_after_five_minutes_or_when_a_look_is_due() 
             "{due_in}"
         );
     }
+    // The place is shown before a look that is due.
+    let step = with(|facts| {
+        let lease = slot(facts);
+        (lease.holder, lease.held) = (Some("n2".to_owned()), Some(Duration::ZERO));
+        facts.mark = Mark::None;
+    });
+    assert_eq!(step.effect, Effect::Mark(shown(true)));
 }
