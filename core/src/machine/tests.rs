@@ -14,6 +14,7 @@ use crate::slot::{Keys, Lease, Take};
 use crate::trigger::{BY_PERSON, Latched, Request, Settled};
 
 mod answers;
+mod draining;
 mod due;
 mod gates;
 mod memory;

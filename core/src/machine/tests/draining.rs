@@ -1,0 +1,49 @@
+//! Whether pods are evicted, and whether nothing is left that must go (I2, I9).
+
+use super::*;
+use crate::drain::Mode;
+
+fn web() -> Pod {
+    pod("web", "ReplicaSet")
+}
+
+/// Pods to evict, and whether the pods are seen no more; none: the drain is over.
+fn evicts(machine: &mut Machine) -> Option<(usize, bool)> {
+    machine.judge(&[], now());
+    match &machine.facts.drain {
+        Drained::Going { evict, unseen, .. } => Some((evict.len(), *unseen)),
+        Drained::Done { .. } => None,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn i9_pods_are_evicted_and_waited_for_as_mode_and_hold_say() {
+    for (mode, alone, drains) in [
+        (Mode::Auto, false, true),
+        (Mode::Auto, true, false),
+        (Mode::Always, true, true),
+        (Mode::Never, false, false),
+    ] {
+        let mut machine = held(Stage::Draining);
+        machine.wrote(machine.facts.record.clone());
+        machine.config.drain.mode = mode;
+        machine.facts.record.hold.as_mut().unwrap().alone = alone;
+        // Also where no drain has begun yet.
+        for _ in 0..2 {
+            machine.listed(&[web()], NOW);
+            let clean = machine.facts.last_list.as_ref().unwrap().clean;
+            assert_eq!(clean, !drains, "{mode:?} {alone}");
+            machine.listed(&[], NOW);
+            assert!(machine.facts.last_list.as_ref().unwrap().clean);
+            machine.saw_pods(Some(vec![web()]), Some(Sight::Seen));
+            let evicted = drains.then_some((1, false));
+            assert_eq!(evicts(&mut machine), evicted, "{mode:?} {alone}");
+        }
+        if drains {
+            machine.sent();
+            machine.saw_pods(Some(vec![web()]), Some(Sight::Unseen));
+            assert_eq!(evicts(&mut machine), Some((0, true)), "asked for once");
+        }
+    }
+}
