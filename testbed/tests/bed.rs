@@ -165,6 +165,7 @@ fn a_second_bed_stands_beside_the_first_and_leaves_nothing() {
     );
     bed.boot(&plain("n1")).unwrap().keep();
     bed.wait_ready("n1").unwrap();
+    bed.kubectl(&["get", "nodes"]).unwrap();
 
     bed.stop_api_server().unwrap();
     assert!(bed.kubectl(&["get", "nodes"]).is_err());
