@@ -198,7 +198,9 @@ fn i11_the_list_refuses_what_is_not_the_nodes_own() {
     bent(take.clone(), |take| take.namespace = "default".to_owned());
     bent(take.clone(), |take| take.request = None);
     bent(take, |take| {
-        take.request = Some(serde_json::json!({"spec": {"holderIdentity": "another"}}));
+        take.request = Some(std::sync::Arc::new(
+            serde_json::json!({"spec": {"holderIdentity": "another"}}),
+        ));
     });
     let pods = one("list", "pods", "");
     bent(pods, |pods| pods.uri = "/api/v1/pods".to_owned());

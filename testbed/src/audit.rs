@@ -1,7 +1,11 @@
 //! The audit log: what was really asked of the API server, by whom, and what it answered.
 
-use std::fs;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
@@ -26,9 +30,20 @@ pub struct Request {
     pub uri: String,
     pub code: u16,
     /// Bodies, for writes that the policy logs whole.
-    pub request: Option<Value>,
-    pub response: Option<Value>,
+    pub request: Option<Arc<Value>>,
+    pub response: Option<Arc<Value>>,
 }
+
+/// What was read of a log so far. That of a whole suite has 60 MB, and tests that wait for a request look again and again.
+#[derive(Default)]
+struct Known {
+    /// The length of all whole lines.
+    end: u64,
+    requests: Vec<Request>,
+}
+
+/// By file and agent; not for everybody's requests at once, which nobody asks for again and again.
+static KNOWN: Mutex<BTreeMap<(u64, u64, String), Known>> = Mutex::new(BTreeMap::new());
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -73,23 +88,52 @@ struct Status {
 
 /// Every request by User-Agents that begin with `agent`, in order of arrival.
 pub(crate) fn read(log: &Path, agent: &str) -> Result<Vec<Request>> {
-    let text = fs::read_to_string(log).context("cannot read the audit log")?;
-    let mut requests = Vec::new();
-    for line in text.lines() {
-        // Parsing every body of a long log is slow; the agent stands in the line as it is.
-        if !line.contains(agent) {
-            continue;
+    let mut file = File::open(log).context("cannot read the audit log")?;
+    let of = file.metadata()?;
+    let mut requests = if agent.is_empty() {
+        let mut all = Known::default();
+        all.go_on(&mut file, agent)?;
+        all.requests
+    } else {
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (of.dev(), of.ino(), agent.to_owned());
+        let known = known.entry(key).or_default();
+        // Another file that has the number of one that is gone.
+        if of.len() < known.end {
+            *known = Known::default();
         }
-        // The last line may be half written.
-        let Ok(line) = serde_json::from_str::<Line>(line) else {
-            continue;
-        };
-        if line.user_agent.starts_with(agent) {
-            requests.push(request(line));
-        }
-    }
+        known.go_on(&mut file, agent)?;
+        known.requests.clone()
+    };
     requests.sort_by_key(|request| request.at);
     Ok(requests)
+}
+
+impl Known {
+    /// Reads what was written since.
+    fn go_on(&mut self, file: &mut File, agent: &str) -> Result<()> {
+        file.seek(SeekFrom::Start(self.end))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        // The last line may be half written.
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n');
+        bytes.truncate(whole.map_or(0, |at| at + 1));
+        self.end += u64::try_from(bytes.len())?;
+        let text = String::from_utf8_lossy(&bytes);
+        self.requests.extend(by(agent, &text));
+        Ok(())
+    }
+}
+
+fn by<'a>(agent: &'a str, text: &'a str) -> impl Iterator<Item = Request> + 'a {
+    text.lines().filter_map(move |line| {
+        // Parsing every body of a long log is slow; the agent stands in the line as it is.
+        if !line.contains(agent) {
+            return None;
+        }
+        let line = serde_json::from_str::<Line>(line).ok()?;
+        line.user_agent.starts_with(agent).then(|| request(line))
+    })
 }
 
 fn request(line: Line) -> Request {
@@ -110,7 +154,7 @@ fn request(line: Line) -> Request {
         name: object.name,
         uri: line.uri.unwrap_or_default(),
         code: line.response_status.map_or(0, |status| status.code),
-        request: line.request_object,
-        response: line.response_object,
+        request: line.request_object.map(Arc::new),
+        response: line.response_object.map(Arc::new),
     }
 }

@@ -1,5 +1,7 @@
 //! On what a real API server recorded of one host's cycle (recorded.jsonl, bodies shortened).
 
+use std::sync::Arc;
+
 use serde_json::json;
 
 use super::*;
@@ -31,7 +33,7 @@ fn landmarks(requests: &[Request]) -> (u64, u64, u64) {
 }
 
 fn answer(request: &mut Request, field: &str, value: Value) {
-    let body = request.response.as_mut().unwrap();
+    let body = Arc::make_mut(request.response.as_mut().unwrap());
     match field {
         "revision" => body["metadata"]["resourceVersion"] = value,
         field => body["spec"][field] = value,
@@ -86,7 +88,7 @@ fn a_lease_made_anew_begins_without_a_holder() {
     let taken_anew = at(&mut requests, end);
     answer(taken_anew, "holderIdentity", json!("one-2"));
     taken_anew.user = "system:node:one-2".to_owned();
-    let body = taken_anew.response.as_mut().unwrap();
+    let body = Arc::make_mut(taken_anew.response.as_mut().unwrap());
     body["metadata"]["uid"] = json!("another");
     assert_eq!(one_holder_at_a_time(&requests, LEASE), Ok(()));
 }

@@ -249,7 +249,7 @@ impl<'a> Load<'a> {
         let requests = world.since(DAEMON, since)?;
         let cordon = requests.iter().find(|one| {
             let cordons = |body: &serde_json::Value| body["spec"]["unschedulable"] == true;
-            one.resource == "nodes" && one.request.as_ref().is_some_and(cordons)
+            one.resource == "nodes" && one.request.as_deref().is_some_and(cordons)
         });
         let cordon = cordon.context("the audit log shows no cordon")?.at;
         world.come_back(&mut self.stub, "default")?;

@@ -252,7 +252,7 @@ fn is_slot(request: &Request, group: &str) -> bool {
         && request.resource == "leases"
         && request.verb == "patch"
         && request.code == 200
-        && request.response.as_ref().is_some_and(label)
+        && request.response.as_deref().is_some_and(label)
 }
 
 fn holds(request: &Request) -> bool {
@@ -261,7 +261,7 @@ fn holds(request: &Request) -> bool {
             .as_str()
             .is_some_and(|h| !h.is_empty())
     };
-    request.response.as_ref().is_some_and(holder)
+    request.response.as_deref().is_some_and(holder)
 }
 
 /// Resident memory of up to so many daemons.
