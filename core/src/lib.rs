@@ -30,3 +30,4 @@ pub mod slot;
 pub mod stale;
 pub mod text;
 pub mod trigger;
+pub mod waits;

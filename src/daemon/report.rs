@@ -9,6 +9,7 @@ use kube_rebootd_core::gates::Gate;
 use kube_rebootd_core::phase::Phase;
 use kube_rebootd_core::record::{Hold, Stage};
 use kube_rebootd_core::trigger::BY_ANNOTATION;
+use kube_rebootd_core::waits::{self, blockers, missing, reasons, uncordons, waits};
 
 use crate::host::journal::{Fields, LATE, Naming, id, record, transition};
 use crate::host::notify::Notify;
@@ -272,61 +273,9 @@ impl Report {
     }
 }
 
-/// What the phase waits for, in words that change only when it waits for something else: no countdowns.
-fn waits(step: &Step, facts: &Facts, policy: &Policy) -> Vec<String> {
-    match step.phase {
-        Phase::Pending | Phase::Queued | Phase::Rebooting if step.waits.is_some() => {
-            step.waits.iter().cloned().collect()
-        }
-        Phase::Pending | Phase::Claiming | Phase::Draining | Phase::Rebooting => {
-            facts.closed.iter().map(|gate| gate.why.clone()).collect()
-        }
-        Phase::Queued => holders(facts, policy)
-            .map(|one| format!("{} is held by {}", one.slot, one.node))
-            .collect(),
-        // It says what is done; what is waited for after it is said then.
-        Phase::Verifying if uncordons(step) => Vec::new(),
-        Phase::Verifying => missing(facts)
-            .into_iter()
-            .chain(taken_away(step, facts, policy))
-            .collect(),
-        Phase::Idle | Phase::Releasing | Phase::Undoing => Vec::new(),
-    }
-}
-
-/// The slot of this hold is another's or nobody's by now: the node is proved and uncordoned all the same.
-fn taken_away(step: &Step, facts: &Facts, policy: &Policy) -> Option<String> {
-    let lease = &step.record.hold.as_ref()?.take.lease;
-    let read = facts.leases.get(lease).filter(|it| it.read.is_some())?;
-    let lost = read.holder != policy.me;
-    lost.then(|| format!("slot {lease} was taken away"))
-}
-
-/// The host is proved, and the node may take pods again.
-fn uncordons(step: &Step) -> bool {
-    step.phase == Phase::Verifying && matches!(step.effect, Effect::Apply { .. })
-}
-
 /// A node that waits in the queue looks at the cluster.
 fn looks(step: &Step) -> bool {
     step.phase == Phase::Queued && step.effect != Effect::Wait
-}
-
-/// What is missing after the boot: the host first, then its pods.
-fn missing(facts: &Facts) -> Vec<String> {
-    let host = facts.host_health.as_ref().err();
-    let missing = host.or(facts.pod_health.as_ref().err());
-    missing.cloned().unwrap_or_default()
-}
-
-fn blockers(facts: &Facts) -> &[Blocker] {
-    match &facts.drain {
-        Drained::Going { blocked, .. } => blocked,
-        Drained::Starting
-        | Drained::Unmounting { .. }
-        | Drained::Done { .. }
-        | Drained::Failed { .. } => &[],
-    }
 }
 
 /// The host goes down, or was asked to by this daemon and did not refuse: being stopped now is what was wanted.
@@ -336,30 +285,10 @@ pub(super) fn going_down(facts: &Facts) -> bool {
     facts.shutting_down || (asked && facts.ask.is_none())
 }
 
-fn reasons(step: &Step) -> Option<String> {
-    let request = step.record.request.as_ref()?;
-    let triggers = request
-        .reasons
-        .iter()
-        .map(|reason| match reason.words.as_str() {
-            "" => reason.trigger.clone(),
-            words => format!("{} ({words})", reason.trigger),
-        });
-    let wishes = request
-        .latched
-        .iter()
-        .map(|wish| format!("{} ({})", wish.by, wish.reason));
-    Some(triggers.chain(wishes).collect::<Vec<_>>().join(", "))
-}
-
 /// The slots of the group that somebody holds.
 fn holders<'a>(facts: &'a Facts, policy: &'a Policy) -> impl Iterator<Item = Holder> + 'a {
-    let group = facts.leases.values();
-    let group = group.filter(|lease| lease.group == policy.group);
-    group.filter_map(|lease| {
-        Some(Holder {
-            slot: lease.name.clone(),
-            node: lease.holder.clone()?,
-        })
+    waits::holders(facts, policy).map(|(lease, node)| Holder {
+        slot: lease.name.clone(),
+        node: node.to_owned(),
     })
 }
