@@ -12,6 +12,14 @@ const COORDINATOR: &str = "system:serviceaccount:kube-rebootd:coordinator";
 const NODE_USER: &str = "system:node:";
 const SLOTS: &str = "kube-rebootd";
 const HEARTBEATS: &str = "kube-node-lease";
+/// Types of conditions that are the daemon's to write.
+const CONDITIONS: [&str; 5] = [
+    "RebootRequired",
+    "MaintenancePlanned",
+    "DrainInProgress",
+    "Drained",
+    "MaintenanceInProgress",
+];
 
 /// Who wants a 403, and why: node names or user names of tests.
 const WANTED_REFUSALS: [(&str, &str); 0] = [];
@@ -58,6 +66,8 @@ fn by_node(request: &Request, me: &str) -> bool {
     match (request.verb.as_str(), place) {
         ("create", ("selfsubjectreviews", "")) => true,
         ("get" | "list" | "watch" | "patch", ("nodes", "")) => own,
+        // Conditions of its own, and nothing else that a status holds.
+        ("patch", ("nodes/status", "")) => own && tells_only(request),
         ("get" | "patch", ("leases", HEARTBEATS)) => own,
         ("list" | "watch", ("pods", "")) => {
             request
@@ -90,6 +100,26 @@ fn by_coordinator(request: &Request, me: &str) -> bool {
         ("get", ("daemonsets", _)) => !request.name.is_empty(),
         _ => false,
     }
+}
+
+/// What the daemon says of itself: the types of docs/design.md 11, and the Node's uid as a precondition.
+fn tells_only(request: &Request) -> bool {
+    let Some(body) = &request.request else {
+        // The audit policy logs these bodies; without one nothing is known.
+        return false;
+    };
+    let only = |object: &serde_json::Value, keys: &[&str]| {
+        let object = object.as_object();
+        object.is_some_and(|object| object.keys().all(|key| keys.contains(&key.as_str())))
+    };
+    let conditions = body["status"]["conditions"].as_array();
+    let told = conditions.is_some_and(|all| {
+        all.iter()
+            .all(|one| CONDITIONS.iter().any(|kind| one["type"] == *kind))
+    });
+    told && only(body, &["metadata", "status"])
+        && only(&body["metadata"], &["uid"])
+        && only(&body["status"], &["conditions"])
 }
 
 /// A take writes the own name, a give-up and the clearing of a stale slot null or nothing.

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use crate::budget;
+use crate::condition::Reason;
 use crate::drain::Mode;
 use crate::facts::{Effect, Facts, Point};
 use crate::gates::{Closed, Gate};
@@ -56,6 +57,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(300);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
     pub phase: Phase,
+    /// Why it is there.
+    pub reason: Reason,
     /// To be durable before the effect.
     pub record: Record,
     pub effect: Effect,
@@ -75,6 +78,7 @@ impl Step {
     fn of(facts: &Facts, phase: Phase, effect: Effect, status: impl Into<String>) -> Self {
         Self {
             phase,
+            reason: Reason::of(phase),
             record: facts.record.clone(),
             effect,
             wake: None,

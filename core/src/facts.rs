@@ -9,6 +9,7 @@ use jiff::Timestamp;
 
 use crate::beats::Beats;
 use crate::boot::Boot;
+use crate::condition::Condition;
 use crate::drain::{Blocker, PodRef};
 use crate::gates::Closed;
 use crate::health::Marks;
@@ -331,6 +332,14 @@ pub struct Refusal {
     pub why: String,
 }
 
+/// Conditions to be written on the own Node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tell {
+    /// Of the Node: one registered anew is another.
+    pub uid: String,
+    pub conditions: Vec<Condition>,
+}
+
 /// Every outside effect there is, and the reads that must be consistent. What must be durable first
 /// is the record of the same step.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -372,6 +381,8 @@ pub enum Effect {
     Mend(Leftovers),
     Mark(Shown),
     Unmark,
+    /// What the cluster sees of this node: nothing rests on it.
+    Tell(Tell),
     Evict(Vec<PodRef>),
     /// The last write before logind is asked; what is said on terminals goes to logind before it.
     Fence(Fence),
@@ -396,6 +407,7 @@ impl Effect {
             | Self::Mend(_)
             | Self::Mark(_)
             | Self::Unmark
+            | Self::Tell(_)
             | Self::Evict(_)
             | Self::Fence(_)
             | Self::AskReboot

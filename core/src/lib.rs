@@ -5,6 +5,7 @@ pub mod backoff;
 pub mod beats;
 pub mod boot;
 pub mod budget;
+pub mod condition;
 pub mod config;
 pub mod decide;
 pub mod drain;

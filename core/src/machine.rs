@@ -12,6 +12,7 @@ mod gates;
 mod memory;
 mod packages;
 mod proof;
+mod tell;
 #[cfg(test)]
 mod tests;
 mod views;
@@ -243,7 +244,7 @@ impl Machine {
     pub fn next(&mut self, policy: &Policy, now: Now) -> Step {
         let step = decide::decide(&self.facts, policy, now);
         self.facts.ready = decide::ready(&self.facts, &step, now);
-        step
+        self.tells(step, policy, now)
     }
 
     /// The record of a step is durable, or may be believed without. What was known of another hold is void then.

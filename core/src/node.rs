@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::condition::Condition;
 use crate::names;
 use crate::slot::Keys;
 
@@ -37,6 +38,8 @@ pub struct Node {
     pub boot_id: String,
     /// `status.volumesInUse`: attachable volumes that are not unmounted.
     pub volumes_in_use: Vec<String>,
+    /// Those conditions that this daemon may write.
+    pub conditions: Vec<Condition>,
     /// The view is a consistent read (a GET or the answer to our own write) asked for at this boot
     /// time, not what a watch delivered.
     pub read: Option<Duration>,
@@ -67,6 +70,7 @@ impl Node {
             heartbeat: None,
             boot_id: String::new(),
             volumes_in_use: Vec::new(),
+            conditions: Vec::new(),
             read: None,
         }
     }

@@ -62,7 +62,10 @@ pub struct NodeCondition {
     pub type_: String,
     #[serde(default)]
     pub status: String,
+    pub reason: Option<String>,
+    pub message: Option<String>,
     pub last_heartbeat_time: Option<String>,
+    pub last_transition_time: Option<String>,
 }
 
 /// What the kubelet says of its host.

@@ -1,14 +1,17 @@
-//! The own Node: read, one apply of all of ours, and the removal of what an apply leaves (I3, I11).
+//! The own Node: read, one apply of all of ours, the removal of what an apply leaves, and its conditions (I3, I11).
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
+use kube_rebootd_core::condition::{Condition, Kind, Status};
+use kube_rebootd_core::facts::Tell;
 use kube_rebootd_core::names;
 use kube_rebootd_core::node::Node;
 use kube_rebootd_core::node_fields::{Leftovers, NodeFields};
 use kube_rebootd_core::slot::Keys;
-use kube_rebootd_core::text::{self, NAME, WORDS};
+use kube_rebootd_core::text::{self, MESSAGE, NAME, WORDS};
 use serde_json::{Map, Value, json};
 
 use crate::cluster::answer::{ApiError, CALL, call, found};
@@ -77,6 +80,64 @@ impl OwnNode {
         let node = call("mend own Node", CALL, request).await?;
         Ok(read(&node, Some(asked)))
     }
+
+    /// Writes these conditions, at `wall` on the host's clock, and leaves those of others alone; what the Node is then.
+    pub async fn tell(
+        &self,
+        tell: &Tell,
+        wall: Timestamp,
+        asked: Duration,
+    ) -> Result<Node, ApiError> {
+        let time = wall.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let conditions = tell.conditions.iter().map(|one| written(one, &time));
+        let what = "write the conditions of the own Node";
+        self.status(what, &tell.uid, conditions.collect(), asked)
+            .await
+    }
+
+    /// Takes these conditions away.
+    pub async fn untell(&self, tell: &Tell, asked: Duration) -> Result<Node, ApiError> {
+        let gone = tell.conditions.iter();
+        let gone = gone.map(|one| json!({"type": one.kind.name(), "$patch": "delete"}));
+        let what = "take away the conditions of the own Node";
+        self.status(what, &tell.uid, gone.collect(), asked).await
+    }
+
+    /// Strategic, as the kubelet patches them itself: the server merges by type.
+    async fn status(
+        &self,
+        what: &'static str,
+        uid: &str,
+        conditions: Vec<Value>,
+        asked: Duration,
+    ) -> Result<Node, ApiError> {
+        let params = PatchParams {
+            field_manager: Some(names::NODE_MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        let body = json!({"metadata": {"uid": uid}, "status": {"conditions": conditions}});
+        let patch = Patch::Strategic(body);
+        let request = self.api.patch_status(&self.name, &params, &patch);
+        let node = call(what, TELL, request).await?;
+        Ok(read(&node, Some(asked)))
+    }
+}
+
+/// Nothing rests on a condition: the loop does not wait for it for long.
+const TELL: Duration = Duration::from_secs(5);
+
+/// A condition as the API takes it; `time`: now, in whole seconds.
+fn written(condition: &Condition, time: &str) -> Value {
+    let since = condition.since;
+    let since = since.map(|since| since.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+    json!({
+        "type": condition.kind.name(),
+        "status": condition.status.name(),
+        "reason": condition.reason,
+        "message": condition.message,
+        "lastHeartbeatTime": time,
+        "lastTransitionTime": since.as_deref().unwrap_or(time),
+    })
 }
 
 /// A volume's name on the Node: that of its plug-in with a handle of any form.
@@ -147,6 +208,7 @@ pub fn read(object: &Object, asked: Option<Duration>) -> Node {
             .flatten()
             .map(|volume| text::name(volume, VOLUME))
             .collect(),
+        conditions: conditions(object),
         read: asked,
     }
 }
@@ -161,6 +223,22 @@ fn annotations(object: &Object) -> Keys {
         }
     }
     annotations
+}
+
+/// Those that this daemon may write, whoever wrote them.
+fn conditions(object: &Object) -> Vec<Condition> {
+    let status = object.status.as_ref();
+    let all = status.and_then(|status| status.conditions.as_ref());
+    let read = |one: &NodeCondition| {
+        Some(Condition {
+            kind: Kind::of(&one.type_)?,
+            status: Status::of(&one.status),
+            reason: text::clean(one.reason.as_deref().unwrap_or_default(), NAME),
+            message: text::clean(one.message.as_deref().unwrap_or_default(), MESSAGE),
+            since: one.last_transition_time.as_deref().map(lean::time),
+        })
+    };
+    all.into_iter().flatten().filter_map(read).collect()
 }
 
 fn condition(object: &Object) -> Option<&NodeCondition> {

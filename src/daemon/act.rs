@@ -55,6 +55,7 @@ impl Daemon {
             Effect::AskReboot => self.ask_reboot().await,
             Effect::CancelShutdown => self.cancel_shutdown(now).await,
             Effect::ReadStart => self.read_start(now).await,
+            Effect::Tell(tell) => self.tell(tell, now).await,
             effect => {
                 if let Some(requests) = self.connect().await {
                     // Some requests are large: on the heap they are no part of every future that waits for them.
@@ -107,6 +108,7 @@ impl Daemon {
             Effect::Wait
             | Effect::Begin
             | Effect::ReadStart
+            | Effect::Tell(_)
             | Effect::ReadHost
             | Effect::AskReboot
             | Effect::CancelShutdown => Ok(()),

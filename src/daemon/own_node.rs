@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kube_rebootd_core::facts::{Hidden, Point};
+use kube_rebootd_core::facts::{Hidden, Point, Tell};
 use kube_rebootd_core::node::Node;
 use kube_rebootd_core::node_fields::{self, Leftovers, NodeFields};
 use kube_rebootd_core::now::Now;
@@ -129,6 +129,40 @@ impl Daemon {
         }
         self.machine.read_node(Some(node));
         Ok(())
+    }
+
+    /// What the cluster sees of this node. Nothing waits for it, and it makes no other request wait: the machine alone
+    /// remembers that it failed.
+    pub(super) async fn tell(&mut self, tell: Tell, now: Now) {
+        let answer = match self.api.connect().await {
+            Ok(requests) => requests.node.tell(&tell, now.wall, now.boot).await,
+            Err(err) => return self.not_told(&err.to_string(), false),
+        };
+        match answer {
+            Ok(node) => self.machine.told(node, tell, self.now().boot),
+            Err(err) => {
+                if err.unauthorized() {
+                    self.api.refused();
+                }
+                self.not_told(&err.to_string(), err.refused());
+            }
+        }
+    }
+
+    fn not_told(&mut self, why: &str, refused: bool) {
+        let now = self.now().boot;
+        self.machine.not_told(why, refused, now);
+    }
+
+    /// Takes away what was told: nobody is there any more to say that it is over. What cannot be had is left.
+    pub(super) async fn untell(&mut self) {
+        let (now, tell) = (self.now(), self.machine.untells());
+        if let Some(tell) = tell
+            && let Ok(requests) = self.api.connect().await
+            && let Err(err) = requests.node.untell(&tell, now.boot).await
+        {
+            warn!("the Node's conditions stay as they are: {err}");
+        }
     }
 
     /// What the own kube-node-lease Lease shows from now on. A Lease that is not there, or a refusal, must not

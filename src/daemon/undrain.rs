@@ -38,6 +38,7 @@ impl Daemon {
     }
 
     async fn give_all_back(&mut self, lease: &mut Option<String>) {
+        self.machine.tells_nothing();
         loop {
             self.gather().await;
             self.machine.keep_request();
@@ -58,6 +59,7 @@ impl Daemon {
         if let Mark::Shown(_) = &self.machine.facts().mark {
             self.act(Effect::Unmark, self.now()).await;
         }
+        self.untell().await;
     }
 
     /// Turns the hold on record into one that goes back, durably if that is possible.

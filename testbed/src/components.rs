@@ -14,7 +14,7 @@ rules:
   resources: [{group: "", resources: [nodes, pods/eviction]}]
 - level: Request
   verbs: [update, patch]
-  resources: [{group: "", resources: [pods/status]}, {group: policy, resources: [poddisruptionbudgets/status]}]
+  resources: [{group: "", resources: [pods/status, nodes/status]}, {group: policy, resources: [poddisruptionbudgets/status]}]
 - level: Metadata
 "#;
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::held::{Needs, advance, cordoned, in_time, still_ours, undo, unopposed};
 use super::{Context, RECENT, Step, apply};
+use crate::condition::Reason;
 use crate::facts::{Drained, Effect, Facts};
 use crate::node::Node;
 use crate::phase::Phase;
@@ -64,7 +65,7 @@ fn drain(context: &Context, hold: &Hold, node: &Node) -> Step {
             confirm,
             wake,
             unseen: _,
-            blocked: _,
+            blocked,
         } => {
             let effect = match evict.as_slice() {
                 [] if *confirm => Effect::ReadNode,
@@ -74,6 +75,7 @@ fn drain(context: &Context, hold: &Hold, node: &Node) -> Step {
             let mut step = context.stay(phase, format!("draining: {words}"));
             checkpoint(&mut step, spent.as_secs());
             Step {
+                reason: Reason::of_blockers(blocked),
                 effect,
                 ..sooner(step, *wake)
             }

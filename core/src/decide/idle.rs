@@ -3,6 +3,7 @@
 use super::held::undo;
 use super::mark::{show, without_record};
 use super::{Context, Step, apply, observe, queue, rehearse, start};
+use crate::condition::Reason;
 use crate::facts::{Effect, Point};
 use crate::gates::Gate;
 use crate::names;
@@ -10,7 +11,7 @@ use crate::node::{Node, Seen};
 use crate::node_fields;
 use crate::phase::Phase;
 use crate::record::{Backoff, Hold, Record, Why};
-use crate::trigger::{Reason, Request};
+use crate::trigger::{self, Request};
 
 /// Cleans up what a hold left, then follows the request.
 pub(super) fn decide(context: &Context) -> Step {
@@ -127,11 +128,12 @@ fn idle(context: &Context, mut record: Record) -> Step {
     record.flaps = record.flaps.filter(|flaps| flaps.left(boot, now) > 0);
     record.waiting = None;
     let observed = &context.facts.observed;
-    let status = match (observed.uncleared.as_slice(), observed.unknown.as_slice()) {
-        ([], []) => "idle: no reboot needed".to_owned(),
-        ([], [(trigger, why), ..]) => {
-            format!("idle: no reboot needed, but {trigger} gives no answer: {why}")
-        }
+    let (reason, status) = match (observed.uncleared.as_slice(), observed.unknown.as_slice()) {
+        ([], []) => (Reason::Idle, "idle: no reboot needed".to_owned()),
+        ([], [(trigger, why), ..]) => (
+            Reason::TriggerUnknown,
+            format!("idle: no reboot needed, but {trigger} gives no answer: {why}"),
+        ),
         (uncleared, _) => {
             let left = record.settled.as_ref();
             let left = left.and_then(|settled| settled.left(&context.facts.boot, context.now));
@@ -139,17 +141,22 @@ fn idle(context: &Context, mut record: Record) -> Step {
             let until = until.map_or_else(String::new, |until| {
                 format!(" (and stays away until {})", until.strftime("%H:%M UTC"))
             });
-            format!(
+            let status = format!(
                 "idle: the last reboot did not clear {}; ignored until it has gone once{until} or its reasons change",
                 names_of(uncleared)
-            )
+            );
+            (Reason::NotCleared, status)
         }
     };
-    without_record(context, record, Phase::Idle, status, None)
+    Step {
+        reason,
+        ..without_record(context, record, Phase::Idle, status, None)
+    }
 }
 
 /// A request that may not queue yet: why, and when that ends if it is known.
 struct Blocked {
+    reason: Reason,
     why: String,
     /// The same without countdowns, where it is not the gates that are closed.
     waits: Option<String>,
@@ -157,8 +164,9 @@ struct Blocked {
 }
 
 impl Blocked {
-    fn new(why: impl Into<String>, waits: impl Into<String>) -> Self {
+    fn new(reason: Reason, why: impl Into<String>, waits: impl Into<String>) -> Self {
         Self {
+            reason,
             why: why.into(),
             waits: Some(waits.into()),
             opens: None,
@@ -175,19 +183,19 @@ fn blocked(context: &Context, record: &Record, request: &Request) -> Option<Bloc
     let facts = context.facts;
     if !facts.writable {
         let why = "the state file cannot be written";
-        return Some(Blocked::new(why, why));
+        return Some(Blocked::new(Reason::StateNotWritable, why, why));
     }
     // The slot would be held while the host is off, for as long as it is.
     if facts.shutting_down {
         let why = "the host is shutting down";
-        return Some(Blocked::new(why, why));
+        return Some(Blocked::new(Reason::ShuttingDown, why, why));
     }
     if request.automatic()
         && let Some(until) = facts.limited
     {
         let waits = "reboot.max_per_day is reached";
         let why = format!("{waits}; next automatic reboot after {until}");
-        return Some(Blocked::new(why, waits));
+        return Some(Blocked::new(Reason::LimitReached, why, waits));
     }
     if let Some(flaps) = &record.flaps
         && request.automatic()
@@ -199,7 +207,7 @@ fn blocked(context: &Context, record: &Record, request: &Request) -> Option<Bloc
             flaps.times
         );
         let why = format!("{waits}; it counts again in {left} if it stays");
-        return Some(Blocked::new(why, waits).until(until));
+        return Some(Blocked::new(Reason::Flapping, why, waits).until(until));
     }
     if let Some(backoff) = &record.backoff
         && backing_off(context, record)
@@ -212,10 +220,10 @@ fn blocked(context: &Context, record: &Record, request: &Request) -> Option<Bloc
         };
         let why = format!("{failures}, next in {left}: {last}");
         let waits = format!("{failures}, the next is later: {last}");
-        return Some(Blocked::new(why, waits).until(backoff.until));
+        return Some(Blocked::new(Reason::BackingOff, why, waits).until(backoff.until));
     }
     if let Some((why, opens)) = rehearse::refused(context) {
-        return Some(Blocked::new(why.clone(), why).until(opens));
+        return Some(Blocked::new(Reason::NodeRefused, why.clone(), why).until(opens));
     }
     if facts.closed.is_empty() {
         return None;
@@ -227,13 +235,18 @@ fn blocked(context: &Context, record: &Record, request: &Request) -> Option<Bloc
         .collect::<Vec<_>>()
         .join("; ");
     let opens = facts.closed.iter().filter_map(|gate| gate.opens).min();
-    let waits = None;
-    Some(Blocked { why, waits, opens })
+    Some(Blocked {
+        reason: Reason::of_gates(&facts.closed),
+        why,
+        waits: None,
+        opens,
+    })
 }
 
 fn pending(context: &Context, record: Record, blocked: &Blocked) -> Step {
     let waits = blocked.waits.clone();
     Step {
+        reason: blocked.reason,
         waits,
         ..held_up(context, record, blocked)
     }
@@ -288,7 +301,7 @@ fn backing_off(context: &Context, record: &Record) -> bool {
 }
 
 /// Triggers by name, for one sentence.
-pub(super) fn names_of(reasons: &[Reason]) -> String {
+pub(super) fn names_of(reasons: &[trigger::Reason]) -> String {
     reasons
         .iter()
         .map(|reason| reason.trigger.as_str())

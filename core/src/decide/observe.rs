@@ -4,6 +4,7 @@
 //! never takes its turn; no Lease is made, no stale one cleared. Only reads, and few: this state is a long one.
 
 use super::{Context, LOOK_AGAIN, Step, mark, queue, too_few};
+use crate::condition::Reason;
 use crate::facts::Effect;
 use crate::node::Seen;
 use crate::phase::Phase;
@@ -32,6 +33,7 @@ pub(super) fn decide(context: &Context, record: Record) -> Step {
         None,
     );
     Step {
+        reason: Reason::Observing,
         would: Some(would),
         ..step
     }

@@ -7,6 +7,7 @@ use jiff::{Timestamp, Unit};
 
 use super::mark::show;
 use super::{Context, Policy, Step, rehearse, stale, too_few};
+use crate::condition::Reason;
 use crate::facts::Effect;
 use crate::names;
 use crate::node::Seen;
@@ -114,8 +115,8 @@ fn early(context: &Context, lease: &Lease, opens: Duration, turn: Duration) -> (
 /// What the last look at the other Nodes says about the slots that are due.
 enum Said<'a> {
     Take(&'a Lease),
-    /// Why not, and the shortest pause before the next look.
-    No(String, Duration),
+    /// Why not, in a word and in words, and the shortest pause before the next look.
+    No(Reason, String, Duration),
     /// The count of the Nodes matters now, and is missing.
     Unknown,
 }
@@ -137,7 +138,10 @@ fn due(context: &Context, record: Record, free: &[(&Lease, Duration)], quorum: b
         Said::Take(_) | Said::Unknown => {
             return with(record, context.step(phase, Effect::ListPeers, words));
         }
-        Said::No(why, least) => return again(context, record, peers, free, &why, least),
+        Said::No(reason, why, least) => {
+            let step = again(context, record, peers, free, &why, least);
+            return Step { reason, ..step };
+        }
     };
     if !context.fresh(context.facts.host_read) {
         let step = context.step(phase, Effect::ReadHost, "queued: checking the gates");
@@ -166,11 +170,11 @@ fn said<'a>(
     match pick(claims.into_iter()) {
         // What is not Ready is waited for as long as what the budget closes.
         Err(why) if quorum && peers.counted && peers.not_ready().is_some() => {
-            Said::No(why, BUDGET_AGAIN)
+            Said::No(Reason::TooFewAvailable, why, BUDGET_AGAIN)
         }
-        Err(why) => Said::No(why, BLOCKED_AGAIN),
+        Err(why) => Said::No(Reason::Queued, why, BLOCKED_AGAIN),
         Ok(lease) => match too_few(context, peers) {
-            Some(why) => Said::No(why, BUDGET_AGAIN),
+            Some(why) => Said::No(Reason::TooFewAvailable, why, BUDGET_AGAIN),
             None => Said::Take(lease),
         },
     }

@@ -71,6 +71,7 @@ fn node(ready: bool, boot_id: &str, heartbeat: Option<i64>) -> Seen {
         heartbeat: heartbeat.map(stamp),
         boot_id: boot_id.to_owned(),
         volumes_in_use: Vec::new(),
+        conditions: Vec::new(),
         read: Some(Duration::ZERO),
     }))
 }

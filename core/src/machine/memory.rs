@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::packages;
+use super::{packages, tell};
 use crate::drain::{Blocker, Drain, PodRef};
 use crate::facts::Facts;
 use crate::health::{DaemonSet, Found, Pulse};
@@ -87,6 +87,7 @@ pub(super) struct Memory {
     /// What is not waited for any longer after the boot, and was said.
     pub(super) waived: Vec<String>,
     working: Option<Working>,
+    pub(super) told: tell::Told,
 }
 
 impl Memory {

@@ -19,6 +19,7 @@ mod due;
 mod gates;
 mod memory;
 mod proof;
+mod tell;
 mod views;
 mod wishes;
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kube_rebootd_core::boot::Boot;
+use kube_rebootd_core::condition::Reason;
 use kube_rebootd_core::config::Config;
 use kube_rebootd_core::drain::PodRef;
 use kube_rebootd_core::facts::{Refusal, Rehearsed};
@@ -90,6 +91,7 @@ impl World {
     fn step(&mut self, phase: Phase, status: &str) -> Vec<Said> {
         let step = Step {
             phase,
+            reason: Reason::Idle,
             record: self.facts.record.clone(),
             effect: self.effect.clone(),
             wake: None,
@@ -441,6 +443,7 @@ fn status_is_shown_what_the_daemon_sees() {
     ];
     let step = Step {
         phase: Phase::Pending,
+        reason: Reason::Pending,
         record: Record::default(),
         effect: Effect::Wait,
         wake: None,

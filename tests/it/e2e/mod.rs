@@ -11,6 +11,7 @@ use testbed::{Bed, Host, HostSpec};
 mod adoption;
 mod builtin;
 mod checks;
+mod conditions;
 mod cordon;
 mod credentials;
 mod dead_holder;

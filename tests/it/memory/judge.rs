@@ -34,6 +34,12 @@ pub(crate) fn annotation<'a>(node: &'a Value, key: &str) -> Option<&'a str> {
     node["metadata"]["annotations"].get(key)?.as_str()
 }
 
+/// The Node's condition of this type.
+pub(crate) fn condition<'a>(node: &'a Value, kind: &str) -> Option<&'a Value> {
+    let conditions = node["status"]["conditions"].as_array()?;
+    conditions.iter().find(|one| one["type"] == kind)
+}
+
 /// A cordon that a person's pause made theirs.
 fn kept(node: &Value) -> bool {
     annotation(node, names::STATE).is_some_and(|state| state.contains("\"kept\""))
@@ -221,7 +227,9 @@ impl State {
         }
         let now = self.store.now;
         let silent = |node: &Arc<Value>| {
-            let ready = &node["status"]["conditions"][0];
+            let Some(ready) = condition(node, "Ready") else {
+                return false;
+            };
             let since = ready["lastTransitionTime"]
                 .as_str()
                 .and_then(|time| time.parse().ok());

@@ -35,7 +35,7 @@ mod write;
 
 pub(crate) use answer::Answer;
 pub(crate) use fault::{Broken, Fate, Fault};
-pub(crate) use judge::{annotation, cordoned, holder, label};
+pub(crate) use judge::{annotation, condition, cordoned, holder, label};
 pub(crate) use request::{Request, Verb};
 pub(crate) use rules::{ANNOTATIONS, User, annotated};
 pub(crate) use write::merge;

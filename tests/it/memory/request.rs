@@ -40,6 +40,8 @@ pub(crate) struct Request {
     pub(super) query: BTreeMap<String, String>,
     /// The patch is a server-side apply.
     pub(super) apply: bool,
+    /// The patch is a strategic merge: lists are merged by their keys.
+    pub(super) strategic: bool,
     /// Only metadata is wanted.
     pub(super) metadata_only: bool,
     /// Only what `kubectl get` prints is wanted.
@@ -107,6 +109,7 @@ impl Request {
             resource,
             query,
             apply: header("content-type").is_some_and(|kind| kind.contains("apply-patch")),
+            strategic: header("content-type").is_some_and(|kind| kind.contains("strategic-merge")),
             metadata_only: header("accept")
                 .is_some_and(|kind| kind.contains("PartialObjectMetadata")),
             table: header("accept").is_some_and(|kind| kind.contains("as=Table")),

@@ -105,7 +105,11 @@ impl Store {
                     }
                 }
             } else {
+                let conditions = strategic(request, &old, &body);
                 merge(&mut after, &body);
+                if let Some(conditions) = conditions {
+                    after["status"]["conditions"] = conditions;
+                }
             }
             take(&mut after, "resourceVersion");
             tidy(&mut after);
@@ -262,6 +266,41 @@ impl Asked {
         differs(&self.uid, "uid")
             .then(|| Answer::invalid(&request.name, "metadata.uid", "field is immutable"))
     }
+}
+
+/// The conditions after a strategic merge, which is by type; none: the patch is of another kind, or names none. In the
+/// order of Kubernetes' `strategicpatch` (`mergeSortedSlice`): what the patch does not name keeps its place before what it
+/// names and the server had later; all others come after what the patch names.
+fn strategic(request: &Request, old: &Value, body: &Value) -> Option<Value> {
+    let patch = body["status"]["conditions"].as_array();
+    let patch = patch.filter(|_| request.strategic)?;
+    let there = old["status"]["conditions"].as_array();
+    let there = there.cloned().unwrap_or_default();
+    let at = |one: &Value| there.iter().position(|old| old["type"] == one["type"]);
+    let deleted = |one: &Value| one["$patch"] == "delete";
+    let named: Vec<(Option<usize>, Value)> = patch
+        .iter()
+        .filter(|one| !deleted(one))
+        .map(|one| {
+            let mut merged = at(one).map_or(Value::Null, |at| there[at].clone());
+            merge(&mut merged, one);
+            (at(one), merged)
+        })
+        .collect();
+    let others = there.iter().enumerate();
+    let others = others.filter(|(_, old)| patch.iter().all(|one| one["type"] != old["type"]));
+    let mut others = others.peekable();
+    let mut after = Vec::new();
+    for (place, one) in named {
+        while let Some((_, other)) =
+            others.next_if(|(other, _)| place.is_some_and(|at| *other < at))
+        {
+            after.push(other.clone());
+        }
+        after.push(one);
+    }
+    after.extend(others.map(|(_, other)| other.clone()));
+    Some(Value::Array(after))
 }
 
 /// A merge patch (RFC 7396).

@@ -148,6 +148,7 @@ impl Local {
             | Effect::CancelShutdown
             | Effect::Mark(_)
             | Effect::Unmark
+            | Effect::Tell(_)
             | Effect::Evict(_) => return Act::Nothing,
         })
     }

@@ -214,6 +214,7 @@ impl Local {
             heartbeat: None,
             boot_id: String::new(),
             volumes_in_use: Vec::new(),
+            conditions: Vec::new(),
             read: some(&self.host, view.read),
         }))
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kube_rebootd_core::drain::PodRef;
-use kube_rebootd_core::facts::Effect;
+use kube_rebootd_core::facts::{Effect, Tell};
 use kube_rebootd_core::names;
 use kube_rebootd_core::node::Node;
 use kube_rebootd_core::node_fields::{Leftovers, NodeFields};
@@ -48,6 +48,7 @@ impl World {
                 self.hosts[index].waiting = None;
                 Said::Done
             }
+            Effect::Tell(tell) => self.tell(index, tell),
             Effect::Evict(pods) => self.evict(index, pods),
             Effect::AskReboot => {
                 self.may_reboot(index, now);
@@ -75,6 +76,22 @@ impl World {
             | Effect::Confirm { .. }
             | Effect::ListPods => Said::Done,
         }
+    }
+
+    /// The server merges by type.
+    fn tell(&mut self, index: usize, tell: &Tell) -> Said {
+        let version = self.bump();
+        let node = self.nodes.get_mut(&self.hosts[index].name);
+        let Some(node) = node.filter(|node| node.uid == tell.uid) else {
+            return Said::Conflict;
+        };
+        for condition in &tell.conditions {
+            let shown = &mut node.conditions;
+            shown.retain(|one| one.kind != condition.kind);
+            shown.push(condition.clone());
+        }
+        node.version = version.parse().unwrap();
+        Said::Done
     }
 
     fn evict(&mut self, index: usize, evicted: &[PodRef]) -> Said {
@@ -235,6 +252,7 @@ impl World {
             ready: node.status.ready,
             heartbeat: None,
             boot_id: node.status.boot_id.clone(),
+            conditions: node.conditions.clone(),
             volumes_in_use: if node.status.mounted {
                 vec!["kubernetes.io/csi/disk^1".to_owned()]
             } else {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use kube_rebootd_core::boot::Boot;
+use kube_rebootd_core::condition::Condition;
 use kube_rebootd_core::config::Config;
 use kube_rebootd_core::drain::Mode;
 use kube_rebootd_core::facts::Facts;
@@ -24,6 +25,8 @@ pub(super) struct ModelNode {
     pub(super) annotations: BTreeMap<String, String>,
     pub(super) out_of_service: bool,
     pub(super) status: NodeStatus,
+    /// What the daemon told.
+    pub(super) conditions: Vec<Condition>,
 }
 
 /// What the kubelet reports.
@@ -50,6 +53,7 @@ impl ModelNode {
                 boot_id: String::new(),
                 mounted: false,
             },
+            conditions: Vec::new(),
         }
     }
 }

@@ -98,6 +98,7 @@ fn own_node(name: &str) -> Node {
         heartbeat: None,
         boot_id: String::new(),
         volumes_in_use: Vec::new(),
+        conditions: Vec::new(),
         read: None,
     }
 }

@@ -120,6 +120,13 @@ fn learn_of_the_node(
             machine.read_node(node);
         }
         (Effect::Mend(_), _) => machine.doubt_node(),
+        (Effect::Tell(tell), Some(Said::Done)) => {
+            machine.told(node.unwrap(), tell.clone(), now.boot);
+        }
+        (Effect::Tell(_), said) => {
+            let refused = said == Some(Said::Refused);
+            machine.not_told("no answer", refused, now.boot);
+        }
         (Effect::Rehearse(_), Some(said)) => {
             let said = match said {
                 Said::Done => Ok(()),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::memory::{Server, State};
+use crate::memory::{Server, State, condition};
 
 /// How long a pod takes to end, in seconds; a container that ignores SIGTERM takes its whole grace.
 pub(super) const ENDS: &str = "test/ends";
@@ -159,8 +159,15 @@ fn ready(server: &Server, name: &str, status: &str, boot: Option<&str>) {
     server.set(|state| {
         let now = state.now();
         state.edit(("nodes", "", name), "kubelet-status", |node| {
-            node["status"]["conditions"] =
-                json!([{"type": "Ready", "status": status, "lastHeartbeatTime": now, "lastTransitionTime": now}]);
+            let ready = json!({"type": "Ready", "status": status, "lastHeartbeatTime": now, "lastTransitionTime": now});
+            // Its own alone, as a real one (`real::conditions`).
+            match node["status"]["conditions"].as_array_mut() {
+                Some(conditions) => match conditions.iter_mut().find(|one| one["type"] == "Ready") {
+                    Some(known) => *known = ready,
+                    None => conditions.push(ready),
+                },
+                None => node["status"]["conditions"] = json!([ready]),
+            }
             if let Some(boot) = boot {
                 node["status"]["nodeInfo"]["bootID"] = json!(boot);
             }
@@ -282,7 +289,7 @@ fn succeed(state: &mut State, gone: &Value) {
         return;
     }
     let free = state.objects("nodes").into_iter().find(|node| {
-        let ready = node["status"]["conditions"][0]["status"] == "True";
+        let ready = condition(node, "Ready").is_some_and(|ready| ready["status"] == "True");
         ready
             && node["spec"]["unschedulable"] != true
             && node["metadata"]["name"] != gone["spec"]["nodeName"]

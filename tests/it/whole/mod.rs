@@ -9,6 +9,7 @@ mod adoption;
 mod annotations;
 mod clocks;
 mod cluster;
+mod conditions;
 mod evictions;
 mod faults;
 mod host;

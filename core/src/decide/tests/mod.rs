@@ -160,6 +160,7 @@ prop_compose! {
             heartbeat: None,
             boot_id: String::new(),
             volumes_in_use: Vec::new(),
+            conditions: Vec::new(),
             read,
         };
         if cordoned {

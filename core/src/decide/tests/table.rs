@@ -34,6 +34,7 @@ pub(super) fn about_to_reboot() -> Facts {
         heartbeat: None,
         boot_id: String::new(),
         volumes_in_use: Vec::new(),
+        conditions: Vec::new(),
         read: Some(NOW),
     };
     let lease = Lease {

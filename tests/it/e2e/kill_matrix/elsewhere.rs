@@ -62,3 +62,12 @@ fn i6_killed_after_cancelling_a_scheduled_reboot_it_reboots_once() {
     host.sh("test ! -e /run/systemd/shutdown/scheduled")
         .unwrap();
 }
+
+/// Between the end of the drain and the last reads.
+#[test]
+fn i6_killed_after_telling_what_it_does_it_reboots_once() {
+    let site = Site::new("kmt", 1);
+    let host = killed_at(&site, "did Tell rebooting", "", SENTINEL);
+    site.wait_rebooted(&host, 1);
+    site.nothing_left(&host);
+}

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::{ANNOTATIONS, annotated};
-use super::side::How::{Apply, Delete, Force, Get, Merge, Post};
+use super::side::How::{Apply, Delete, Force, Get, Merge, Post, Strategic};
 use super::side::Who::{Admin, Node};
 use super::side::{NODE, Side, both, rows};
 
@@ -65,6 +65,44 @@ async fn the_own_node_answers_as_a_real_server() {
         rows! { side:
             "a condition", me, Merge(OURS), format!("{path}/status"), condition;
             "a delete", me, Delete, path, json!(null);
+        }
+    })
+    .await;
+}
+
+/// What the daemon tells of itself: by type, beside the kubelet's own conditions and those of others.
+#[tokio::test]
+async fn conditions_are_merged_by_type_as_on_a_real_server() {
+    both(2, async |side| {
+        let path = format!("{NODE}/{}", side.name(0));
+        let (status, theirs) = (format!("{path}/status"), format!("{NODE}/{}/status", side.name(1)));
+        let node = get(side, &path).await;
+        let me = Node(0);
+        let time = "2026-11-24T03:04:05Z";
+        let one = |kind: &str, status: &str, message: &str| json!({"type": kind, "status": status,
+            "reason": "Idle", "message": message, "lastHeartbeatTime": time, "lastTransitionTime": time});
+        let told = |conditions: Value| json!({"metadata": {"uid": node["metadata"]["uid"]},
+            "status": {"conditions": conditions}});
+        let gone = |kind: &str| json!({"type": kind, "$patch": "delete"});
+        rows! { side:
+            "the kubelet's", Admin, Strategic("kubelet"), status,
+                told(json!([one("MemoryPressure", "False", ""), one("Ready", "True", "")]));
+            "the first of ours", me, Strategic(OURS), status, told(json!([one("RebootRequired", "False", "")]));
+            "the same", me, Strategic(OURS), status, told(json!([one("RebootRequired", "False", "")]));
+            "another word", me, Strategic(OURS), status, told(json!([one("RebootRequired", "True", "b")]));
+            "one more", me, Strategic(OURS), status,
+                told(json!([one("RebootRequired", "True", "c"), one("Drained", "True", "c")]));
+            "the kubelet's again", Admin, Strategic("kubelet"), status,
+                told(json!([one("Ready", "False", ""), one("DiskPressure", "False", "")]));
+            "no word", me, Strategic(OURS), status, told(json!([one("Drained", "False", "")]));
+            "of another Node", me, Strategic(OURS), theirs, told(json!([one("Drained", "False", "")]));
+            "taken away", me, Strategic(OURS), status,
+                told(json!([gone("RebootRequired"), gone("Drained")]));
+            "again", me, Strategic(OURS), status, told(json!([gone("RebootRequired")]));
+            "deleted", Admin, Delete, path, json!(null);
+            "of no Node", me, Strategic(OURS), status, told(json!([one("Drained", "False", "")]));
+            "made again", Admin, Post, NODE, json!({"metadata": {"name": side.name(0)}});
+            "of the Node before", me, Strategic(OURS), status, told(json!([one("Drained", "False", "")]));
         }
     })
     .await;

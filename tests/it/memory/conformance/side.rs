@@ -31,6 +31,8 @@ pub(super) enum How<'a> {
     Delete,
     /// Merge patch by this manager.
     Merge(&'a str),
+    /// Strategic merge patch by this manager.
+    Strategic(&'a str),
     Apply(&'a str),
     Force(&'a str),
 }
@@ -151,6 +153,11 @@ impl Side {
                 "application/merge-patch+json",
                 format!("fieldManager={by}"),
             ),
+            How::Strategic(by) => (
+                "PATCH",
+                "application/strategic-merge-patch+json",
+                format!("fieldManager={by}"),
+            ),
             How::Apply(by) => (
                 "PATCH",
                 "application/apply-patch+yaml",
@@ -163,7 +170,7 @@ impl Side {
             ),
         };
         let mut body = body.clone();
-        if !kind.is_empty() && kind != "application/merge-patch+json" {
+        if !kind.is_empty() && !kind.contains("merge-patch") {
             typed(path, &mut body);
         }
         let join = if path.contains('?') { "&" } else { "?" };

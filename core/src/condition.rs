@@ -1,0 +1,283 @@
+//! What the cluster sees of a node: the Node's conditions (docs/design.md 11).
+//!
+//! `RebootRequired` is this daemon's own. The other four are those that Kubernetes 1.37 names for maintenance (KEP-5683);
+//! others may write them as well, so each is written only to say yes, and taken back only where it is our own: its reason is
+//! [`OURS`].
+
+use std::fmt;
+
+use jiff::Timestamp;
+
+use crate::decide::{Policy, Step};
+use crate::facts::Facts;
+use crate::phase::Phase;
+use crate::record::{Hold, Stage};
+use crate::text::{MESSAGE, clean};
+use crate::waits;
+
+mod reason;
+#[cfg(test)]
+mod tests;
+
+pub use reason::Reason;
+
+/// The reason of those conditions that others may write, too.
+pub const OURS: &str = "KubeRebootd";
+
+/// A type of condition that this daemon writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    RebootRequired,
+    MaintenancePlanned,
+    DrainInProgress,
+    Drained,
+    MaintenanceInProgress,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::RebootRequired,
+        Self::MaintenancePlanned,
+        Self::DrainInProgress,
+        Self::Drained,
+        Self::MaintenanceInProgress,
+    ];
+
+    /// Kubernetes `k8s.io/api/core/v1/types.go` for all but the first.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::RebootRequired => "RebootRequired",
+            Self::MaintenancePlanned => "MaintenancePlanned",
+            Self::DrainInProgress => "DrainInProgress",
+            Self::Drained => "Drained",
+            Self::MaintenanceInProgress => "MaintenanceInProgress",
+        }
+    }
+
+    /// The kind of this name; none: another's.
+    pub fn of(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+/// Whether it is so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    True,
+    False,
+    Unknown,
+}
+
+impl Status {
+    /// As the API writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::True => "True",
+            Self::False => "False",
+            Self::Unknown => "Unknown",
+        }
+    }
+
+    /// Whatever is neither yes nor no is not known.
+    pub fn of(name: &str) -> Self {
+        match name {
+            "True" => Self::True,
+            "False" => Self::False,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A condition, as it is on the Node or is to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Condition {
+    pub kind: Kind,
+    pub status: Status,
+    pub reason: String,
+    /// For people.
+    pub message: String,
+    /// Since when the status is this, by the clock of the host that wrote it; for display.
+    pub since: Option<Timestamp>,
+}
+
+/// How much a condition differs from what the Node shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Difference {
+    None,
+    Words,
+    /// Status or reason.
+    State,
+}
+
+impl Condition {
+    /// How much this differs from `shown`.
+    fn differs(&self, shown: Option<&Self>) -> Difference {
+        match shown {
+            Some(shown) if (shown.status, &shown.reason) != (self.status, &self.reason) => {
+                Difference::State
+            }
+            Some(shown) if shown.message != self.message => Difference::Words,
+            Some(_) => Difference::None,
+            None => Difference::State,
+        }
+    }
+
+    /// The same, whenever it began.
+    pub(crate) fn says(&self, other: &Self) -> bool {
+        self.kind == other.kind && self.differs(Some(other)) == Difference::None
+    }
+}
+
+/// How much the Node, which shows `shown`, differs from `wanted`.
+pub(crate) fn difference(wanted: &[Condition], shown: &[Condition]) -> Difference {
+    let there = |kind| shown.iter().find(|one| one.kind == kind);
+    let each = wanted.iter().map(|one| one.differs(there(one.kind)));
+    each.max().unwrap_or(Difference::None)
+}
+
+/// Of what a Node shows, what this daemon wrote.
+pub(crate) fn ours(shown: &[Condition]) -> Vec<Condition> {
+    let ours = |one: &&Condition| one.kind == Kind::RebootRequired || one.reason == OURS;
+    shown.iter().filter(ours).cloned().collect()
+}
+
+/// What the Node, which shows `shown`, is to show once this step is what the node does. What needs no word is not named.
+pub(crate) fn wanted(
+    step: &Step,
+    facts: &Facts,
+    policy: &Policy,
+    shown: &[Condition],
+    wall: Timestamp,
+) -> Vec<Condition> {
+    let there = |kind| shown.iter().find(|one: &&Condition| one.kind == kind);
+    let required = required(step, facts, policy);
+    let message = required.message.clone();
+    let maintained = Kind::ALL.into_iter().filter_map(|kind| {
+        let status = maintained(kind, step, policy)?;
+        let shown = there(kind);
+        let ours = shown.is_some_and(|shown| shown.reason == OURS);
+        let needed = match status {
+            Status::True => ours || shown.is_none_or(|shown| shown.status != Status::True),
+            Status::False | Status::Unknown => ours,
+        };
+        needed.then(|| Condition {
+            kind,
+            status,
+            reason: OURS.to_owned(),
+            message: match status {
+                Status::True => message.clone(),
+                Status::False | Status::Unknown => String::new(),
+            },
+            since: None,
+        })
+    });
+    let since = |one: Condition| {
+        let same = there(one.kind).filter(|shown| shown.status == one.status);
+        let since = same.and_then(|shown| shown.since).or(Some(wall));
+        Condition { since, ..one }
+    };
+    std::iter::once(required)
+        .chain(maintained)
+        .map(since)
+        .collect()
+}
+
+/// `RebootRequired`: not so only where nothing asks for one and nothing is held.
+fn required(step: &Step, facts: &Facts, policy: &Policy) -> Condition {
+    let status = match step.reason {
+        Reason::Idle => Status::False,
+        // What cannot be asked is no no (I8).
+        Reason::TriggerUnknown => Status::Unknown,
+        _ => Status::True,
+    };
+    Condition {
+        kind: Kind::RebootRequired,
+        status,
+        reason: step.reason.name().to_owned(),
+        message: clean(&message(step, facts, policy), MESSAGE),
+        since: None,
+    }
+}
+
+/// The sentence of STATUS without countdowns, and what asks for the reboot. A thousand nodes that wait do not all write when
+/// a slot changes hands: who waits in the queue names no holder.
+fn message(step: &Step, facts: &Facts, policy: &Policy) -> String {
+    let words = match step.phase {
+        Phase::Idle => return step.status.clone(),
+        Phase::Queued => {
+            let group = &policy.group;
+            let why = match step.reason {
+                Reason::TooFewAvailable => ": too many nodes are unavailable",
+                _ => "",
+            };
+            format!("waiting for a slot of the group {group}{why}")
+        }
+        Phase::Pending if policy.observe && step.would.is_some() => step.status.clone(),
+        Phase::Pending => because("reboot pending", &waits::waits(step, facts, policy)),
+        Phase::Claiming => "taking a slot".to_owned(),
+        Phase::Draining => {
+            let blocked = waits::blockers(facts).iter();
+            let blocked = blocked.map(|one| match &one.budget {
+                Some(budget) => format!("pod {} is blocked by budget {budget}", one.pod.path()),
+                None => format!("pod {} {}", one.pod.path(), one.why),
+            });
+            let mut all = waits::waits(step, facts, policy);
+            all.extend(blocked.take(BLOCKERS));
+            because("draining", &all)
+        }
+        Phase::Rebooting => "drained, about to reboot".to_owned(),
+        Phase::Verifying => {
+            let late = step.reason == Reason::Unhealthy;
+            let head = if late {
+                "not healthy within health.timeout after the reboot"
+            } else {
+                "rebooted, not proved healthy yet"
+            };
+            because(head, &waits::waits(step, facts, policy))
+        }
+        Phase::Releasing => "healthy after the reboot, giving the slot up".to_owned(),
+        Phase::Undoing => match step.record.hold.as_ref().map(|hold| &hold.stage) {
+            Some(Stage::Undoing(why)) => format!("undoing: {}", why.words()),
+            _ => "undoing".to_owned(),
+        },
+    };
+    match waits::reasons(step) {
+        Some(reasons) => format!("{words}; asked for by {reasons}"),
+        None => words,
+    }
+}
+
+/// Pods that the message of a drain names: it is read in one line of a table.
+const BLOCKERS: usize = 3;
+
+fn because(head: &str, why: &[String]) -> String {
+    if why.is_empty() {
+        return head.to_owned();
+    }
+    format!("{head}: {}", why.join("; "))
+}
+
+/// One of the four of Kubernetes; none: not one of them.
+fn maintained(kind: Kind, step: &Step, policy: &Policy) -> Option<Status> {
+    let drained = |hold: &Hold| hold.stage == Stage::Rebooting && policy.drain.evicts(hold.alone);
+    let is = match (kind, step.phase) {
+        (Kind::RebootRequired, _) => return None,
+        // Before any cordon, as who moves data away needs the time.
+        (Kind::MaintenancePlanned, Phase::Queued | Phase::Claiming | Phase::Draining)
+        | (Kind::DrainInProgress, Phase::Draining)
+        | (Kind::MaintenanceInProgress, Phase::Rebooting | Phase::Verifying) => true,
+        // Pods may come again once the cordon is taken off.
+        (Kind::Drained, Phase::Rebooting | Phase::Verifying) => {
+            step.record.hold.as_ref().is_some_and(drained)
+        }
+        _ => false,
+    };
+    Some(if is { Status::True } else { Status::False })
+}

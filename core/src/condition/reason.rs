@@ -1,0 +1,130 @@
+//! Why a node is where it is, in one word: the reason of its condition `RebootRequired` (docs/design.md 11).
+
+use std::fmt;
+
+use crate::drain::Blocker;
+use crate::gates::{Closed, Gate};
+use crate::phase::Phase;
+
+/// Why a node is where it is. Its text is part of the interface: alert rules name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// Nothing asks for a reboot.
+    Idle,
+    /// Nothing asks for a reboot, but a trigger gives no answer.
+    TriggerUnknown,
+    /// The last reboot did not clear what asked for it.
+    NotCleared,
+    /// `mode = "observe"`: nothing is begun.
+    Observing,
+    /// A reboot is required, and something else than the reasons below keeps it pending.
+    Pending,
+    Paused,
+    Inhibited,
+    PackageManager,
+    MinUptime,
+    Settling,
+    BlockedByPod,
+    /// The state file cannot be written.
+    StateNotWritable,
+    ShuttingDown,
+    /// `reboot.max_per_day` is reached.
+    LimitReached,
+    /// What asks for a reboot came and went of late.
+    Flapping,
+    /// The last attempt failed.
+    BackingOff,
+    /// The API server would refuse what a hold sets on the Node.
+    NodeRefused,
+    /// Waiting for a slot.
+    Queued,
+    /// A slot is free, but too many nodes are unavailable.
+    TooFewAvailable,
+    Claiming,
+    Draining,
+    BlockedByBudget,
+    Rebooting,
+    Verifying,
+    /// Not healthy within `health.timeout`.
+    Unhealthy,
+    Releasing,
+    Undoing,
+}
+
+impl Reason {
+    /// What a phase says when nothing more is known.
+    pub(crate) fn of(phase: Phase) -> Self {
+        match phase {
+            Phase::Idle => Self::Idle,
+            Phase::Pending => Self::Pending,
+            Phase::Queued => Self::Queued,
+            Phase::Claiming => Self::Claiming,
+            Phase::Draining => Self::Draining,
+            Phase::Rebooting => Self::Rebooting,
+            Phase::Verifying => Self::Verifying,
+            Phase::Releasing => Self::Releasing,
+            Phase::Undoing => Self::Undoing,
+        }
+    }
+
+    /// That the first of these gates is closed.
+    pub(crate) fn of_gates(closed: &[Closed]) -> Self {
+        match closed.first().map(|closed| closed.gate) {
+            None => Self::Pending,
+            Some(Gate::NodePaused | Gate::GroupPaused) => Self::Paused,
+            Some(Gate::Inhibitors) => Self::Inhibited,
+            Some(Gate::PackageManager) => Self::PackageManager,
+            Some(Gate::MinUptime) => Self::MinUptime,
+            Some(Gate::Settle) => Self::Settling,
+            Some(Gate::BlockingPods) => Self::BlockedByPod,
+        }
+    }
+
+    /// That these pods hold the drain up.
+    pub(crate) fn of_blockers(blocked: &[Blocker]) -> Self {
+        match blocked {
+            [] => Self::Draining,
+            blocked if blocked.iter().any(|one| one.budget.is_some()) => Self::BlockedByBudget,
+            _ => Self::BlockedByPod,
+        }
+    }
+
+    /// As the condition writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Idle => "Idle",
+            Self::TriggerUnknown => "TriggerUnknown",
+            Self::NotCleared => "NotCleared",
+            Self::Observing => "Observing",
+            Self::Pending => "Pending",
+            Self::Paused => "Paused",
+            Self::Inhibited => "Inhibited",
+            Self::PackageManager => "PackageManager",
+            Self::MinUptime => "MinUptime",
+            Self::Settling => "Settling",
+            Self::BlockedByPod => "BlockedByPod",
+            Self::StateNotWritable => "StateNotWritable",
+            Self::ShuttingDown => "ShuttingDown",
+            Self::LimitReached => "LimitReached",
+            Self::Flapping => "Flapping",
+            Self::BackingOff => "BackingOff",
+            Self::NodeRefused => "NodeRefused",
+            Self::Queued => "Queued",
+            Self::TooFewAvailable => "TooFewAvailable",
+            Self::Claiming => "Claiming",
+            Self::Draining => "Draining",
+            Self::BlockedByBudget => "BlockedByBudget",
+            Self::Rebooting => "Rebooting",
+            Self::Verifying => "Verifying",
+            Self::Unhealthy => "Unhealthy",
+            Self::Releasing => "Releasing",
+            Self::Undoing => "Undoing",
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -1,0 +1,329 @@
+//! Tables: what a Node shows in each phase, and whose conditions stay whose.
+
+use std::time::Duration;
+
+use super::*;
+use crate::boot::Boot;
+use crate::config::Config;
+use crate::drain::{Blocker, PodRef};
+use crate::facts::{Drained, Effect};
+use crate::gates::{Closed, Gate};
+use crate::record::{Record, Why};
+use crate::slot::{Lease, Take};
+use crate::trigger::{BY_PERSON, Latched, Request};
+
+fn wall(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_790_000_000 + seconds).unwrap()
+}
+
+fn policy() -> Policy {
+    Policy::of(&Config::default(), Some("n1"), "kube-rebootd", "default")
+}
+
+fn boot() -> Boot {
+    Boot {
+        id: "now".to_owned(),
+        userspace: 1,
+    }
+}
+
+fn facts() -> Facts {
+    Facts::of_a_start(boot(), Record::default())
+}
+
+/// A step of `phase`, with a request and, from Claiming on, a hold at `stage`.
+fn step(phase: Phase, stage: Option<Stage>) -> Step {
+    let request = Request {
+        since: wall(0),
+        reasons: Vec::new(),
+        latched: vec![Latched {
+            by: BY_PERSON.to_owned(),
+            reason: "kernel".to_owned(),
+            at: wall(0),
+            boot: None,
+        }],
+    };
+    let take = Take::of(
+        &Lease::free("default", "default"),
+        "kube-rebootd",
+        wall(0),
+        false,
+    );
+    let record = Record {
+        request: (phase != Phase::Idle).then_some(request),
+        hold: stage.map(|stage| Hold {
+            stage,
+            ..Hold::begin(take, boot())
+        }),
+        ..Record::default()
+    };
+    Step {
+        phase,
+        reason: Reason::of(phase),
+        record,
+        effect: Effect::Wait,
+        wake: None,
+        status: "the status".to_owned(),
+        waits: None,
+        would: None,
+    }
+}
+
+fn shown(kind: Kind, status: Status, reason: &str) -> Condition {
+    Condition {
+        kind,
+        status,
+        reason: reason.to_owned(),
+        message: String::new(),
+        since: Some(wall(-100)),
+    }
+}
+
+/// What is wanted, as `type=status` in one line.
+fn line(wanted: &[Condition]) -> String {
+    let words = wanted.iter();
+    let words = words.map(|one| format!("{}={}", one.kind.name(), one.status));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn each_phase_has_its_conditions() {
+    let undoing = Stage::Undoing(Why::Withdrawn);
+    for (phase, stage, expected) in [
+        (Phase::Idle, None, ""),
+        (Phase::Pending, None, ""),
+        (Phase::Queued, None, "MaintenancePlanned"),
+        (Phase::Claiming, Some(Stage::Claiming), "MaintenancePlanned"),
+        (
+            Phase::Draining,
+            Some(Stage::Draining),
+            "MaintenancePlanned DrainInProgress",
+        ),
+        (
+            Phase::Rebooting,
+            Some(Stage::Rebooting),
+            "Drained MaintenanceInProgress",
+        ),
+        (
+            Phase::Verifying,
+            Some(Stage::Rebooting),
+            "Drained MaintenanceInProgress",
+        ),
+        // Power was lost in mid-drain.
+        (
+            Phase::Verifying,
+            Some(Stage::Draining),
+            "MaintenanceInProgress",
+        ),
+        (
+            Phase::Verifying,
+            Some(Stage::Uncordoned),
+            "MaintenanceInProgress",
+        ),
+        (Phase::Releasing, Some(Stage::Releasing), ""),
+        (Phase::Undoing, Some(undoing), ""),
+    ] {
+        let wanted = wanted(&step(phase, stage), &facts(), &policy(), &[], wall(0));
+        let yes = wanted[1..].iter().map(|one| one.kind.name());
+        assert_eq!(yes.collect::<Vec<_>>().join(" "), expected, "{phase}");
+        assert!(
+            wanted[1..]
+                .iter()
+                .all(|one| one.status == Status::True && one.reason == OURS)
+        );
+        let required = &wanted[0];
+        let is = match phase {
+            Phase::Idle => Status::False,
+            _ => Status::True,
+        };
+        assert_eq!((required.kind, required.status), (Kind::RebootRequired, is));
+        assert_eq!(required.reason, phase.name());
+    }
+}
+
+/// Where nothing is evicted nothing is drained, whatever the phase is called.
+#[test]
+fn a_node_that_evicts_nothing_is_not_drained() {
+    let mut step = step(Phase::Rebooting, Some(Stage::Rebooting));
+    step.record.hold.as_mut().unwrap().alone = true;
+    let wanted = wanted(&step, &facts(), &policy(), &[], wall(0));
+    assert_eq!(
+        line(&wanted),
+        "RebootRequired=True MaintenanceInProgress=True"
+    );
+}
+
+/// I8: a trigger that gives no answer is no no.
+#[test]
+fn i8_what_cannot_be_asked_is_unknown() {
+    for (reason, status) in [
+        (Reason::Idle, Status::False),
+        (Reason::TriggerUnknown, Status::Unknown),
+        (Reason::NotCleared, Status::True),
+    ] {
+        let step = Step {
+            reason,
+            ..step(Phase::Idle, None)
+        };
+        let wanted = wanted(&step, &facts(), &policy(), &[], wall(0));
+        assert_eq!(wanted[0].status, status, "{reason}");
+        assert_eq!(wanted[0].message, "the status");
+    }
+}
+
+#[test]
+fn conditions_of_others_stay_theirs() {
+    let theirs = |status| shown(Kind::MaintenancePlanned, status, "AdminRequested");
+    let own = |status| shown(Kind::MaintenancePlanned, status, OURS);
+    let (idle, queued) = (step(Phase::Idle, None), step(Phase::Queued, None));
+    for (what, step, there, expected) in [
+        ("theirs, and we are idle", &idle, theirs(Status::True), ""),
+        ("theirs, ended", &idle, theirs(Status::False), ""),
+        ("ours", &idle, own(Status::True), "MaintenancePlanned=False"),
+        ("both", &queued, theirs(Status::True), ""),
+        (
+            "theirs, ended, now ours",
+            &queued,
+            theirs(Status::False),
+            "MaintenancePlanned=True",
+        ),
+        (
+            "ours still",
+            &queued,
+            own(Status::True),
+            "MaintenancePlanned=True",
+        ),
+    ] {
+        let wanted = wanted(step, &facts(), &policy(), &[there], wall(0));
+        assert_eq!(line(&wanted[1..]), expected, "{what}");
+    }
+    let all = [
+        theirs(Status::True),
+        shown(Kind::Drained, Status::True, OURS),
+    ];
+    assert_eq!(line(&ours(&all)), "Drained=True");
+}
+
+#[test]
+fn a_status_that_stays_keeps_its_time() {
+    let queued = step(Phase::Queued, None);
+    let there = shown(Kind::RebootRequired, Status::True, "Paused");
+    let first = wanted(&queued, &facts(), &policy(), &[there], wall(0));
+    assert_eq!(first[0].since, Some(wall(-100)), "still required");
+    assert_eq!(first[1].since, Some(wall(0)), "planned since now");
+    let idle = step(Phase::Idle, None);
+    let last = wanted(&idle, &facts(), &policy(), &first, wall(50));
+    assert_eq!(last[0].since, Some(wall(50)));
+}
+
+#[test]
+fn what_differs_is_told_apart() {
+    let one = shown(Kind::RebootRequired, Status::True, "Queued");
+    let words = Condition {
+        message: "other".to_owned(),
+        ..one.clone()
+    };
+    let later = Condition {
+        since: None,
+        ..one.clone()
+    };
+    let no = Condition {
+        status: Status::False,
+        ..one.clone()
+    };
+    for (what, wanted, expected) in [
+        ("the same, later", &later, Difference::None),
+        ("words", &words, Difference::Words),
+        ("status", &no, Difference::State),
+    ] {
+        let wanted = std::slice::from_ref(wanted);
+        let there = std::slice::from_ref(&one);
+        assert_eq!(difference(wanted, there), expected, "{what}");
+    }
+    assert_eq!(difference(&[one], &[]), Difference::State);
+}
+
+fn message_of(step: &Step, facts: &Facts) -> String {
+    let wanted = wanted(step, facts, &policy(), &[], wall(0));
+    wanted[0].message.clone()
+}
+
+/// A thousand nodes that wait do not all write their Nodes when a slot changes hands.
+#[test]
+fn who_waits_names_no_holder() {
+    let mut facts = facts();
+    let mut queued = step(Phase::Queued, None);
+    let free = message_of(&queued, &facts);
+    let lease = Lease {
+        holder: Some("n7".to_owned()),
+        ..Lease::free("default", "default")
+    };
+    facts.leases.insert("default".to_owned(), lease);
+    assert_eq!(message_of(&queued, &facts), free);
+    assert!(free.contains("waiting for a slot of the group default"));
+    let asked = format!("; asked for by {BY_PERSON} (kernel)");
+    assert!(free.ends_with(&asked), "{free}");
+    queued.reason = Reason::TooFewAvailable;
+    queued.waits = Some("2 of 10 nodes are not Ready: n3, n4".to_owned());
+    let few = message_of(&queued, &facts);
+    assert!(
+        few.contains("too many nodes") && !few.contains("n3"),
+        "{few}"
+    );
+}
+
+#[test]
+fn a_message_says_what_is_waited_for() {
+    let mut facts = facts();
+    facts.closed = vec![Closed {
+        gate: Gate::Settle,
+        why: "sentinel settles".to_owned(),
+        opens: Some(Duration::from_secs(7)),
+    }];
+    let pending = step(Phase::Pending, None);
+    assert!(message_of(&pending, &facts).starts_with("reboot pending: sentinel settles; asked"));
+    facts.closed.clear();
+    facts.drain = Drained::Going {
+        evict: Vec::new(),
+        words: "7 pods left, grace ends in 5 s".to_owned(),
+        spent: Duration::ZERO,
+        confirm: false,
+        unseen: false,
+        wake: None,
+        blocked: ["a", "b", "c", "d"].map(blocker).to_vec(),
+    };
+    let draining = step(Phase::Draining, Some(Stage::Draining));
+    let said = message_of(&draining, &facts);
+    let expected = "draining: pod shop/a is blocked by budget shop/web; pod shop/b is blocked by budget shop/web; pod shop/c is blocked by budget shop/web; asked";
+    assert!(said.starts_with(expected), "{said}");
+    let undoing = step(
+        Phase::Undoing,
+        Some(Stage::Undoing(Why::Drain("too long".to_owned()))),
+    );
+    assert!(message_of(&undoing, &facts).starts_with("undoing: "));
+}
+
+fn blocker(name: &str) -> Blocker {
+    Blocker {
+        pod: PodRef {
+            namespace: "shop".to_owned(),
+            name: name.to_owned(),
+            uid: name.to_owned(),
+        },
+        why: "would violate it".to_owned(),
+        budget: Some("shop/web".to_owned()),
+    }
+}
+
+/// Alert rules and other programs name them.
+#[test]
+fn names_are_read_as_they_are_written() {
+    for kind in Kind::ALL {
+        assert_eq!(Kind::of(kind.name()), Some(kind));
+    }
+    assert_eq!(Kind::of("Ready"), None);
+    for status in [Status::True, Status::False, Status::Unknown] {
+        assert_eq!(Status::of(status.name()), status);
+    }
+    assert_eq!(Status::of(""), Status::Unknown);
+}

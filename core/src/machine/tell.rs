@@ -1,0 +1,197 @@
+//! When the Node's conditions are written (I7): soon after a state changed, seldom where only words did, and never in the
+//! way of what matters.
+//!
+//! Nothing is told between the last reads and logind, and a refusal keeps nothing waiting: it is tried again later.
+
+use std::time::Duration;
+
+use super::Machine;
+use crate::condition::{self, Condition, Difference};
+use crate::decide::{Policy, Step};
+use crate::facts::{Effect, Facts, Tell};
+use crate::node::{Node, Seen};
+use crate::now::Now;
+use crate::phase::Phase;
+use crate::scatter::share;
+
+/// Between two writes where the state changed: a state that comes and goes is not written each time.
+const STATE: Duration = Duration::from_secs(5);
+/// The same where only words changed: every write goes to all that watch Nodes.
+const WORDS: Duration = Duration::from_secs(60);
+/// A condition that does not change is written again so often, as a sign of life; plus up to a tenth.
+const HEARTBEAT: Duration = Duration::from_secs(60 * 60);
+/// After a refusal, or where somebody takes away what is written: a person must mend that first.
+const REFUSED: Duration = Duration::from_secs(10 * 60);
+/// After a request without an answer.
+const UNANSWERED: Duration = Duration::from_secs(60);
+/// Nodes that come to wait at the same moment tell so within this time.
+const SPREAD: Duration = Duration::from_secs(10);
+
+/// What was told, and when something may be told again.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Told {
+    /// When this process could tell for the first time.
+    begun: Option<Duration>,
+    last: Option<(Duration, Tell)>,
+    /// What the Node does not show yet, and since when.
+    news: Option<(Vec<Condition>, Duration)>,
+    not_before: Duration,
+    /// Why the last one failed, as it was said.
+    trouble: Option<String>,
+    phase: Option<(Phase, Duration)>,
+    quiet: bool,
+}
+
+/// Where in the daemon's work a word fits in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Room {
+    /// Nothing else is to be done now.
+    Idle,
+    /// Before the reads that the reboot rests on: after them nothing is told.
+    Last,
+    None,
+}
+
+impl Machine {
+    /// This step, or first what is to be told; with when that is due at the latest.
+    pub(super) fn tells(&mut self, step: Step, policy: &Policy, now: Now) -> Step {
+        let Seen::Present(node) = &self.facts.node else {
+            return step;
+        };
+        let room = self.memory.told.room(&step, &self.facts, now.boot);
+        if room == Room::None || policy.me.is_none() {
+            return step;
+        }
+        let wanted = condition::wanted(&step, &self.facts, policy, &node.conditions, now.wall);
+        let due = (self.memory.told).due(wanted, node, step.phase, room, now.boot);
+        match due {
+            Ok(tell) => Step {
+                effect: Effect::Tell(tell),
+                ..step
+            },
+            Err(due) if step.effect == Effect::Wait => {
+                let wake = Some(step.wake.map_or(due, |wake| wake.min(due)));
+                Step { wake, ..step }
+            }
+            Err(_) => step,
+        }
+    }
+
+    /// It was written, and this is what the Node is now.
+    pub fn told(&mut self, node: Node, tell: Tell, at: Duration) {
+        self.read_node(Some(node));
+        let told = &mut self.memory.told;
+        told.trouble = None;
+        told.last = Some((at, tell));
+    }
+
+    /// It was not, and why; `refused`: for good.
+    pub fn not_told(&mut self, why: &str, refused: bool, at: Duration) {
+        let told = &mut self.memory.told;
+        told.not_before = at + if refused { REFUSED } else { UNANSWERED };
+        if told.trouble.as_deref() != Some(why) {
+            told.trouble = Some(why.to_owned());
+            self.say(format!("the Node's conditions cannot be written: {why}"));
+        }
+    }
+
+    /// For who only gives back: there will be nobody to say that it is over.
+    pub fn tells_nothing(&mut self) {
+        self.memory.told.quiet = true;
+    }
+
+    /// What takes away all that this daemon told; none: there is nothing.
+    pub fn untells(&self) -> Option<Tell> {
+        let Seen::Present(node) = &self.facts.node else {
+            return None;
+        };
+        let ours = condition::ours(&node.conditions);
+        (!ours.is_empty()).then(|| Tell {
+            uid: node.uid.clone(),
+            conditions: ours,
+        })
+    }
+}
+
+impl Told {
+    fn room(&mut self, step: &Step, facts: &Facts, now: Duration) -> Room {
+        let since = match self.phase {
+            Some((phase, since)) if phase == step.phase => since,
+            _ => now,
+        };
+        self.phase = Some((step.phase, since));
+        if self.quiet || !facts.started || step.record != facts.record {
+            return Room::None;
+        }
+        match (step.phase, &step.effect) {
+            (Phase::Rebooting, Effect::Confirm { .. }) => Room::Last,
+            (Phase::Rebooting, _) => Room::None,
+            (_, Effect::Wait) => Room::Idle,
+            // Its requests are refused again and again, and it never comes to rest.
+            (Phase::Undoing | Phase::Releasing, _) if now >= since + STATE => Room::Idle,
+            _ => Room::None,
+        }
+    }
+
+    /// What is to be told now, or else when.
+    fn due(
+        &mut self,
+        wanted: Vec<Condition>,
+        node: &Node,
+        phase: Phase,
+        room: Room,
+        now: Duration,
+    ) -> Result<Tell, Duration> {
+        let begun = *self.begun.get_or_insert(now);
+        let difference = condition::difference(&wanted, &node.conditions);
+        let since = self.news(&wanted, difference, now);
+        let last = self.last.as_ref().filter(|(_, tell)| tell.uid == node.uid);
+        let at = last.map(|(at, _)| *at);
+        let after = |pause: Duration| at.map_or(now, |at| at + pause);
+        let taken_away = last.is_some_and(|(_, tell)| same(&tell.conditions, &wanted));
+        let due = match difference {
+            Difference::None => {
+                let pause = HEARTBEAT + share(HEARTBEAT / 10, &[&node.name, "heartbeat"]);
+                at.unwrap_or(begun) + pause
+            }
+            _ if taken_away => after(REFUSED),
+            Difference::Words => after(WORDS),
+            Difference::State if room == Room::Last => now,
+            Difference::State => after(STATE).max(since + spread(phase, &node.name)),
+        };
+        let due = due.max(self.not_before);
+        if now < due {
+            return Err(due);
+        }
+        Ok(Tell {
+            uid: node.uid.clone(),
+            conditions: wanted,
+        })
+    }
+
+    /// Since when the Node has not shown the state that it is to show.
+    fn news(&mut self, wanted: &[Condition], difference: Difference, now: Duration) -> Duration {
+        if difference != Difference::State {
+            self.news = None;
+            return now;
+        }
+        let known = self.news.as_ref();
+        let known =
+            known.filter(|(before, _)| condition::difference(wanted, before) != Difference::State);
+        let since = known.map_or(now, |(_, since)| *since);
+        self.news = Some((wanted.to_vec(), since));
+        since
+    }
+}
+
+/// Only who waits is one of many.
+fn spread(phase: Phase, name: &str) -> Duration {
+    match phase {
+        Phase::Pending | Phase::Queued => share(SPREAD, &[name, "tell"]),
+        _ => Duration::ZERO,
+    }
+}
+
+fn same(one: &[Condition], other: &[Condition]) -> bool {
+    one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one.says(other))
+}

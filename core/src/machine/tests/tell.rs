@@ -1,0 +1,223 @@
+//! When the Node's conditions are written, and when not (I2, I7).
+
+use super::*;
+use crate::condition::{Condition, Reason, Status};
+use crate::facts::{Effect, Tell};
+use crate::scatter::share;
+
+fn at(seconds: u64) -> Now {
+    let boot = NOW + Duration::from_secs(seconds);
+    Now { boot, ..now() }
+}
+
+/// This phase, as this machine's record has it.
+fn step(machine: &Machine, phase: Phase, effect: Effect) -> Step {
+    Step {
+        phase,
+        reason: Reason::of(phase),
+        record: machine.facts.record.clone(),
+        effect,
+        wake: Some(NOW + Duration::from_secs(300_000)),
+        status: phase.name().to_owned(),
+        waits: None,
+        would: None,
+    }
+}
+
+fn policy(machine: &Machine) -> Policy {
+    machine.policy(Some("n1"))
+}
+
+/// What is told at this moment; none: nothing yet.
+fn tells(machine: &mut Machine, step: &Step, seconds: u64) -> Option<Tell> {
+    let policy = policy(machine);
+    match machine.tells(step.clone(), &policy, at(seconds)).effect {
+        Effect::Tell(tell) => Some(tell),
+        effect => {
+            assert_eq!(effect, step.effect);
+            None
+        }
+    }
+}
+
+/// It is told, and the Node shows it.
+fn done(machine: &mut Machine, tell: Tell, seconds: u64) {
+    let mut node = node(machine).clone();
+    node.conditions.clone_from(&tell.conditions);
+    machine.told(node, tell, at(seconds).boot);
+}
+
+/// The first of these seconds in which something is told.
+fn first(machine: &mut Machine, step: &Step, seconds: std::ops::Range<u64>) -> Option<u64> {
+    seconds.into_iter().find(|second| {
+        let mut machine = machine.clone();
+        tells(&mut machine, step, *second).is_some()
+    })
+}
+
+/// Told that it is idle, at second 0.
+fn told() -> Machine {
+    let mut machine = idle();
+    let idle = step(&machine, Phase::Idle, Effect::Wait);
+    let tell = tells(&mut machine, &idle, 0).expect("news");
+    assert_eq!(tell.uid, "u");
+    done(&mut machine, tell, 0);
+    assert_eq!(tells(&mut machine, &idle, 1), None);
+    machine
+}
+
+#[test]
+fn a_state_is_told_soon_words_later_and_a_sign_of_life_each_hour() {
+    let mut machine = told();
+    let idle = step(&machine, Phase::Idle, Effect::Wait);
+    let verifying = step(&machine, Phase::Verifying, Effect::Wait);
+    let words = Step {
+        status: "other words".to_owned(),
+        ..idle.clone()
+    };
+    assert_eq!(first(&mut machine, &verifying, 1..20), Some(5));
+    assert_eq!(first(&mut machine, &words, 1..200), Some(60));
+    let hour = 3600 + share(Duration::from_secs(360), &["n1", "heartbeat"]).as_secs();
+    assert!((hour..=hour + 1).contains(&first(&mut machine, &idle, 3000..5000).unwrap()));
+    // A restart begins the hour anew, and does not write what is there.
+    let mut again = super::idle();
+    again.facts.node = machine.facts.node.clone();
+    assert_eq!(tells(&mut again, &idle, 100), None);
+    assert!(first(&mut again, &idle, 3000..5000).unwrap() > hour);
+}
+
+#[test]
+fn the_loop_wakes_when_something_is_to_be_told() {
+    let mut machine = told();
+    let policy = policy(&machine);
+    let verifying = step(&machine, Phase::Verifying, Effect::Wait);
+    let waits = machine.tells(verifying, &policy, at(1));
+    assert_eq!(waits.wake, Some(at(5).boot));
+}
+
+/// A thousand nodes that one timer wakes do not write in one second.
+#[test]
+fn who_comes_to_wait_tells_so_within_ten_seconds() {
+    let mut moments = std::collections::BTreeSet::new();
+    for number in 0..50 {
+        let mut machine = told();
+        machine.facts.record.request = Some(request());
+        node(&mut machine).name = format!("n{number}");
+        let queued = step(&machine, Phase::Queued, Effect::Wait);
+        assert_eq!(tells(&mut machine, &queued, 100), None, "n{number}");
+        moments.insert(first(&mut machine, &queued, 100..200).unwrap());
+    }
+    assert!(moments.len() >= 8, "{moments:?}");
+    assert!(moments.last() <= Some(&110), "{moments:?}");
+}
+
+/// I2: no request comes between the last reads and logind; a drain too short to be told is told before them.
+#[test]
+fn i2_nothing_is_told_between_the_last_reads_and_logind() {
+    let mut machine = told();
+    machine.facts.record.hold = Some(hold(Stage::Rebooting));
+    let confirm = Effect::Confirm {
+        lease: "default".to_owned(),
+        quorum: false,
+    };
+    for effect in [Effect::Wait, Effect::ReadHost, Effect::AskReboot] {
+        let step = step(&machine, Phase::Rebooting, effect);
+        assert_eq!(tells(&mut machine, &step, 1_000), None);
+    }
+    let confirm = step(&machine, Phase::Rebooting, confirm);
+    let tell = tells(&mut machine, &confirm, 1).expect("before the reads, however soon");
+    assert_eq!(tell.conditions[0].reason, "Rebooting");
+    done(&mut machine, tell, 1);
+    assert_eq!(tells(&mut machine, &confirm, 2), None, "once");
+}
+
+/// I6: what must be durable is, before anything is told of it.
+#[test]
+fn i6_a_record_that_is_not_written_yet_comes_first() {
+    let mut machine = told();
+    let mut verifying = step(&machine, Phase::Verifying, Effect::Wait);
+    verifying.record.request = Some(request());
+    assert_eq!(tells(&mut machine, &verifying, 100), None);
+}
+
+#[test]
+fn i7_a_refusal_rests_ten_minutes_and_silence_one() {
+    for (refused, pause) in [(true, 600), (false, 60)] {
+        let mut machine = told();
+        let verifying = step(&machine, Phase::Verifying, Effect::Wait);
+        for _ in 0..2 {
+            machine.not_told("no", refused, at(10).boot);
+        }
+        let warnings = machine.take_warnings();
+        assert_eq!(warnings.len(), 1, "once: {warnings:?}");
+        assert_eq!(first(&mut machine, &verifying, 10..1_000), Some(10 + pause));
+    }
+}
+
+/// A webhook, or a custom agent, that takes it away each time is not answered each time.
+#[test]
+fn what_somebody_takes_away_is_told_again_after_ten_minutes() {
+    let mut machine = told();
+    let idle = step(&machine, Phase::Idle, Effect::Wait);
+    node(&mut machine).conditions.clear();
+    assert_eq!(first(&mut machine, &idle, 1..1_000), Some(600));
+    // Registered anew it is another Node.
+    node(&mut machine).uid = "v".to_owned();
+    assert_eq!(first(&mut machine, &idle, 1..1_000), Some(1));
+}
+
+/// What is given up never comes to rest where the API server refuses it: that is told, too.
+#[test]
+fn an_undoing_that_does_not_end_is_told() {
+    let mut machine = told();
+    let undoing = Stage::Undoing(crate::record::Why::Withdrawn);
+    machine.facts.record.hold = Some(hold(undoing));
+    let asks = step(&machine, Phase::Undoing, Effect::ListWaiters);
+    assert_eq!(tells(&mut machine, &asks, 100), None, "most end at once");
+    let tell = tells(&mut machine, &asks, 105).expect("told");
+    assert_eq!(tell.conditions[0].reason, "Undoing");
+    // Elsewhere what is done goes first.
+    let mut machine = told();
+    machine.facts.record.hold = Some(hold(Stage::Draining));
+    let evicts = step(&machine, Phase::Draining, Effect::Evict(Vec::new()));
+    assert_eq!(first(&mut machine, &evicts, 100..200), None);
+}
+
+#[test]
+fn who_only_gives_back_tells_nothing_and_takes_away_what_was_told() {
+    let mut machine = told();
+    machine.tells_nothing();
+    let verifying = step(&machine, Phase::Verifying, Effect::Wait);
+    assert_eq!(first(&mut machine, &verifying, 1..100), None);
+    let foreign = Condition {
+        kind: crate::condition::Kind::MaintenancePlanned,
+        status: Status::True,
+        reason: "AdminRequested".to_owned(),
+        message: String::new(),
+        since: None,
+    };
+    node(&mut machine).conditions.push(foreign);
+    let gone = machine.untells().expect("something was told");
+    let kinds: Vec<&str> = (gone.conditions.iter())
+        .map(|one| one.kind.name())
+        .collect();
+    assert_eq!(kinds, ["RebootRequired"]);
+    node(&mut machine).conditions.clear();
+    assert_eq!(machine.untells(), None);
+}
+
+#[test]
+fn nothing_is_told_before_the_start_is_over_or_of_a_node_that_is_not_known() {
+    let mut starting = idle();
+    starting.facts.started = false;
+    let mut absent = idle();
+    absent.facts.node = Seen::Absent;
+    for mut machine in [starting, absent] {
+        let idle = step(&machine, Phase::Idle, Effect::Wait);
+        assert_eq!(tells(&mut machine, &idle, 0), None);
+    }
+    let mut machine = idle();
+    let idle = step(&machine, Phase::Idle, Effect::Wait);
+    let nameless = machine.policy(None);
+    assert_eq!(machine.tells(idle, &nameless, now()).effect, Effect::Wait);
+}

@@ -1,0 +1,133 @@
+//! What the cluster sees of a node (I2, I6, I7): the conditions follow the phases, and whatever becomes of their writes
+//! keeps nothing waiting.
+
+use serde_json::Value;
+
+use super::world::{HOUR, MINUTE, World};
+use crate::memory::{Answer, Fate, Fault, Verb, condition};
+
+const STATUS: &str = "nodes/status";
+
+/// `status reason` of the host's condition `RebootRequired`; empty: it has none.
+fn required(world: &World, host: usize) -> String {
+    told(world, host, "RebootRequired")
+}
+
+fn told(world: &World, host: usize, kind: &str) -> String {
+    let node = world.node(host);
+    let text = |one: &Value, key: &str| one[key].as_str().unwrap_or_default().to_owned();
+    condition(&node, kind).map_or_else(String::new, |one| {
+        format!("{} {}", text(one, "status"), text(one, "reason"))
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn conditions_follow_a_whole_cycle() {
+    let world = World::new(2, 1).await;
+    let is = |world: &World, words: &str| required(world, 0) == words;
+    world
+        .until("idle to be told", MINUTE, |world| is(world, "False Idle"))
+        .await;
+    // The other holds the only slot, and never comes back.
+    world.hosts[1].state().no_kubelet = true;
+    world.want(1);
+    world.until_phase(1, "Rebooting", HOUR).await;
+    world.want(0);
+    world
+        .until("queued to be told", MINUTE, |world| {
+            is(world, "True Queued")
+        })
+        .await;
+    assert_eq!(told(&world, 0, "MaintenancePlanned"), "True KubeRebootd");
+    assert_eq!(told(&world, 1, "MaintenanceInProgress"), "True KubeRebootd");
+    world.unwant(0);
+    world
+        .until("idle again", 5 * MINUTE, |world| is(world, "False Idle"))
+        .await;
+    assert_eq!(told(&world, 0, "MaintenancePlanned"), "False KubeRebootd");
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_reboot_nothing_is_said_any_more() {
+    let world = World::new(1, 1).await;
+    world.want(0);
+    world.until_rebooted(&[0], 1, HOUR).await;
+    world
+        .until("idle to be told", MINUTE, |world| {
+            required(world, 0) == "False Idle"
+        })
+        .await;
+    for kind in ["DrainInProgress", "Drained", "MaintenanceInProgress"] {
+        let said = told(&world, 0, kind);
+        assert!(
+            said.is_empty() || said == "False KubeRebootd",
+            "{kind}: {said}"
+        );
+    }
+    assert_eq!(
+        told(&world, 0, "MaintenanceInProgress"),
+        "False KubeRebootd"
+    );
+    assert_eq!(told(&world, 0, "Ready"), "True ", "the kubelet's own");
+}
+
+/// A policy, a webhook or a proxy may refuse, break or swallow each of them.
+#[tokio::test(start_paused = true)]
+async fn i7_whatever_becomes_of_a_condition_the_host_reboots() {
+    let no = Answer::status(403, "Forbidden", "conditions are not for you");
+    for fate in [Fate::Says(no), Fate::Silent, Fate::Lost, Fate::AnswerSilent] {
+        let world = World::new(1, 1).await;
+        let refused = matches!(fate, Fate::Says(_));
+        world.server.set(|state| {
+            state.refusals_wanted = true;
+            let fault = Fault::of(fate.clone(), Verb::Patch, STATUS);
+            state.faults.push(fault);
+        });
+        world.want(0);
+        world.until_rebooted(&[0], 1, 10 * MINUTE).await;
+        let met = u32::MAX - world.server.state().faults[0].times;
+        world.require(met > 0, &format!("{fate:?} was never met"));
+        let said = world.said(0, "conditions cannot be written");
+        world.require(said || !refused, "nobody was told");
+        world.require(met < 20, &format!("{met} tries"));
+    }
+}
+
+/// A node that has nothing to do writes its Node once an hour.
+#[tokio::test(start_paused = true)]
+async fn an_idle_node_says_once_an_hour_that_it_is_there() {
+    let world = World::new(1, 1).await;
+    world.pass(2 * MINUTE).await;
+    let writes = |world: &World| {
+        let trace = world.server.state().trace.clone();
+        let patches = trace.iter().filter(|line| line.contains("patch "));
+        patches.count()
+    };
+    let before = writes(&world);
+    world.pass(12 * HOUR).await;
+    let beats = writes(&world) - before;
+    world.require((10..=12).contains(&beats), &format!("{beats} in 12 hours"));
+}
+
+/// A thousand waiters must not all write when a slot changes hands; here, two of three that wait.
+#[tokio::test(start_paused = true)]
+async fn who_waits_writes_nothing_when_a_slot_changes_hands() {
+    let world = World::new(4, 1).await;
+    (0..4).for_each(|host| world.want(host));
+    let mut told = 0;
+    for turn in 1..4 {
+        let rebooted = |world: &World| (0..4).filter(|host| world.boots(*host) > 0).count();
+        world
+            .until("the next to go down", HOUR, |world| rebooted(world) >= turn)
+            .await;
+        for host in (0..4).filter(|host| world.phase(*host) == "Queued") {
+            let trace = world.server.state().trace.clone();
+            let own = format!(" n{host}: patch {STATUS}");
+            let writes = trace.iter().filter(|line| line.contains(&own)).count();
+            // Idle, then Queued.
+            world.require(writes <= 2, &format!("n{host} wrote {writes} times"));
+            told += usize::from(writes == 2);
+        }
+    }
+    assert!(told > 0, "nobody waited long enough to tell");
+}
