@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
@@ -42,8 +42,12 @@ struct Known {
     requests: Vec<Request>,
 }
 
-/// By file and agent; not for everybody's requests at once, which nobody asks for again and again.
-static KNOWN: Mutex<BTreeMap<(u64, u64, String), Known>> = Mutex::new(BTreeMap::new());
+/// Path, device, inode and agent. A file system may give the inode of a file that is gone to the next one, and then the log
+/// of another bed would be read on in the middle: hence the path.
+type Key = (PathBuf, u64, u64, String);
+
+/// Not for everybody's requests at once, which nobody asks for again and again.
+static KNOWN: Mutex<BTreeMap<Key, Known>> = Mutex::new(BTreeMap::new());
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -96,9 +100,9 @@ pub(crate) fn read(log: &Path, agent: &str) -> Result<Vec<Request>> {
         all.requests
     } else {
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (of.dev(), of.ino(), agent.to_owned());
+        let key = (log.to_owned(), of.dev(), of.ino(), agent.to_owned());
         let known = known.entry(key).or_default();
-        // Another file that has the number of one that is gone.
+        // It was written anew under the same path.
         if of.len() < known.end {
             *known = Known::default();
         }
@@ -156,5 +160,61 @@ fn request(line: Line) -> Request {
         code: line.response_status.map_or(0, |status| status.code),
         request: line.request_object.map(Arc::new),
         response: line.response_object.map(Arc::new),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// A log of one user's requests for Nodes of these names.
+    fn log(nodes: &[&str]) -> String {
+        let line = |node: &&str| {
+            let time = "2026-01-01T00:00:00Z";
+            let line = serde_json::json!({
+                "verb": "get", "userAgent": "tester/1", "user": {"username": "one"},
+                "objectRef": {"resource": "nodes", "name": node},
+                "requestReceivedTimestamp": time, "stageTimestamp": time,
+            });
+            format!("{line}\n")
+        };
+        nodes.iter().map(line).collect()
+    }
+
+    fn names(log: &Path) -> Vec<String> {
+        let requests = read(log, "tester/").unwrap();
+        requests.into_iter().map(|request| request.name).collect()
+    }
+
+    #[test]
+    fn a_log_that_has_the_inode_of_one_that_is_gone_is_read_from_its_beginning() {
+        let dir = tempfile::tempdir().unwrap();
+        let [gone, new] = ["gone.log", "new.log"].map(|name| dir.path().join(name));
+        fs::write(&gone, log(&["a", "b"])).unwrap();
+        assert_eq!(names(&gone), ["a", "b"]);
+        // Whether a new file gets the inode, the file system decides; one that is moved keeps its own.
+        let inode = fs::metadata(&gone).unwrap().ino();
+        fs::rename(&gone, &new).unwrap();
+        fs::write(&new, log(&["c", "d", "e"])).unwrap();
+        assert_eq!(fs::metadata(&new).unwrap().ino(), inode);
+        assert_eq!(names(&new), ["c", "d", "e"]);
+    }
+
+    #[test]
+    fn a_log_is_read_on_and_anew_where_it_is_shorter_than_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("audit.log");
+        fs::write(&path, log(&["a", "b"])).unwrap();
+        assert_eq!(names(&path), ["a", "b"]);
+        // The last line is half written.
+        let whole = log(&["a", "b", "c"]);
+        fs::write(&path, &whole[..whole.len() - 9]).unwrap();
+        assert_eq!(names(&path), ["a", "b"]);
+        fs::write(&path, &whole).unwrap();
+        assert_eq!(names(&path), ["a", "b", "c"]);
+        fs::write(&path, log(&["d"])).unwrap();
+        assert_eq!(names(&path), ["d"]);
     }
 }
