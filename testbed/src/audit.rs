@@ -113,6 +113,12 @@ pub(crate) fn read(log: &Path, agent: &str) -> Result<Vec<Request>> {
     Ok(requests)
 }
 
+/// Forgets the logs below the directory of a bed that is gone: one that is made again may have the same path and inode.
+pub(crate) fn forget(dir: &Path) {
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    known.retain(|(log, ..), _| !log.starts_with(dir));
+}
+
 impl Known {
     /// Reads what was written since.
     fn go_on(&mut self, file: &mut File, agent: &str) -> Result<()> {
@@ -168,6 +174,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::bed::Bed;
 
     /// A log of one user's requests for Nodes of these names.
     fn log(nodes: &[&str]) -> String {
@@ -216,5 +223,23 @@ mod tests {
         assert_eq!(names(&path), ["a", "b", "c"]);
         fs::write(&path, log(&["d"])).unwrap();
         assert_eq!(names(&path), ["d"]);
+    }
+
+    #[test]
+    fn nothing_is_kept_of_the_logs_of_a_bed_that_is_taken_down() {
+        let name = format!("no-log-{}", std::process::id());
+        let dir = Bed::at(&name).unwrap().path("");
+        let keep = |dir: &Path| {
+            let key = (dir.join("audit.log"), 1, 2, "tester/".to_owned());
+            KNOWN.lock().unwrap().insert(key, Known::default());
+        };
+        let beside = dir.with_file_name(format!("{name}-beside"));
+        keep(&dir);
+        keep(&beside);
+        Bed::down(&name).unwrap();
+        let known = KNOWN.lock().unwrap();
+        let kept = |dir: &Path| known.keys().any(|(log, ..)| log.starts_with(dir));
+        assert!(!kept(&dir));
+        assert!(kept(&beside));
     }
 }

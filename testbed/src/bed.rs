@@ -17,7 +17,7 @@ use kube::{Api, Client, Config};
 use crate::audit::{self, Request};
 use crate::certs::{Authority, End};
 use crate::components::HOSTS_AUDIT_LOG;
-use crate::{ground, shell, tools};
+use crate::{ground, reads, shell, tools};
 
 /// Where beds keep their state: on disk, as overlays and etcd want it.
 const BEDS: &str = "/var/lib/kube-rebootd-bed";
@@ -39,7 +39,7 @@ pub struct Bed {
 
 impl Bed {
     /// The name becomes a directory that `down` removes: it must name exactly one bed.
-    fn at(name: &str) -> Result<Self> {
+    pub(crate) fn at(name: &str) -> Result<Self> {
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         if name.is_empty() || name.len() > 40 || !name.chars().all(plain) || name.starts_with('-') {
             bail!("a bed's name is 1 to 40 of a-z, 0-9 and -, not {name:?}");
@@ -103,6 +103,9 @@ impl Bed {
     pub fn down(name: &str) -> Result<()> {
         let dir = Self::at(name)?.dir;
         ground::remove(name)?;
+        // Not before: a test that still waits for something would start another reader in the old network.
+        reads::forget(name);
+        audit::forget(&dir);
         if dir.exists() {
             fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))?;
         }

@@ -46,6 +46,12 @@ impl Bed {
     }
 }
 
+/// Ends the thread that reads in the bed of this name: one that is made again under it has another authority.
+pub(crate) fn forget(bed: &str) {
+    let mut readers = READERS.lock().unwrap_or_else(PoisonError::into_inner);
+    readers.remove(bed);
+}
+
 /// Starts the thread that reads in a bed.
 fn reader(bed: Bed) -> UnboundedSender<Read> {
     let (send, reads) = unbounded_channel();
@@ -82,4 +88,20 @@ fn run(bed: &Bed, mut reads: UnboundedReceiver<Read>) -> Result<()> {
 async fn ask(client: &Client, path: &str) -> Result<Value> {
     let request = http::Request::get(path).body(Vec::new())?;
     Ok(client.request(request).await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bed_that_is_taken_down_has_no_reader_any_more() {
+        let name = format!("never-up-{}", std::process::id());
+        let (reader, mut reads) = unbounded_channel();
+        READERS.lock().unwrap().insert(name.clone(), reader);
+        Bed::down(&name).unwrap();
+        assert!(!READERS.lock().unwrap().contains_key(&name));
+        // With its only sender gone the thread ends.
+        assert!(reads.blocking_recv().is_none());
+    }
 }
