@@ -29,6 +29,7 @@ mod shell;
 mod sources;
 mod spec;
 mod stacked;
+mod standing;
 mod stub;
 pub mod timeline;
 mod tools;
@@ -43,6 +44,7 @@ pub use shared::Shared;
 pub use sources::{PACKAGES, Package, Sources};
 pub use spec::{Content, HostSpec, Runtime, SUITE};
 pub use stacked::Stacked;
+pub use standing::Standing;
 pub use stub::Stub;
 pub use tools::{IMAGE, binaries, kubelet, prepared, runtime};
 

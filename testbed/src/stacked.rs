@@ -12,6 +12,7 @@ use crate::components::{HOSTS_AUDIT_LOG, Seat};
 use crate::control_plane::{self, kubeconfig};
 use crate::door::Door;
 use crate::spec::HostSpec;
+use crate::standing::Standing;
 use crate::{shell, tools};
 
 /// Three etcd that find each other and three API servers that start, on two busy cores.
@@ -25,6 +26,7 @@ pub struct Stacked {
     members: Vec<(String, String)>,
     /// The endpoint of the control plane, behind which the hosts are.
     _door: Door,
+    _standing: Standing,
 }
 
 impl Bed {
@@ -36,6 +38,7 @@ impl Bed {
         let install = |place: &Path| {
             shell::run("cp", &["-a", &from, &place.display().to_string()]).map(|_| ())
         };
+        let standing = Standing::of(&name);
         let bed = Self::up_with(&name, install, control_plane::identities)?;
         let member = |host: &&str| Ok(((*host).to_owned(), bed.address(host)?));
         let members = hosts.iter().map(member).collect::<Result<Vec<_>>>()?;
@@ -45,6 +48,7 @@ impl Bed {
             bed,
             members,
             _door: door,
+            _standing: standing,
         })
     }
 }
@@ -131,12 +135,6 @@ impl Stacked {
             }
             Ok(true)
         })
-    }
-}
-
-impl Drop for Stacked {
-    fn drop(&mut self) {
-        let _ = Bed::down(self.bed.name());
     }
 }
 

@@ -1,12 +1,16 @@
 //! The bed itself: hosts boot, join, reboot and lose power; the network and the API server go and
 //! come back; everything of a bed goes with it. They need a bed that is up (`make bed`).
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use testbed::{Bed, Host, HostSpec, Sources};
+use testbed::{Bed, Host, HostSpec, Sources, Standing};
+
+/// Where beds keep their state.
+const BEDS: &str = "/var/lib/kube-rebootd-bed";
 
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -156,6 +160,7 @@ fn a_name_that_is_no_name_is_refused() {
 #[test]
 fn a_second_bed_stands_beside_the_first_and_leaves_nothing() {
     let name = format!("self-{}", std::process::id());
+    let _standing = Standing::of(&name);
     let bed = Bed::up(&name, &Sources::binary()).unwrap();
     assert_eq!(bed.kubectl(&["get", "--raw", "/readyz"]).unwrap(), "ok");
     assert_eq!(
@@ -181,12 +186,30 @@ fn a_second_bed_stands_beside_the_first_and_leaves_nothing() {
     for place in ["/run/netns", "/sys/fs/cgroup", "/sys/fs/cgroup/unified"] {
         assert!(!Path::new(place).join(&ground).exists(), "{place}");
     }
-    assert!(!Path::new("/var/lib/kube-rebootd-bed").join(&name).exists());
+    assert!(!Path::new(BEDS).join(&name).exists());
     let left = Command::new("pgrep")
         .args(["-f", &format!("kube-rebootd-bed/{name}")])
         .output()
         .unwrap();
     assert_eq!(String::from_utf8_lossy(&left.stdout), "", "processes");
-    let mounts = std::fs::read_to_string("/proc/mounts").unwrap();
+    let mounts = fs::read_to_string("/proc/mounts").unwrap();
     assert!(!mounts.contains(&name), "mounts are left");
+}
+
+/// One that failed once left its bed running beside a whole later run.
+#[test]
+fn a_bed_goes_down_with_the_test_that_fails() {
+    let name = format!("half-{}", std::process::id());
+    // What there is of a bed that has hardly begun to come up.
+    let dir = Path::new(BEDS).join(&name);
+    let failed = thread::scope(|scope| {
+        let test = scope.spawn(|| {
+            let _standing = Standing::of(&name);
+            fs::create_dir_all(dir.join("hosts")).unwrap();
+            panic!("a test that fails, on purpose");
+        });
+        test.join()
+    });
+    assert!(failed.is_err());
+    assert!(!dir.exists(), "{} is left", dir.display());
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use testbed::Bed;
 
-use super::Site;
 use super::workload::{Workload, budget, deployment, slow, spec};
+use super::{Own, Site};
 
 #[test]
 fn i4_a_budget_that_allows_nothing_aborts_the_drain_and_hands_the_slot_on() {
@@ -80,33 +80,10 @@ fn i3_an_uncordon_in_mid_drain_cancels() {
     site.nothing_left(&host);
 }
 
-/// A bed of its own, taken down on failure as well.
-struct Alone {
-    bed: Bed,
-}
-
-impl Alone {
-    fn up() -> Self {
-        let name = format!("one-node-{}", std::process::id());
-        let bed = Bed::connect().unwrap().up_beside(&name);
-        let bed = bed.inspect_err(|_| drop(Bed::down(&name))).unwrap();
-        let alone = Self { bed };
-        alone.bed.enter().unwrap();
-        alone
-    }
-}
-
-impl Drop for Alone {
-    fn drop(&mut self) {
-        let down = Bed::down(self.bed.name());
-        assert!(std::thread::panicking() || down.is_ok(), "{down:?}");
-    }
-}
-
 #[test]
 fn a_one_node_cluster_reboots_without_a_drain() {
-    let alone = Alone::up();
-    let site = Site::on(alone.bed.clone(), "default", 1);
+    let own = Own::up("one-node");
+    let site = Site::on(own.bed.clone(), "default", 1);
     let host = site.host("alone-1", "");
     let work = Workload::new(&site, "alone");
     // Neither could ever be evicted.
@@ -117,4 +94,5 @@ fn a_one_node_cluster_reboots_without_a_drain() {
     assert_eq!(work.evictions(), []);
     site.nothing_left(&host);
     work.wait_running(&host, 2);
+    Bed::down(own.bed.name()).unwrap();
 }

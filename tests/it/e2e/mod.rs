@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use testbed::{Bed, Host, HostSpec};
+use testbed::{Bed, Host, HostSpec, Standing};
 
 mod adoption;
 mod builtin;
@@ -44,6 +44,26 @@ const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-rebootd/lease
 /// Where kubelets have their heartbeats.
 pub(crate) const HEARTBEATS: &str =
     "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
+
+/// A bed of the test's own, beside the one that `make test` brings up: what happens to its control plane happens to no
+/// other test. It goes down on failure as well.
+pub(crate) struct Own {
+    pub(crate) bed: Bed,
+    _standing: Standing,
+}
+
+impl Own {
+    pub(crate) fn up(name: &str) -> Self {
+        let name = format!("{name}-{}", std::process::id());
+        let standing = Standing::of(&name);
+        let bed = Bed::connect().unwrap().up_beside(&name).unwrap();
+        bed.enter().unwrap();
+        Self {
+            bed,
+            _standing: standing,
+        }
+    }
+}
 
 /// One test's part of the bed: a group with its Leases.
 pub(crate) struct Site {

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use testbed::{Bed, verdict};
+use testbed::verdict;
 
 use super::log::{Since, in_order};
 use super::phases::{Journey, PHASES, Phase};
-use super::{Site, pods, stop_points};
+use super::{Own, Site, pods, stop_points};
 
 const SLOW: &str = "[drain]\nmode = \"always\"\nunmanaged = \"evict\"\n[reboot]\nretry = \"1s\"\n";
 /// Longer than a request (15 s), a connection (5 s) and the pause after a failure (30 s) together.
@@ -92,27 +92,6 @@ fn i7_with_30_percent_of_all_packets_lost_a_host_reboots_once() {
     pods::gone(&site, "lossy-slow");
 }
 
-/// A bed of its own: what happens to this control plane must not happen to the other tests.
-struct Own {
-    bed: Bed,
-    name: String,
-}
-
-impl Own {
-    fn new(name: &str) -> Self {
-        let name = format!("{name}-{}", std::process::id());
-        let bed = Bed::connect().unwrap().up_beside(&name).unwrap();
-        bed.enter().unwrap();
-        Self { bed, name }
-    }
-}
-
-impl Drop for Own {
-    fn drop(&mut self) {
-        let _ = Bed::down(&self.name);
-    }
-}
-
 /// Goes to a phase and waits there.
 fn go_to(on: &Journey, phase: Phase) {
     on.begin();
@@ -164,7 +143,7 @@ fn stopped_at(on: &Journey, point: &str) -> String {
 /// One API server dies under six hosts: one in every phase, and two between a request and its answer.
 #[test]
 fn i7_the_api_server_killed_with_a_host_in_every_phase() {
-    let own = Own::new("outage");
+    let own = Own::up("outage");
     let since = Since::now();
     let site = |name: String| Site::on(own.bed.clone(), &name, 1);
     let (inside, between) = thread::scope(|scope| {
@@ -234,7 +213,7 @@ fn i7_the_api_server_killed_with_a_host_in_every_phase() {
 
 #[test]
 fn i7_with_a_store_that_takes_seconds_per_write_hosts_go_one_after_another() {
-    let own = Own::new("slowstore");
+    let own = Own::up("slowstore");
     let site = Site::on(own.bed.clone(), "slowstore", 1);
     let hosts = ["sst-1", "sst-2"].map(|name| site.host(name, SLOW));
     for host in &hosts {

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, anyhow};
 use clap::{Parser, ValueEnum};
 use nix::fcntl::{Flock, FlockArg};
 use serde_json::{Value, json};
-use testbed::Bed;
+use testbed::{Bed, Standing};
 
 use crate::figures::Report;
 use crate::footprint::Idle;
@@ -82,17 +82,6 @@ struct Cli {
     json: PathBuf,
 }
 
-/// Takes the bed down when the bench ends, however it does.
-struct Standing;
-
-impl Drop for Standing {
-    fn drop(&mut self) {
-        if let Err(err) = Bed::down(BED) {
-            eprintln!("bench: {err:#}; run target/debug/bed down --name {BED}");
-        }
-    }
-}
-
 fn main() -> ExitCode {
     match run(&Cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,
@@ -109,7 +98,7 @@ fn run(cli: &Cli) -> Result<()> {
     let _lock = Flock::lock(lock, FlockArg::LockExclusiveNonblock)
         .map_err(|_| anyhow!("another bench is running"))?;
     Bed::down(BED).context("cannot take down what an earlier bench left")?;
-    let _standing = Standing;
+    let _standing = Standing::of(BED);
     let begun = Instant::now();
     let machine = machine(&cli.binary);
     let bed = Bed::up(BED, &fs::canonicalize(&cli.binary)?)?;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
-use testbed::{Bed, HostSpec, Need};
+use testbed::{Bed, HostSpec, Need, Standing};
 
 mod fixture;
 mod node;
@@ -74,8 +74,6 @@ fn main() -> ExitCode {
     if cli.keep {
         eprintln!("kernel: look around: target/debug/bed host --name {BED} {NAME} -- journalctl");
         eprintln!("kernel: take it down: target/debug/bed down --name {BED}");
-    } else if let Err(err) = Bed::down(BED) {
-        eprintln!("kernel: {err:#}; run target/debug/bed down --name {BED}");
     }
     done.map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS)
 }
@@ -83,6 +81,7 @@ fn main() -> ExitCode {
 fn run(cli: &Cli) -> Result<()> {
     testbed::prepare(Need::Machine)?;
     Bed::down(BED).context("cannot take down what an earlier run left")?;
+    let _standing = (!cli.keep).then(|| Standing::of(BED));
     let binary = fs::canonicalize(&cli.binary).context("run `make kernel`")?;
     let bed = Bed::up(BED, &binary)?;
     bed.enter()?;
