@@ -184,12 +184,13 @@ ALONE = model:: simulator:: whole::
 
 # Everything: lints, unit tests, the simulator, the real API server, real hosts; then what the whole suite asked of the
 # API server. All that runs on the newest release of Kubernetes; what may differ between releases is tried on the oldest
-# after it. A test that fails keeps no other from being run, as a run is long; the bed goes down whatever happens. What
-# must be there first is made two at a time: linking Kubernetes and the release keeps one core busy for minutes.
+# after it. A test that fails keeps no other from being run, as a run is long; the bed goes down whatever happens: dash
+# runs no trap of EXIT when a signal ends it, and so exits by itself. What must be there first is made two at a time:
+# linking Kubernetes and the release keeps one core busy for minutes.
 test:
 	$(MAKE) -j2 prepare build lint test-build
 	$(BED) down
-	trap '$(BED) down' EXIT; failed=0; \
+	trap '$(BED) down' EXIT; trap 'exit 1' INT TERM HUP; failed=0; \
 	  $(CARGO) test --locked --no-fail-fast --workspace --lib --bins || failed=1; \
 	  $(CARGO) test --locked --test it -- $(ALONE) || failed=1; \
 	  $(BED) up || exit 1; \
