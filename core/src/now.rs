@@ -19,3 +19,25 @@ impl Now {
         self.boot.saturating_sub(then)
     }
 }
+
+/// A moment for tests: long enough after the boot that there is time before it.
+#[cfg(test)]
+pub(crate) mod fixed {
+    use super::{Duration, Now, Timestamp};
+
+    /// By the boot clock.
+    pub(crate) const NOW: Duration = Duration::from_secs(10_000);
+
+    /// By the wall clock.
+    pub(crate) fn wall() -> Timestamp {
+        Timestamp::from_second(1_790_000_000).unwrap()
+    }
+
+    /// By both.
+    pub(crate) fn now() -> Now {
+        Now {
+            wall: wall(),
+            boot: NOW,
+        }
+    }
+}

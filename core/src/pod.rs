@@ -103,6 +103,31 @@ impl Pod {
     }
 }
 
+#[cfg(test)]
+impl Pod {
+    /// A Ready one that nothing owns, with nothing on it.
+    pub(crate) fn ready(uid: &str) -> Self {
+        Self {
+            namespace: "shop".to_owned(),
+            name: uid.to_owned(),
+            uid: uid.to_owned(),
+            labels: Keys::new(),
+            mirror: false,
+            controller: None,
+            phase: PodPhase::Running,
+            restart_policy: RestartPolicy::Always,
+            terminating: false,
+            grace_seconds: 30,
+            finalizers: Vec::new(),
+            empty_dir: false,
+            volumes: Vec::new(),
+            priority: 0,
+            ready: true,
+            containers: Vec::new(),
+        }
+    }
+}
+
 /// How the API server answered an eviction; `cluster/pods.rs` reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EvictAnswer {

@@ -32,24 +32,7 @@ pub(super) fn owned(pod: &mut Pod, kind: &str, uid: &str) {
 }
 
 pub(super) fn pod(uid: &str) -> Pod {
-    let mut pod = Pod {
-        namespace: "shop".to_owned(),
-        name: uid.to_owned(),
-        uid: uid.to_owned(),
-        labels: BTreeMap::new(),
-        mirror: false,
-        controller: None,
-        phase: PodPhase::Running,
-        restart_policy: RestartPolicy::Always,
-        terminating: false,
-        grace_seconds: 30,
-        finalizers: Vec::new(),
-        empty_dir: false,
-        volumes: Vec::new(),
-        priority: 0,
-        ready: true,
-        containers: Vec::new(),
-    };
+    let mut pod = Pod::ready(uid);
     owned(&mut pod, "ReplicaSet", &format!("owner-of-{uid}"));
     pod
 }

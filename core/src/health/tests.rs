@@ -5,7 +5,7 @@ use proptest::test_runner::{Config, TestRunner};
 
 use super::*;
 use crate::node::Node;
-use crate::pod::{Controller, PodPhase, RestartPolicy};
+use crate::pod::Controller;
 
 mod sets;
 
@@ -22,25 +22,14 @@ fn pod(uid: &str, owner: &str) -> Pod {
     Pod {
         namespace: "kube-system".to_owned(),
         name: owner.to_owned(),
-        uid: uid.to_owned(),
-        labels: BTreeMap::new(),
-        mirror: false,
         controller: Some(Controller {
             api: "apps/v1".to_owned(),
             kind: "DaemonSet".to_owned(),
             name: owner.to_owned(),
             uid: owner.to_owned(),
         }),
-        phase: PodPhase::Running,
-        restart_policy: RestartPolicy::Always,
-        terminating: false,
-        grace_seconds: 30,
-        finalizers: Vec::new(),
-        empty_dir: false,
-        volumes: Vec::new(),
-        priority: 0,
-        ready: true,
         containers: vec![container("1")],
+        ..Pod::ready(uid)
     }
 }
 

@@ -8,9 +8,10 @@ use super::*;
 use crate::boot::Boot;
 use crate::drain::Blocker;
 use crate::node::Node;
-use crate::pod::{Controller, PodPhase, RestartPolicy};
+use crate::now::fixed::{NOW, now, wall};
+use crate::pod::Controller;
 use crate::record::{Hold, Stage};
-use crate::slot::{Keys, Lease, Take};
+use crate::slot::{Lease, Take};
 use crate::trigger::{BY_PERSON, Latched, Request, Settled};
 
 mod answers;
@@ -22,19 +23,6 @@ mod proof;
 mod tell;
 mod views;
 mod wishes;
-
-const NOW: Duration = Duration::from_secs(10_000);
-
-fn wall() -> Timestamp {
-    Timestamp::from_second(1_790_000_000).unwrap()
-}
-
-fn now() -> Now {
-    Now {
-        wall: wall(),
-        boot: NOW,
-    }
-}
 
 fn ago(seconds: u64) -> Duration {
     NOW.checked_sub(Duration::from_secs(seconds)).unwrap()
@@ -132,22 +120,8 @@ fn pod(name: &str, kind: &str) -> Pod {
         uid: format!("{name}-set"),
     });
     Pod {
-        namespace: "shop".to_owned(),
-        name: name.to_owned(),
-        uid: name.to_owned(),
-        labels: Keys::new(),
-        mirror: false,
         controller,
-        phase: PodPhase::Running,
-        restart_policy: RestartPolicy::Always,
-        terminating: false,
-        grace_seconds: 30,
-        finalizers: Vec::new(),
-        empty_dir: false,
-        volumes: Vec::new(),
-        priority: 0,
-        ready: true,
-        containers: Vec::new(),
+        ..Pod::ready(name)
     }
 }
 

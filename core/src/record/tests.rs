@@ -302,7 +302,7 @@ fn i6_i8_records_that_once_passed_for_ours_are_damaged() {
 /// part of it, and is enough to finish the hold by.
 #[test]
 fn i6_the_record_on_the_node_is_bounded_and_still_enough() {
-    use crate::pod::{Container, Pod, PodPhase, RestartPolicy};
+    use crate::pod::{Container, Pod};
     let container = |pod: usize, number: usize, restarts: u32| Container {
         name: format!("c{number}"),
         id: format!("containerd://{pod:032x}{number:032x}"),
@@ -312,20 +312,9 @@ fn i6_the_record_on_the_node_is_bounded_and_still_enough() {
     let pod = |number: usize, restarts: u32| Pod {
         namespace: "kube-system".to_owned(),
         name: format!("static-{}-{number}", "x".repeat(60)),
-        uid: format!("{number:08x}-0000-0000-0000-000000000000"),
-        labels: crate::slot::Keys::new(),
         mirror: true,
-        controller: None,
-        phase: PodPhase::Running,
-        restart_policy: RestartPolicy::Always,
-        terminating: false,
-        grace_seconds: 30,
-        finalizers: Vec::new(),
-        empty_dir: false,
-        volumes: Vec::new(),
-        priority: 0,
-        ready: true,
         containers: (0..4).map(|n| container(number, n, restarts)).collect(),
+        ..Pod::ready(&format!("{number:08x}-0000-0000-0000-000000000000"))
     };
     let pods: Vec<Pod> = (0..128).map(|number| pod(number, 0)).collect();
     let reason = |trigger: usize| Reason {

@@ -15,6 +15,7 @@ use crate::facts::{Applied, Drained, Fenced, LastList, Mended, RefusedApply, Reh
 use crate::gates::{Closed, Gate};
 use crate::health::Marks;
 use crate::names;
+use crate::now::fixed::{NOW, now, wall};
 use crate::peers::{Census, Peer, Peers};
 use crate::record::Backoff;
 use crate::slot::{Crowd, Mark, Shown, Take, TakeAnswer, TakeSaid, Waiter, Waiting};
@@ -38,18 +39,6 @@ mod takes;
 mod waits;
 
 const ME: &str = "n1";
-const NOW: Duration = Duration::from_secs(10_000);
-
-fn wall() -> Timestamp {
-    Timestamp::from_second(1_790_000_000).unwrap()
-}
-
-fn now() -> Now {
-    Now {
-        wall: wall(),
-        boot: NOW,
-    }
-}
 
 fn policy() -> Policy {
     Policy::of(&Config::default(), Some(ME), "kube-rebootd", "default")
