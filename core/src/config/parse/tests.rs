@@ -7,6 +7,7 @@ use std::time::Duration;
 
 mod damage;
 mod kinds;
+mod values;
 
 const FILE: &str = "/etc/kube-rebootd/config.toml";
 
@@ -153,10 +154,21 @@ fn i12_an_unknown_key_names_the_nearest() {
         assert_eq!(problems(&text), [expected]);
     }
     // Nothing that is known is like it: a guess would mislead.
-    assert_eq!(
-        problems("[drain]\nspeed = 3"),
-        [format!("{FILE}:2: drain.speed: is unknown; remove it")]
-    );
+    for (section, key) in [
+        ("drain", "speed"),
+        // Half of its letters differ, of `mode` and of `reboot`.
+        ("", "moxx"),
+        ("", "rexxxt"),
+        // Fewer than half, but six, of `coordination`.
+        ("", "coordinationgroup"),
+        // A table within another one is none of these names.
+        ("", "\"triggers.check\""),
+    ] {
+        let (text, line) = around(section, &format!("{key} = 3"));
+        let key = dotted(section, key.trim_matches('"'));
+        let wanted = format!("{FILE}:{line}: {key}: is unknown; remove it");
+        assert_eq!(problems(&text), [wanted]);
+    }
     for (text, key) in [
         ("[[windows]]", "windows"),
         ("[metrics]", "metrics"),
@@ -257,7 +269,11 @@ fn i12_all_problems_are_reported_in_order() {
     let lines: Vec<_> = found.iter().map(|l| l.split(' ').next().unwrap()).collect();
     let expected = [2, 3, 4, 6].map(|line| format!("{FILE}:{line}:"));
     assert_eq!(lines, expected);
-    assert_eq!(problems("[drain]\nmode =\n").len(), 1);
+    let found = problems("[drain]\nmode =\n[health]\n");
+    assert!(
+        found.len() == 1 && found[0].starts_with(&format!("{FILE}:2: ")),
+        "{found:?}"
+    );
     assert_eq!(
         problems("drain = 1"),
         [format!("{FILE}:1: drain: must be a table; write [drain]")]

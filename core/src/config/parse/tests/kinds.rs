@@ -27,6 +27,21 @@ fn i12_types_and_ranges_are_those_that_are_checked() {
     }
 }
 
+/// In the manual, and in the file that documents every key.
+#[test]
+fn words_to_choose_from_are_shown_as_one_reads_them() {
+    let tables = reference();
+    let entries = || tables.iter().flat_map(|table| &table.entries);
+    for (name, wanted) in [
+        ("kind", "\"reboot\""),
+        ("jobs", "\"evict\" or \"wait\""),
+        ("unmanaged", "\"leave\", \"evict\" or \"block\""),
+    ] {
+        let entry = entries().find(|entry| entry.name == name).unwrap();
+        assert_eq!(entry.kind, wanted);
+    }
+}
+
 fn quoted(text: &str) -> usize {
     text.matches('"').count() / 2
 }

@@ -1,0 +1,120 @@
+//! What values come to: groups, checks, layers of files (I8, I12).
+
+use super::*;
+use crate::config::{Check, Config, Group};
+
+fn config(text: &str) -> Config {
+    parse(Path::new(FILE), text).unwrap().config
+}
+
+fn check(keys: &str) -> Check {
+    let text = format!("[[triggers.check]]\nname = \"x\"\n{keys}");
+    config(&text).triggers.checks.remove(0)
+}
+
+#[test]
+fn a_node_is_of_the_group_that_its_label_names() {
+    let labelled = "group_label = \"topology.kubernetes.io/zone\"";
+    for (keys, zone, group) in [
+        (labelled, Some("a"), "a"),
+        (labelled, Some(""), "own"),
+        (labelled, None, "own"),
+        ("", Some("a"), "own"),
+    ] {
+        let coordination =
+            config(&format!("[coordination]\ngroup = \"own\"\n{keys}\n")).coordination;
+        let label = |value: &str| ("topology.kubernetes.io/zone".to_owned(), value.to_owned());
+        let labels = zone.map(label).into_iter().collect();
+        assert_eq!(coordination.group_of(&labels), group, "{keys} {zone:?}");
+        assert_eq!(coordination.group.as_str(), "own");
+    }
+    assert_eq!(Group::new("a b"), None);
+}
+
+/// dnf's own errors are 1, too.
+#[test]
+fn i8_a_code_needs_the_presets_words_where_its_own_command_runs() {
+    let required = Some("Reboot is required");
+    for (keys, words) in [
+        ("preset = \"needs-restarting\"", required),
+        ("preset = \"needs-restarting-dnf5\"", required),
+        (
+            "preset = \"needs-restarting\"\ncommand = [\"/bin/x\"]",
+            None,
+        ),
+        ("preset = \"zypper\"", None),
+        ("preset = \"needrestart\"", None),
+        ("preset = \"kured\"\ncommand = [\"/bin/x\"]", None),
+        ("command = [\"/bin/x\"]\nreboot_exit_codes = [1]", None),
+    ] {
+        assert_eq!(check(keys).words(), words, "{keys}");
+    }
+}
+
+#[test]
+fn i8_one_code_is_ok_where_none_is_given() {
+    for (reboot, ok) in [("[0]", 1), ("[1]", 0), ("[2, 3]", 0), ("[0, 2]", 1)] {
+        let keys = format!("command = [\"/bin/x\"]\nreboot_exit_codes = {reboot}");
+        assert_eq!(check(&keys).ok_exit_codes, [ok], "{reboot}");
+    }
+}
+
+#[test]
+fn a_drain_may_stall_for_all_its_time() {
+    let policy = config("[drain]\nstall = \"30m\"\n").drain.policy;
+    assert_eq!(policy.stall, policy.timeout);
+}
+
+/// Reasons outlive a release.
+#[test]
+fn built_in_checks_are_called_the_same_in_every_release() {
+    for (name, builtin) in Builtin::WORDS {
+        assert_eq!(builtin.name(), *name);
+        assert_eq!(builtin.trigger(), format!("builtin {name}"));
+    }
+}
+
+fn laid(lower: &str, upper: &str) -> Result<Effective, ConfigError> {
+    let texts = [("/lower", lower), ("/upper", upper)];
+    let texts = texts.map(|(file, text)| (PathBuf::from(file), text.to_owned()));
+    merged(&texts, Vec::new())
+}
+
+#[test]
+fn i12_a_later_file_replaces_keys_and_whole_checks() {
+    let lower = "[drain]\nparallelism = 5\njobs = \"wait\"\n\
+        [[triggers.check]]\nname = \"a\"\npreset = \"zypper\"\nsettle = \"1h\"\n\
+        [[triggers.check]]\nname = \"b\"\npreset = \"zypper\"\n";
+    let upper = "[drain]\nparallelism = 6\n\
+        [[triggers.check]]\nname = \"c\"\npreset = \"zypper\"\n\
+        [[triggers.check]]\nname = \"a\"\npreset = \"needrestart\"\n";
+    let config = laid(lower, upper).unwrap().config;
+    assert_eq!(config.drain.policy.parallelism, 6);
+    assert_eq!(config.drain.policy.jobs, crate::drain::Jobs::Wait);
+    let checks = config.triggers.checks.iter();
+    let checks: Vec<_> = checks.map(|it| (&*it.name, &*it.command[0])).collect();
+    assert_eq!(
+        checks,
+        [("a", "needrestart"), ("b", "zypper"), ("c", "zypper")]
+    );
+    let settle = config.triggers.checks[0].settle;
+    assert_eq!(settle, check("preset = \"zypper\"").settle);
+}
+
+/// A check whose name is no name replaces none, or its problems would hide those of another.
+#[test]
+fn i12_each_file_has_its_own_problems() {
+    for name in ["", "name = \"\"\n", "name = \"a b\"\n"] {
+        let check = format!("[[triggers.check]]\n{name}period = 5\n");
+        let problems = laid(&check, &check).unwrap_err().problems;
+        let files: Vec<_> = problems
+            .iter()
+            .map(|it| it.file.to_str().unwrap())
+            .collect();
+        assert_eq!(
+            files,
+            ["/lower", "/lower", "/upper", "/upper"],
+            "{problems:?}"
+        );
+    }
+}
