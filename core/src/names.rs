@@ -66,3 +66,14 @@ pub fn option(namespace: &str) -> String {
     }
     format!(" --namespace {namespace}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_another_namespace_is_named_on_a_command_line() {
+        assert_eq!(option(NAMESPACE), "");
+        assert_eq!(option("ops"), " --namespace ops");
+    }
+}

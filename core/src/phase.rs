@@ -63,3 +63,17 @@ impl fmt::Display for Phase {
         f.write_str(self.name())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// People look for these names in the journal and in `status`.
+    #[test]
+    fn each_phase_is_called_what_it_is() {
+        for phase in Phase::ALL {
+            assert_eq!(phase.name(), format!("{phase:?}"));
+            assert_eq!(phase.to_string(), phase.name());
+        }
+    }
+}

@@ -71,3 +71,21 @@ pub fn failed(status: String, said: &[u8]) -> PluginError {
         said: said.chars().skip(skipped).collect(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_without_a_slash_was_not_found() {
+        for (program, missing) in [("aws", true), ("/usr/bin/aws", false)] {
+            let plugin = Plugin {
+                program: program.to_owned(),
+                args: Vec::new(),
+                environment: Vec::new(),
+                hint: None,
+            };
+            assert_eq!(plugin.missing(), missing, "{program}");
+        }
+    }
+}

@@ -177,7 +177,8 @@ mod tests {
 
     #[test]
     fn matches_as_kubectl_does() {
-        let labels = BTreeMap::from([("app".to_owned(), "web".to_owned())]);
+        let label = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        let labels = BTreeMap::from([label("app", "web"), label("k8s-1.example.com/part", "ui")]);
         for (text, yes) in [
             ("app=web", true),
             ("app == web", true),
@@ -195,6 +196,9 @@ mod tests {
             ("app in (web,db),!tier", true),
             ("app,tier", false),
             ("tier=", false),
+            ("k8s-1.example.com/part=ui", true),
+            ("k8s-1.example.com/part", true),
+            ("example.com/part", false),
         ] {
             let selector: Selector = text.parse().unwrap();
             assert_eq!(selector.matches(&labels), yes, "{text}");
@@ -223,6 +227,30 @@ mod tests {
             "/a",
         ] {
             assert!(text.parse::<Selector>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn i12_names_and_prefixes_have_a_greatest_length() {
+        for (key, sound) in [
+            ("a".repeat(63), true),
+            ("a".repeat(64), false),
+            (format!("{}/b", "a".repeat(253)), true),
+            (format!("{}/b", "a".repeat(254)), false),
+        ] {
+            assert_eq!(key.parse::<Selector>().is_ok(), sound, "{key}");
+        }
+    }
+
+    #[test]
+    fn i12_the_parenthesis_that_is_too_many_is_named() {
+        for (text, why) in [
+            ("a in ((b))", "a ( inside ( )"),
+            ("a in b)", "a ) without ("),
+            ("a in (b", "a ( without )"),
+        ] {
+            let said = text.parse::<Selector>().unwrap_err().to_string();
+            assert!(said.contains(&format!(": {why};")), "{said}");
         }
     }
 

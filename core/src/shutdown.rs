@@ -184,6 +184,13 @@ mod tests {
     }
 
     #[test]
+    fn a_dry_run_is_no_scheduled_shutdown() {
+        for kind in ["", "dry-reboot", "dry-poweroff"] {
+            assert_eq!(scheduled(kind, 300), None, "{kind}");
+        }
+    }
+
+    #[test]
     fn a_time_that_no_clock_knows_is_far_away() {
         let one = Scheduled::of("reboot", u64::MAX).expect("scheduled");
         assert_eq!(one.at, Timestamp::MAX);

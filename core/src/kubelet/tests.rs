@@ -71,6 +71,14 @@ fn i14_only_a_services_main_process_of_root_in_the_hosts_namespace_is_believed()
             "another hierarchy",
             grouped("4:memory:/system.slice/kubelet.service\n"),
         ),
+        (
+            "one without a controller",
+            grouped("4::/system.slice/kubelet.service\n"),
+        ),
+        (
+            "one of version 1 that is numbered as version 2 is",
+            grouped("0:memory:/system.slice/kubelet.service\n"),
+        ),
         ("no group", grouped("")),
         (
             "a relative path",

@@ -69,6 +69,13 @@ fn i14_what_a_terminal_obeys_is_gone() {
     assert_eq!(block("a\u{1b}\r\nb\n", 99), "a\nb");
     assert_eq!(name("node-1.example", NAME), "node-1.example");
     assert_eq!(name("n1\u{202e}", NAME), "n1\\u{202e}");
+    assert_eq!(name("abcdef", 4), "abc…");
+    assert_eq!(name("abcdef", 6), "abcdef");
+    assert_eq!(
+        printable("two\tcolumns\nand a line"),
+        "two\tcolumns\nand a line"
+    );
+    assert_eq!(printable("\ta\u{1b}[2Jb\n\u{202e}"), "\ta[2Jb\n");
 }
 
 fn shown(words: impl IntoIterator<Item = impl AsRef<str>>) {

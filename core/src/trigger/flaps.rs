@@ -78,6 +78,9 @@ mod tests {
         let mut flaps = Flaps::ended(None, &boot(), now);
         for pause in [10, 20, 40, 80, 160, 320, 640, 1280, 2560, 3600, 3600] {
             assert_eq!(flaps.until, now + at(pause));
+            let waits = |at| flaps.waits(&boot(), at);
+            assert_eq!(waits(now), Some(flaps.until));
+            assert_eq!(waits(flaps.until), None);
             now = flaps.until;
             flaps = Flaps::ended(Some(&flaps), &boot(), now);
         }

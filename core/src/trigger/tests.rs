@@ -222,6 +222,85 @@ fn i10_daily_limit_ends_when_the_oldest_that_counts_is_a_day_old() {
 }
 
 #[test]
+fn what_has_gone_and_cannot_come_back_is_forgotten() {
+    let proved = rebooted(&wants("glibc"));
+    for (seconds, left) in [(10, 1), (899, 1), (900, 0)] {
+        let gone = look(proved.clone(), &finding(Verdict::No), seconds);
+        assert_eq!(gone.settled.unwrap().reasons.len(), left, "{seconds}");
+    }
+    let there = look(proved, &wants("glibc"), 5000);
+    assert_eq!(there.settled.unwrap().reasons.len(), 1);
+}
+
+/// Any reboot is the one that somebody scheduled.
+#[test]
+fn what_was_scheduled_is_a_wish_of_its_boot() {
+    let scheduled = Wishes {
+        annotation: Asked::No,
+        scheduled: Some("a reboot"),
+    };
+    let asked = observe(None, None, &[], scheduled, &boot("b"), at(1)).request;
+    let after = |of: &str| {
+        let wishes = Wishes {
+            annotation: Asked::No,
+            scheduled: None,
+        };
+        observe(asked.clone(), None, &[], wishes, &boot(of), at(2)).request
+    };
+    assert!(asked.is_some());
+    assert_eq!(after("b"), asked);
+    assert_eq!(after("c"), None);
+}
+
+/// Or the record would be written each time a check counts something.
+#[test]
+fn other_words_for_the_same_packages_are_the_same_reason() {
+    let said = |pkg: &str, words: &str| {
+        finding(Verdict::Reboot {
+            pkgs: BTreeSet::from([pkg.to_owned()]),
+            words: words.to_owned(),
+        })
+    };
+    let asked = look(Observed::default(), &said("glibc", "3 processes"), 1);
+    let same = look(asked.clone(), &said("glibc", "2 processes"), 2);
+    assert_eq!(same.request, asked.request);
+    let changed = look(same, &said("kernel", "1 process"), 3).request.unwrap();
+    assert_eq!(changed.reasons[0].words, "1 process");
+}
+
+#[test]
+fn a_request_on_the_node_is_bounded() {
+    let reason = |trigger: String, pkgs: BTreeSet<String>| Reason {
+        trigger,
+        pkgs,
+        words: String::new(),
+        since: at(0).wall,
+        since_boot: at(0).boot,
+    };
+    let shortened = |reasons: Vec<Reason>| {
+        let mut request = Request {
+            reasons,
+            ..request_by(BY_PERSON, "")
+        };
+        request.shorten();
+        request.reasons
+    };
+    for (bytes, kept) in [(10, 16), (255, 16), (256, 8), (600, 5)] {
+        let name = |n: usize| format!("{n:0>bytes$}");
+        let all = (0..30).map(|n| reason(name(n), BTreeSet::new())).collect();
+        assert_eq!(shortened(all).len(), kept, "{bytes}");
+    }
+    // A list stays as it is up to 200 bytes of JSON, its first bracket not counted.
+    for (bytes, kept) in [(200, true), (201, false)] {
+        let pkgs = BTreeSet::from(["a".repeat(97), "b".repeat(bytes - 100 - 3)]);
+        let json = serde_json::to_string(&pkgs).unwrap();
+        assert_eq!(json.len(), bytes + 1);
+        let short = shortened(vec![reason("check".to_owned(), pkgs.clone())]);
+        assert_eq!(short[0].pkgs == pkgs, kept, "{bytes}");
+    }
+}
+
+#[test]
 fn a_request_survives_the_state_file() {
     let request = look(Observed::default(), &wants("glibc"), 1).request;
     let text = serde_json::to_string(&request).unwrap();
