@@ -13,7 +13,7 @@ use crate::bounded::{self, ReadError};
 use crate::root::Root;
 
 /// The kernel's boot id. On systemd 252 in a container, a sandboxed service sees the outer machine's
-/// here (`distributions::versions`); PID 1's timestamp changes all the same, and reading /proc/1/root would need
+/// here (`packagers::versions`); PID 1's timestamp changes all the same, and reading /proc/1/root would need
 /// `CAP_SYS_PTRACE`.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// Bytes of it: a UUID and a line break are 37.

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests as well
 
+mod built;
 mod cli_check;
 mod cli_doctor;
 mod cli_host;
@@ -15,7 +16,6 @@ mod cluster_node;
 mod cluster_pods;
 mod cluster_queue;
 mod control_plane;
-mod distributions;
 mod e2e;
 mod fake_bus;
 mod fake_login;
@@ -29,6 +29,7 @@ mod marks;
 mod memory;
 mod model;
 mod outdated;
+mod packagers;
 mod plane;
 mod real;
 mod reapply;

@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preset {
     /// dnf 4: 1 = reboot, 0 = no (needs-restarting(1)). dnf's own errors are 1 too, a plugin that is not installed
-    /// among them (dnf 4.23; `distributions::presets`): it must say what it means in words as well. `-C` asks no mirror.
+    /// among them (dnf 4.23; `packagers::presets`): it must say what it means in words as well. `-C` asks no mirror.
     NeedsRestarting,
     /// dnf 5: the same codes; `-r` is the default there.
     NeedsRestartingDnf5,

@@ -1,6 +1,8 @@
 //! Installed from a package and triggered by the distribution: the packages of this tree and the real dnf, pacman
 //! and apt with local repositories, on real hosts. Fedora's and Arch's tools run on Debian; what their packages
 //! would want from the rest of their distribution is one package that provides it.
+//!
+//! Its place in the alphabet lets it begin when `built` has made the packages: four of five threads once waited for them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,14 +25,14 @@ const SITE: &str = "/etc/kube-rebootd/config.d/50-site.toml";
 
 /// What the distribution's own tool is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Packager {
+pub(crate) enum Packager {
     Dnf,
     Pacman,
     Apt,
 }
 
 /// A package in two revisions.
-type Revisions = [PathBuf; 2];
+pub(crate) type Revisions = [PathBuf; 2];
 
 static RPMS: Shared<Revisions> = Shared::new("`make rpm`", || revisions(Package::Rpm));
 static ARCHES: Shared<Revisions> = Shared::new("`make arch`", || revisions(Package::Arch));
@@ -62,7 +64,7 @@ impl Packager {
     }
 
     /// The package in the revisions that its users meet, built once.
-    fn revisions(self) -> &'static Revisions {
+    pub(crate) fn revisions(self) -> &'static Revisions {
         match self {
             Self::Dnf => RPMS.get(),
             Self::Pacman => ARCHES.get(),
