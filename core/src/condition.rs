@@ -10,6 +10,7 @@ use jiff::Timestamp;
 
 use crate::decide::{Policy, Step};
 use crate::facts::Facts;
+use crate::gates::Gate;
 use crate::phase::Phase;
 use crate::record::{Hold, Stage};
 use crate::text::{MESSAGE, clean};
@@ -206,21 +207,28 @@ fn required(step: &Step, facts: &Facts, policy: &Policy) -> Condition {
     }
 }
 
-/// The sentence of STATUS without countdowns, and what asks for the reboot. A thousand nodes that wait do not all write when
-/// a slot changes hands: who waits in the queue names no holder.
+/// What STATUS says, without countdowns, and what asks for the reboot. A thousand nodes that wait do not all write when a slot
+/// changes hands, a Node is ready again, or a script calls its package manager once more: who waits names no node, and no
+/// process.
 fn message(step: &Step, facts: &Facts, policy: &Policy) -> String {
     let words = match step.phase {
         Phase::Idle => return step.status.clone(),
         Phase::Queued => {
-            let group = &policy.group;
-            let why = match step.reason {
-                Reason::TooFewAvailable => ": too many nodes are unavailable",
-                _ => "",
-            };
-            format!("waiting for a slot of the group {group}{why}")
+            let head = format!("waiting for a slot of the group {}", policy.group);
+            match step.reason {
+                Reason::NoSlot | Reason::SlotsUnknown | Reason::NotRegistered => {
+                    because(&head, &waits::waits(step, facts, policy))
+                }
+                Reason::TooFewAvailable => {
+                    format!("{head}: too few nodes are available, or it is not known how many are")
+                }
+                _ => head,
+            }
         }
-        Phase::Pending if policy.observe && step.would.is_some() => step.status.clone(),
-        Phase::Pending => because("reboot pending", &waits::waits(step, facts, policy)),
+        Phase::Pending if step.reason == Reason::Observing => {
+            "observing: a reboot is required, and nothing is begun".to_owned()
+        }
+        Phase::Pending => because("reboot pending", &gates(step, facts, policy)),
         Phase::Claiming => "taking a slot".to_owned(),
         Phase::Draining => {
             let blocked = waits::blockers(facts).iter();
@@ -228,11 +236,11 @@ fn message(step: &Step, facts: &Facts, policy: &Policy) -> String {
                 Some(budget) => format!("pod {} is blocked by budget {budget}", one.pod.path()),
                 None => format!("pod {} {}", one.pod.path(), one.why),
             });
-            let mut all = waits::waits(step, facts, policy);
+            let mut all = gates(step, facts, policy);
             all.extend(blocked.take(BLOCKERS));
             because("draining", &all)
         }
-        Phase::Rebooting => "drained, about to reboot".to_owned(),
+        Phase::Rebooting => "about to reboot".to_owned(),
         Phase::Verifying => {
             let late = step.reason == Reason::Unhealthy;
             let head = if late {
@@ -242,16 +250,35 @@ fn message(step: &Step, facts: &Facts, policy: &Policy) -> String {
             };
             because(head, &waits::waits(step, facts, policy))
         }
-        Phase::Releasing => "healthy after the reboot, giving the slot up".to_owned(),
-        Phase::Undoing => match step.record.hold.as_ref().map(|hold| &hold.stage) {
-            Some(Stage::Undoing(why)) => format!("undoing: {}", why.words()),
-            _ => "undoing".to_owned(),
-        },
+        Phase::Releasing => {
+            let denied: Vec<String> = facts.denied.iter().cloned().collect();
+            because("healthy after the reboot, giving the slot up", &denied)
+        }
+        Phase::Undoing => {
+            let why = match step.record.hold.as_ref().map(|hold| &hold.stage) {
+                Some(Stage::Undoing(why)) => Some(why.words()),
+                _ => None,
+            };
+            let why: Vec<String> = why.into_iter().chain(facts.denied.clone()).collect();
+            because("undoing", &why)
+        }
     };
     match waits::reasons(step) {
         Some(reasons) => format!("{words}; asked for by {reasons}"),
         None => words,
     }
+}
+
+/// What it waits for, without the numbers of processes, which change with each call of a script.
+fn gates(step: &Step, facts: &Facts, policy: &Policy) -> Vec<String> {
+    if step.waits.is_some() {
+        return waits::waits(step, facts, policy);
+    }
+    let words = facts.closed.iter().map(|closed| match closed.gate {
+        Gate::PackageManager => "a package manager works".to_owned(),
+        _ => closed.why.clone(),
+    });
+    words.collect()
 }
 
 /// Pods that the message of a drain names: it is read in one line of a table.
@@ -266,9 +293,16 @@ fn because(head: &str, why: &[String]) -> String {
 
 /// One of the four of Kubernetes; none: not one of them.
 fn maintained(kind: Kind, step: &Step, policy: &Policy) -> Option<Status> {
-    let drained = |hold: &Hold| hold.stage == Stage::Rebooting && policy.drain.evicts(hold.alone);
+    // What is not certain is no yes (I8): where the drain may leave pods behind, nobody is told that it did not.
+    let drained = |hold: &Hold| {
+        let evicts = policy.drain.evicts(hold.alone) && !policy.leaves_pods;
+        hold.stage == Stage::Rebooting && evicts
+    };
+    let waits = step.record.waiting.is_some();
     let is = match (kind, step.phase) {
         (Kind::RebootRequired, _) => return None,
+        // It keeps its place in the queue while a gate closes and opens.
+        (Kind::MaintenancePlanned, Phase::Pending) => waits,
         // Before any cordon, as who moves data away needs the time.
         (Kind::MaintenancePlanned, Phase::Queued | Phase::Claiming | Phase::Draining)
         | (Kind::DrainInProgress, Phase::Draining)

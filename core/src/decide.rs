@@ -100,7 +100,11 @@ pub fn decide(facts: &Facts, policy: &Policy, now: Now) -> Step {
     let followed = follow(facts, now);
     let facts = followed.as_ref().unwrap_or(facts);
     let context = Context { facts, ..context };
-    let step = phased(&context);
+    let mut step = phased(&context);
+    // Also where the host is healthy and its uncordon is refused again and again.
+    if step.phase == Phase::Verifying && facts.verifying > policy.health_timeout {
+        step.reason = Reason::Unhealthy;
+    }
     if adopted(facts) {
         // Whatever comes next, it must not be the shutdown that somebody else set.
         return Step {

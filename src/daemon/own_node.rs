@@ -144,6 +144,11 @@ impl Daemon {
                 if err.unauthorized() {
                     self.api.refused();
                 }
+                // No hold rests on it: whether it is there, and which one, is read when it matters.
+                let gone = matches!(err, ApiError::Gone { .. } | ApiError::UidMismatch { .. });
+                if gone && self.machine.facts().record.hold.is_none() {
+                    self.machine.doubt_node();
+                }
                 self.not_told(&err.to_string(), err.refused());
             }
         }
@@ -156,12 +161,15 @@ impl Daemon {
 
     /// Takes away what was told: nobody is there any more to say that it is over. What cannot be had is left.
     pub(super) async fn untell(&mut self) {
-        let (now, tell) = (self.now(), self.machine.untells());
-        if let Some(tell) = tell
-            && let Ok(requests) = self.api.connect().await
-            && let Err(err) = requests.node.untell(&tell, now.boot).await
-        {
-            warn!("the Node's conditions stay as they are: {err}");
+        let (now, Some(tell)) = (self.now(), self.machine.untells()) else {
+            return;
+        };
+        let done = match self.api.connect().await {
+            Ok(requests) => requests.node.untell(&tell, now.boot).await.map(drop),
+            Err(err) => return warn!("the conditions of the Node stay as they are: {err}"),
+        };
+        if let Err(err) = done {
+            warn!("the conditions of the Node stay as they are: {err}");
         }
     }
 

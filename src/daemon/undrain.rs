@@ -29,6 +29,8 @@ impl Daemon {
     pub async fn release(mut self, limit: Duration) -> Result<String, Left> {
         let mut lease = None;
         if timeout(limit, self.give_all_back(&mut lease)).await.is_ok() {
+            // What is held is given back, whatever becomes of these.
+            self.untell().await;
             return Ok(lease.map_or_else(
                 || "nothing was held".to_owned(),
                 |lease| format!("slot {lease} is given back"),
@@ -59,7 +61,6 @@ impl Daemon {
         if let Mark::Shown(_) = &self.machine.facts().mark {
             self.act(Effect::Unmark, self.now()).await;
         }
-        self.untell().await;
     }
 
     /// Turns the hold on record into one that goes back, durably if that is possible.

@@ -38,6 +38,12 @@ pub enum Reason {
     NodeRefused,
     /// Waiting for a slot.
     Queued,
+    /// The API server has no such Node.
+    NotRegistered,
+    /// The Leases cannot be had.
+    SlotsUnknown,
+    /// Its group has no slot.
+    NoSlot,
     /// A slot is free, but too many nodes are unavailable.
     TooFewAvailable,
     Claiming,
@@ -110,6 +116,9 @@ impl Reason {
             Self::BackingOff => "BackingOff",
             Self::NodeRefused => "NodeRefused",
             Self::Queued => "Queued",
+            Self::NotRegistered => "NotRegistered",
+            Self::SlotsUnknown => "SlotsUnknown",
+            Self::NoSlot => "NoSlot",
             Self::TooFewAvailable => "TooFewAvailable",
             Self::Claiming => "Claiming",
             Self::Draining => "Draining",

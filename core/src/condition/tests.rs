@@ -153,6 +153,33 @@ fn a_node_that_evicts_nothing_is_not_drained() {
     );
 }
 
+/// Nor where the drain may have ended with pods that are left.
+#[test]
+fn i8_a_drain_that_may_leave_pods_behind_is_not_called_done() {
+    let step = step(Phase::Verifying, Some(Stage::Rebooting));
+    for (leaves_pods, drained) in [(false, true), (true, false)] {
+        let policy = Policy {
+            leaves_pods,
+            ..policy()
+        };
+        let wanted = wanted(&step, &facts(), &policy, &[], wall(0));
+        let said = wanted.iter().any(|one| one.kind == Kind::Drained);
+        assert_eq!(said, drained, "leaves pods: {leaves_pods}");
+    }
+}
+
+/// Who moves data away before a maintenance is not to begin and stop each time a gate opens and closes.
+#[test]
+fn a_node_that_keeps_its_place_in_the_queue_stays_planned() {
+    let mut pending = step(Phase::Pending, None);
+    pending.record.waiting = Some(crate::slot::Waiting {
+        group: "default".to_owned(),
+        since: wall(0),
+    });
+    let wanted = wanted(&pending, &facts(), &policy(), &[], wall(0));
+    assert_eq!(line(&wanted), "RebootRequired=True MaintenancePlanned=True");
+}
+
 /// I8: a trigger that gives no answer is no no.
 #[test]
 fn i8_what_cannot_be_asked_is_unknown() {
@@ -266,10 +293,57 @@ fn who_waits_names_no_holder() {
     queued.reason = Reason::TooFewAvailable;
     queued.waits = Some("2 of 10 nodes are not Ready: n3, n4".to_owned());
     let few = message_of(&queued, &facts);
-    assert!(
-        few.contains("too many nodes") && !few.contains("n3"),
-        "{few}"
-    );
+    let names_none = few.contains("too few nodes") && !few.contains("n3");
+    assert!(names_none, "{few}");
+    // What only a person can mend is said whole.
+    queued.reason = Reason::NoSlot;
+    queued.waits = Some("no Lease is labelled so".to_owned());
+    let none = message_of(&queued, &facts);
+    assert!(none.contains("default: no Lease is labelled so;"), "{none}");
+}
+
+/// Scripts call it again and again, each time as another process.
+#[test]
+fn a_package_manager_has_no_number() {
+    let pending = step(Phase::Pending, None);
+    let said = ["apt works (process 7)", "apt works (process 8)"].map(|why| {
+        let mut facts = facts();
+        facts.closed = vec![Closed {
+            gate: Gate::PackageManager,
+            why: why.to_owned(),
+            opens: None,
+        }];
+        message_of(&pending, &facts)
+    });
+    assert_eq!(said[0], said[1]);
+    assert!(said[0].starts_with("reboot pending: a package manager works"));
+}
+
+/// Nor does an observer name who holds the slot that it would wait for.
+#[test]
+fn an_observer_says_the_same_whoever_holds_the_slot() {
+    let said = ["wait: default is held by n7", "wait: default is held by n8"].map(|would| {
+        let observing = Step {
+            reason: Reason::Observing,
+            status: format!("observing: would {would}"),
+            would: Some(would.to_owned()),
+            ..step(Phase::Pending, None)
+        };
+        message_of(&observing, &facts())
+    });
+    assert_eq!(said[0], said[1]);
+    assert!(said[0].starts_with("observing: "));
+}
+
+/// What keeps the slot although the node is proved, or undone, is the cure.
+#[test]
+fn a_slot_that_cannot_be_given_up_says_why() {
+    let mut facts = facts();
+    facts.denied = Some("denied; kube-rebootd manifests".to_owned());
+    for phase in [Phase::Releasing, Phase::Undoing] {
+        let said = message_of(&step(phase, Some(Stage::Releasing)), &facts);
+        assert!(said.contains(": denied; kube-rebootd manifests"), "{said}");
+    }
 }
 
 #[test]

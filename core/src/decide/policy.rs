@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::budget::MaxUnavailable;
 use crate::config::{self, Config};
-use crate::drain::Mode;
+use crate::drain::{Mode, OnTimeout};
 
 /// What `decide` itself reads of the configuration, and who this node is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub struct Policy {
     pub stale_after: Option<Duration>,
     /// `drain.mode`
     pub drain: Mode,
+    /// `drain.on_timeout = "reboot"`: a drain may end with pods that are left.
+    pub leaves_pods: bool,
     /// `reboot.retry`: the first back-off.
     pub retry: Duration,
     /// `reboot.delay`: between the end of the drain and the reboot.
@@ -50,6 +52,7 @@ impl Policy {
             stale_after: (!config.coordination.prove_node)
                 .then_some(config.coordination.stale_after),
             drain: config.drain.mode,
+            leaves_pods: config.drain.policy.on_timeout == OnTimeout::Reboot,
             retry: config.reboot.retry,
             delay: config.reboot.delay,
             reboot_timeout: config.reboot.timeout,

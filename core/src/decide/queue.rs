@@ -39,12 +39,13 @@ pub(super) fn decide(context: &Context, record: Record) -> Step {
         }
         Seen::Absent => {
             let step = context.stay(Phase::Queued, "queued: this node is not registered");
-            return because(with(record, step), "this node is not registered");
+            let step = because(with(record, step), "this node is not registered");
+            return reasoned(step, Reason::NotRegistered);
         }
     };
     if let Err(why) = &context.facts.listed {
         let step = context.stay(Phase::Queued, format!("queued: {why}"));
-        return because(with(record, step), why);
+        return reasoned(because(with(record, step), why), Reason::SlotsUnknown);
     }
     let group: Vec<&Lease> = group(context).collect();
     if group.is_empty() {
@@ -140,7 +141,7 @@ fn due(context: &Context, record: Record, free: &[(&Lease, Duration)], quorum: b
         }
         Said::No(reason, why, least) => {
             let step = again(context, record, peers, free, &why, least);
-            return Step { reason, ..step };
+            return reasoned(step, reason);
         }
     };
     if !context.fresh(context.facts.host_read) {
@@ -275,6 +276,11 @@ fn with(record: Record, step: Step) -> Step {
 fn because(step: Step, why: impl Into<String>) -> Step {
     let waits = Some(why.into());
     Step { waits, ..step }
+}
+
+/// The same step, for another reason.
+fn reasoned(step: Step, reason: Reason) -> Step {
+    Step { reason, ..step }
 }
 
 /// When the group's last hold is `min_interval` ago, on this node's own clock since it saw it end.
@@ -425,7 +431,8 @@ fn no_lease(context: &Context) -> Step {
         // With the cure that fits: it exists with another label, or the rights are missing.
         Some(why) => format!("{}; making it was refused: {why}", cure(context)),
     };
-    because(context.stay(Phase::Queued, format!("queued: {cure}")), cure)
+    let step = context.stay(Phase::Queued, format!("queued: {cure}"));
+    reasoned(because(step, cure), Reason::NoSlot)
 }
 
 pub(super) fn cure(context: &Context) -> String {

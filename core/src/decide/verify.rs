@@ -6,7 +6,6 @@ use std::time::Duration;
 use super::held::{Holding, advance, keeping};
 use super::{Context, Step};
 use crate::boot::Boot;
-use crate::condition::Reason;
 use crate::facts::{Effect, Point};
 use crate::names;
 use crate::node::{Node, Seen};
@@ -189,16 +188,12 @@ fn again(context: &Context) -> Step {
 
 /// Still waiting: past `health.timeout` the same, said louder; the slot is kept, the rollout stops.
 fn late(context: &Context, missing: &str) -> Step {
-    let (reason, status) = if context.facts.verifying > context.policy.health_timeout {
-        let status = format!("not healthy within health.timeout: {missing}");
-        (Reason::Unhealthy, status)
+    let status = if context.facts.verifying > context.policy.health_timeout {
+        format!("not healthy within health.timeout: {missing}")
     } else {
-        (Reason::Verifying, format!("verifying: {missing}"))
+        format!("verifying: {missing}")
     };
-    Step {
-        reason,
-        ..context.stay(Phase::Verifying, status)
-    }
+    context.stay(Phase::Verifying, status)
 }
 
 /// The Node was registered anew, or its UID is not known: the hold goes on with this one. Whatever

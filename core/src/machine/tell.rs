@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::Machine;
-use crate::condition::{self, Condition, Difference};
+use crate::condition::{self, Condition, Difference, Reason};
 use crate::decide::{Policy, Step};
 use crate::facts::{Effect, Facts, Tell};
 use crate::node::{Node, Seen};
@@ -18,27 +18,43 @@ use crate::scatter::share;
 const STATE: Duration = Duration::from_secs(5);
 /// The same where only words changed: every write goes to all that watch Nodes.
 const WORDS: Duration = Duration::from_secs(60);
+/// So many changes of state within [`FLAPS`] are written soon, the next ones as words are: a gate that opens and closes all
+/// day is not to be written each time.
+const STATES: usize = 6;
+const FLAPS: Duration = Duration::from_secs(10 * 60);
 /// A condition that does not change is written again so often, as a sign of life; plus up to a tenth.
 const HEARTBEAT: Duration = Duration::from_secs(60 * 60);
+/// After a start within this time: one that is restarted each hour gives signs of life as well.
+const STARTED: Duration = Duration::from_secs(10 * 60);
 /// After a refusal, or where somebody takes away what is written: a person must mend that first.
 const REFUSED: Duration = Duration::from_secs(10 * 60);
 /// After a request without an answer.
 const UNANSWERED: Duration = Duration::from_secs(60);
 /// Nodes that come to wait at the same moment tell so within this time.
-const SPREAD: Duration = Duration::from_secs(10);
+const SPREAD: Duration = Duration::from_secs(30);
+/// A trigger without an answer is told when it has had none for so long: at a start, and while a package manager works, none
+/// has one.
+const UNSURE: Duration = Duration::from_secs(10 * 60);
+/// A node that does one thing after another and never comes to rest, as its requests are refused, tells what it does.
+const RESTLESS: Duration = Duration::from_secs(10);
 
 /// What was told, and when something may be told again.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Told {
     /// When this process could tell for the first time.
     begun: Option<Duration>,
-    last: Option<(Duration, Tell)>,
-    /// What the Node does not show yet, and since when.
-    news: Option<(Vec<Condition>, Duration)>,
+    /// The last write, and what it was if it was answered.
+    at: Option<Duration>,
+    last: Option<Tell>,
+    /// When states changed of late.
+    states: Vec<Duration>,
+    /// How much the Node has not shown yet, and since when.
+    news: Option<(Difference, Duration)>,
     not_before: Duration,
     /// Why the last one failed, as it was said.
     trouble: Option<String>,
-    phase: Option<(Phase, Duration)>,
+    /// Since when no step was a wait.
+    restless: Option<Duration>,
     quiet: bool,
 }
 
@@ -63,7 +79,7 @@ impl Machine {
             return step;
         }
         let wanted = condition::wanted(&step, &self.facts, policy, &node.conditions, now.wall);
-        let due = (self.memory.told).due(wanted, node, step.phase, room, now.boot);
+        let due = (self.memory.told).due(wanted, node, &step, room, now.boot);
         match due {
             Ok(tell) => Step {
                 effect: Effect::Tell(tell),
@@ -82,13 +98,24 @@ impl Machine {
         self.read_node(Some(node));
         let told = &mut self.memory.told;
         told.trouble = None;
-        told.last = Some((at, tell));
+        told.at = Some(at);
+        told.states
+            .retain(|state| at.saturating_sub(*state) <= FLAPS);
+        if !(told.last.as_ref()).is_some_and(|last| same_states(&last.conditions, &tell.conditions))
+        {
+            told.states.push(at);
+        }
+        told.last = Some(tell);
     }
 
     /// It was not, and why; `refused`: for good.
     pub fn not_told(&mut self, why: &str, refused: bool, at: Duration) {
         let told = &mut self.memory.told;
         told.not_before = at + if refused { REFUSED } else { UNANSWERED };
+        if !refused {
+            // It may have been done: what the Node shows then is not another's doing.
+            told.last = None;
+        }
         if told.trouble.as_deref() != Some(why) {
             told.trouble = Some(why.to_owned());
             self.say(format!("the Node's conditions cannot be written: {why}"));
@@ -115,11 +142,11 @@ impl Machine {
 
 impl Told {
     fn room(&mut self, step: &Step, facts: &Facts, now: Duration) -> Room {
-        let since = match self.phase {
-            Some((phase, since)) if phase == step.phase => since,
-            _ => now,
-        };
-        self.phase = Some((step.phase, since));
+        let waits = step.effect == Effect::Wait || step.phase == Phase::Rebooting;
+        let since = *self.restless.get_or_insert(now);
+        if waits {
+            self.restless = None;
+        }
         if self.quiet || !facts.started || step.record != facts.record {
             return Room::None;
         }
@@ -127,8 +154,7 @@ impl Told {
             (Phase::Rebooting, Effect::Confirm { .. }) => Room::Last,
             (Phase::Rebooting, _) => Room::None,
             (_, Effect::Wait) => Room::Idle,
-            // Its requests are refused again and again, and it never comes to rest.
-            (Phase::Undoing | Phase::Releasing, _) if now >= since + STATE => Room::Idle,
+            _ if now >= since + RESTLESS => Room::Idle,
             _ => Room::None,
         }
     }
@@ -138,26 +164,41 @@ impl Told {
         &mut self,
         wanted: Vec<Condition>,
         node: &Node,
-        phase: Phase,
+        step: &Step,
         room: Room,
         now: Duration,
     ) -> Result<Tell, Duration> {
         let begun = *self.begun.get_or_insert(now);
         let difference = condition::difference(&wanted, &node.conditions);
-        let since = self.news(&wanted, difference, now);
-        let last = self.last.as_ref().filter(|(_, tell)| tell.uid == node.uid);
-        let at = last.map(|(at, _)| *at);
+        let since = self.news(difference, now);
+        let last = self.last.as_ref().filter(|tell| tell.uid == node.uid);
+        let known = last.is_some() || self.last.is_none();
+        let at = self.at.filter(|_| known);
         let after = |pause: Duration| at.map_or(now, |at| at + pause);
-        let taken_away = last.is_some_and(|(_, tell)| same(&tell.conditions, &wanted));
+        let taken_away = last.is_some_and(|tell| same(&tell.conditions, &wanted));
+        let part = |time: Duration| share(time, &[&node.name, "tell"]);
         let due = match difference {
-            Difference::None => {
-                let pause = HEARTBEAT + share(HEARTBEAT / 10, &[&node.name, "heartbeat"]);
-                at.unwrap_or(begun) + pause
-            }
+            Difference::None => match at {
+                Some(at) => at + HEARTBEAT + part(HEARTBEAT / 10),
+                None => begun + part(STARTED),
+            },
             _ if taken_away => after(REFUSED),
-            Difference::Words => after(WORDS),
+            Difference::Words => after(WORDS).max(since + part(WORDS)),
             Difference::State if room == Room::Last => now,
-            Difference::State => after(STATE).max(since + spread(phase, &node.name)),
+            Difference::State if step.reason == Reason::TriggerUnknown => since + UNSURE,
+            Difference::State => match step.phase {
+                // Only who waits is one of many, and may do so again and again.
+                Phase::Idle | Phase::Pending | Phase::Queued => {
+                    let flaps = self.states.len() >= STATES;
+                    let pause = if flaps { WORDS } else { STATE };
+                    let spread = match step.phase {
+                        Phase::Idle => Duration::ZERO,
+                        _ => part(SPREAD),
+                    };
+                    after(pause).max(since + spread)
+                }
+                _ => after(STATE),
+            },
         };
         let due = due.max(self.not_before);
         if now < due {
@@ -169,27 +210,19 @@ impl Told {
         })
     }
 
-    /// Since when the Node has not shown the state that it is to show.
-    fn news(&mut self, wanted: &[Condition], difference: Difference, now: Duration) -> Duration {
-        if difference != Difference::State {
-            self.news = None;
-            return now;
-        }
-        let known = self.news.as_ref();
-        let known =
-            known.filter(|(before, _)| condition::difference(wanted, before) != Difference::State);
-        let since = known.map_or(now, |(_, since)| *since);
-        self.news = Some((wanted.to_vec(), since));
+    /// Since when the Node has not shown what it is to show, whatever that was meanwhile.
+    fn news(&mut self, difference: Difference, now: Duration) -> Duration {
+        let known = self.news.filter(|(before, _)| *before == difference);
+        let since = known.map_or(now, |(_, since)| since);
+        self.news = Some((difference, since));
         since
     }
 }
 
-/// Only who waits is one of many.
-fn spread(phase: Phase, name: &str) -> Duration {
-    match phase {
-        Phase::Pending | Phase::Queued => share(SPREAD, &[name, "tell"]),
-        _ => Duration::ZERO,
-    }
+/// The same kinds in the same states.
+fn same_states(one: &[Condition], other: &[Condition]) -> bool {
+    let state = |one: &Condition| (one.kind, one.status, one.reason.clone());
+    one.iter().map(state).eq(other.iter().map(state))
 }
 
 fn same(one: &[Condition], other: &[Condition]) -> bool {

@@ -68,8 +68,10 @@ impl Machine {
             // After a write that failed only a consistent read tells: this view may be older.
             (Some(_), Seen::Unknown) if facts.record.hold.is_some() => {}
             (Some(node), _) => facts.node = Seen::Present(Box::new(node)),
-            // A watch alone is not believed when it says gone: read again.
-            (None, Seen::Present(known)) if known.read.is_none() => facts.node = Seen::Unknown,
+            // A watch alone is not believed when it says gone: read again. It may be older than what was just read.
+            (None, Seen::Present(known)) if !just_read(known.read, now.boot) => {
+                facts.node = Seen::Unknown;
+            }
             (None, _) => {}
         }
     }

@@ -126,6 +126,8 @@ fn remove(site: &Site, machine: &Machine) {
         "{said}"
     );
     site.nothing_left(host);
+    let node = site.node(host);
+    assert!(!node["status"].to_string().contains("RebootRequired"));
     assert_eq!(machine.sh("pidof kube-rebootd || true"), "");
     let unit = match machine.packager {
         Packager::Dnf => "not-found",

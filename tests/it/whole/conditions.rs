@@ -84,13 +84,42 @@ async fn i7_whatever_becomes_of_a_condition_the_host_reboots() {
             state.faults.push(fault);
         });
         world.want(0);
-        world.until_rebooted(&[0], 1, 10 * MINUTE).await;
+        // A whole cycle takes some two minutes, and each word that nobody answers five seconds.
+        world.until_rebooted(&[0], 1, 4 * MINUTE).await;
         let met = u32::MAX - world.server.state().faults[0].times;
         world.require(met > 0, &format!("{fate:?} was never met"));
         let said = world.said(0, "conditions cannot be written");
         world.require(said || !refused, "nobody was told");
         world.require(met < 20, &format!("{met} tries"));
     }
+}
+
+/// Found by reading: the uncordon was refused, the daemon never came to a wait, and the Node showed for hours what was so
+/// before.
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_uncordon_is_refused_is_told_to_be_unhealthy() {
+    let world = World::new(1, 1).await;
+    world.want(0);
+    world.until_phase(0, "Verifying", HOUR).await;
+    let no = Answer::status(403, "Forbidden", "a policy");
+    world.server.set(|state| {
+        state.refusals_wanted = true;
+        let fault = Fault::of(Fate::Says(no), Verb::Patch, "nodes");
+        state.faults.push(fault);
+    });
+    world
+        .until("it to be told", 2 * HOUR, |world| {
+            required(world, 0) == "True Unhealthy"
+        })
+        .await;
+    world.require(world.cordoned(0), "it was refused");
+    world.server.set(|state| state.faults.clear());
+    world
+        .until("the end to be told", HOUR, |world| {
+            required(world, 0) == "False Idle"
+        })
+        .await;
+    world.at_rest();
 }
 
 /// A node that has nothing to do writes its Node once an hour.

@@ -28,9 +28,9 @@ struct Host {
     before: &'static str,
 }
 
-/// Runs systemd, and the daemon has run.
-const LIVE: &str =
-    "mkdir -p /run/systemd/system /var/lib/kube-rebootd; touch /var/lib/kube-rebootd/state.json";
+/// Runs systemd, and the daemon has run: a first start leaves this, before there is any state.
+const LIVE: &str = "mkdir -p /run/systemd/system /var/lib/kube-rebootd; \
+     touch /var/lib/kube-rebootd/config.last-valid.toml";
 
 impl Host {
     fn new(before: &'static str) -> Self {

@@ -76,14 +76,20 @@ fn a_state_is_told_soon_words_later_and_a_sign_of_life_each_hour() {
         ..idle.clone()
     };
     assert_eq!(first(&mut machine, &verifying, 1..20), Some(5));
-    assert_eq!(first(&mut machine, &words, 1..200), Some(60));
-    let hour = 3600 + share(Duration::from_secs(360), &["n1", "heartbeat"]).as_secs();
-    assert!((hour..=hour + 1).contains(&first(&mut machine, &idle, 3000..5000).unwrap()));
-    // A restart begins the hour anew, and does not write what is there.
+    // Not all that saw the same change at the same moment write at the same moment.
+    let part = |seconds| share(Duration::from_secs(seconds), &["n1", "tell"]).as_secs();
+    assert_eq!(tells(&mut machine, &words, 30), None);
+    let minute = (30 + part(60) + 1).max(60);
+    assert_eq!(first(&mut machine, &words, 31..200), Some(minute));
+    let hour = 3600 + part(360);
+    let beat = first(&mut machine, &idle, 3000..5000).unwrap();
+    assert!((hour..=hour + 1).contains(&beat), "{beat}");
+    // One that is restarted again and again gives signs of life as well, but not at once.
     let mut again = super::idle();
     again.facts.node = machine.facts.node.clone();
     assert_eq!(tells(&mut again, &idle, 100), None);
-    assert!(first(&mut again, &idle, 3000..5000).unwrap() > hour);
+    let beat = first(&mut again, &idle, 100..5000).unwrap();
+    assert!(beat > 101 && beat <= 700, "{beat}");
 }
 
 #[test]
@@ -97,7 +103,7 @@ fn the_loop_wakes_when_something_is_to_be_told() {
 
 /// A thousand nodes that one timer wakes do not write in one second.
 #[test]
-fn who_comes_to_wait_tells_so_within_ten_seconds() {
+fn who_comes_to_wait_tells_so_within_thirty_seconds() {
     let mut moments = std::collections::BTreeSet::new();
     for number in 0..50 {
         let mut machine = told();
@@ -107,8 +113,56 @@ fn who_comes_to_wait_tells_so_within_ten_seconds() {
         assert_eq!(tells(&mut machine, &queued, 100), None, "n{number}");
         moments.insert(first(&mut machine, &queued, 100..200).unwrap());
     }
-    assert!(moments.len() >= 8, "{moments:?}");
-    assert!(moments.last() <= Some(&110), "{moments:?}");
+    assert!(moments.len() >= 15, "{moments:?}");
+    assert!(moments.last() <= Some(&130), "{moments:?}");
+}
+
+/// Found by reading: each of two states that came in turn began the time anew, and neither was ever told.
+#[test]
+fn a_state_that_changes_before_it_is_told_is_told_as_what_it_is_by_then() {
+    let mut machine = told();
+    machine.facts.record.request = Some(request());
+    let [pending, queued] =
+        [Phase::Pending, Phase::Queued].map(|phase| step(&machine, phase, Effect::Wait));
+    let told = (100..200).find(|second| {
+        let step = if second % 4 < 2 { &pending } else { &queued };
+        tells(&mut machine, step, *second).is_some()
+    });
+    assert!(told.is_some_and(|second| second <= 131), "{told:?}");
+}
+
+/// A gate that opens and closes all day is not written each time.
+#[test]
+fn a_state_that_flaps_is_told_once_a_minute_in_the_end() {
+    let mut machine = told();
+    machine.facts.record.request = Some(request());
+    let [pending, queued] =
+        [Phase::Pending, Phase::Queued].map(|phase| step(&machine, phase, Effect::Wait));
+    let mut writes = 0;
+    for second in 10..3_610 {
+        let step = if second / 40 % 2 == 0 {
+            &pending
+        } else {
+            &queued
+        };
+        if let Some(tell) = tells(&mut machine, step, second) {
+            done(&mut machine, tell, second);
+            writes += 1;
+        }
+    }
+    assert!((20..=66).contains(&writes), "{writes} in an hour");
+}
+
+/// I8: a check that has not answered yet, as after each start, is not told at once; one that never answers is.
+#[test]
+fn i8_a_trigger_without_an_answer_is_told_after_ten_minutes() {
+    let mut machine = told();
+    let unknown = Step {
+        reason: Reason::TriggerUnknown,
+        ..step(&machine, Phase::Idle, Effect::Wait)
+    };
+    assert_eq!(tells(&mut machine, &unknown, 100), None);
+    assert_eq!(first(&mut machine, &unknown, 101..1_000), Some(700));
 }
 
 /// I2: no request comes between the last reads and logind; a drain too short to be told is told before them.
@@ -120,7 +174,19 @@ fn i2_nothing_is_told_between_the_last_reads_and_logind() {
         lease: "default".to_owned(),
         quorum: false,
     };
-    for effect in [Effect::Wait, Effect::ReadHost, Effect::AskReboot] {
+    let fence = Effect::Fence(crate::slot::Fence {
+        lease: "default".to_owned(),
+        resource_version: "1".to_owned(),
+        words: String::new(),
+    });
+    let lease = Effect::ReadLease("default".to_owned());
+    for effect in [
+        Effect::Wait,
+        Effect::ReadHost,
+        lease,
+        fence,
+        Effect::AskReboot,
+    ] {
         let step = step(&machine, Phase::Rebooting, effect);
         assert_eq!(tells(&mut machine, &step, 1_000), None);
     }
@@ -166,21 +232,40 @@ fn what_somebody_takes_away_is_told_again_after_ten_minutes() {
     assert_eq!(first(&mut machine, &idle, 1..1_000), Some(1));
 }
 
-/// What is given up never comes to rest where the API server refuses it: that is told, too.
+/// Found by reading: what came after a write without an answer, and was as before it, waited ten minutes.
 #[test]
-fn an_undoing_that_does_not_end_is_told() {
+fn a_write_that_may_have_been_done_is_no_writing_of_others() {
     let mut machine = told();
+    let [idle, verifying] =
+        [Phase::Idle, Phase::Verifying].map(|phase| step(&machine, phase, Effect::Wait));
+    let tell = tells(&mut machine, &verifying, 10).expect("news");
+    node(&mut machine).conditions = tell.conditions;
+    machine.not_told("no answer", false, at(15).boot);
+    assert_eq!(first(&mut machine, &idle, 15..1_000), Some(75));
+}
+
+/// Found by reading: where the API server refuses what is to be done now, no step is ever a wait, and the Node showed for
+/// hours what was so before.
+#[test]
+fn who_never_comes_to_rest_is_told_of_as_well() {
     let undoing = Stage::Undoing(crate::record::Why::Withdrawn);
-    machine.facts.record.hold = Some(hold(undoing));
-    let asks = step(&machine, Phase::Undoing, Effect::ListWaiters);
-    assert_eq!(tells(&mut machine, &asks, 100), None, "most end at once");
-    let tell = tells(&mut machine, &asks, 105).expect("told");
-    assert_eq!(tell.conditions[0].reason, "Undoing");
-    // Elsewhere what is done goes first.
-    let mut machine = told();
-    machine.facts.record.hold = Some(hold(Stage::Draining));
-    let evicts = step(&machine, Phase::Draining, Effect::Evict(Vec::new()));
-    assert_eq!(first(&mut machine, &evicts, 100..200), None);
+    for (phase, stage, effect) in [
+        (Phase::Undoing, Some(undoing), Effect::ListWaiters),
+        (Phase::Verifying, Some(Stage::Uncordoned), Effect::ReadNode),
+        (Phase::Queued, None, Effect::ListPeers),
+    ] {
+        let mut machine = told();
+        machine.facts.record.hold = stage.map(hold);
+        let idle = step(&machine, Phase::Idle, Effect::Wait);
+        let asks = step(&machine, phase, effect);
+        assert_eq!(tells(&mut machine, &idle, 99), None);
+        assert_eq!(tells(&mut machine, &asks, 100), None, "most end at once");
+        let seconds = (101..200).find(|second| tells(&mut machine, &asks, *second).is_some());
+        assert!(
+            (Some(110)..=Some(140)).contains(&seconds),
+            "{phase} {seconds:?}"
+        );
+    }
 }
 
 #[test]

@@ -150,9 +150,11 @@ fn i1_a_watch_alone_tells_neither_that_the_node_is_gone_nor_what_became_of_a_wri
     let mut read = idle();
     node(&mut read).read = Some(NOW);
     let known = read.facts.node.clone();
-    assert_eq!(after(read, None), known);
-    // It is read again.
+    assert_eq!(after(read.clone(), None), known);
+    // It is read again; also where the last answer was that to a write of long ago.
     assert_eq!(after(idle(), None), Seen::Unknown);
+    node(&mut read).read = Some(ago(181));
+    assert_eq!(after(read, None), Seen::Unknown);
     let rows: [(Of, Option<Node>, bool); 4] = [
         (idle, Some(Node::ready()), true),
         (|| held(Stage::Claiming), Some(Node::ready()), false),
