@@ -112,7 +112,12 @@ fn i3_a_cordon_that_is_kept_for_a_pause_is_not_set_again_after_an_uncordon() {
 /// the node drained again and again.
 #[test]
 fn i6_a_scheduled_reboot_of_its_own_is_not_cancelled() {
-    for (stage, asks, cancels) in [(Stage::Draining, 0, true), (Stage::Rebooting, 1, false)] {
+    for (stage, asks, cancels) in [
+        (Stage::Draining, 0, true),
+        (Stage::Rebooting, 0, true),
+        (Stage::Rebooting, 1, false),
+        (Stage::Undoing(Why::Withdrawn), 1, true),
+    ] {
         let mut facts = about_to_reboot();
         facts.adopts = Scheduled::of("reboot", 1_800_000_000_000_000);
         assert!(facts.adopts.is_some());

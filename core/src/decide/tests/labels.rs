@@ -208,6 +208,11 @@ fn i4_an_annotation_that_comes_back_keeps_no_slot() {
     let Effect::Mend(left) = decide(&facts, &policy(), now()).effect else {
         panic!("it is there")
     };
+    let node = own(&mut facts).clone();
+    assert_eq!(
+        (&left.uid, &left.resource_version),
+        (&node.uid, &node.resource_version)
+    );
     facts.mended = vec![Mended {
         point,
         at: NOW,

@@ -316,6 +316,11 @@ fn i3_what_a_hold_sets_on_the_node_is_tried_before_the_take() {
     assert!(set.unschedulable && set.annotations.contains_key(names::STATE));
     assert_eq!(set.labels.get(names::SLOT).unwrap(), "default");
     assert_eq!(step.record.hold, None);
+    // With all that the record will hold: a policy may bound its length.
+    let tried = Record::decode(&set.annotations[names::STATE]).unwrap();
+    let hold = tried.hold.unwrap();
+    assert_eq!(hold.node_uid.as_deref(), Some("node-uid"));
+    assert_eq!((hold.stage, hold.marks), (Stage::Draining, facts.marks));
     // Refused: a closed gate with the server's words, until it is tried again.
     let refused = |ago: u64| {
         let mut facts = about_to_take();

@@ -246,6 +246,17 @@ fn i5_behind_a_holder_it_looks_again_after_five_minutes_or_when_a_look_is_due() 
             "{due_in}"
         );
     }
+    // At the moment it is looked.
+    let step = with(|facts| {
+        let lease = slot(facts);
+        lease.holder = Some("n2".to_owned());
+        lease.held = Some(NOW.checked_sub(first).unwrap());
+    });
+    assert!(
+        matches!(step.effect, Effect::ReadHolder(_)),
+        "{}",
+        step.status
+    );
     // The place is shown before a look that is due.
     let step = with(|facts| {
         let lease = slot(facts);

@@ -33,6 +33,7 @@ mod options;
 mod others;
 mod queue;
 mod records;
+mod says;
 mod starts;
 mod table;
 mod takes;

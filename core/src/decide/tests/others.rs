@@ -181,7 +181,8 @@ fn i13_logind_is_asked_only_when_every_other_of_the_quorum_was_seen_alive() {
         list.asked = list.asked.min(confirmed);
         let step = decide(&facts, &policy(), now());
         let words = "waiting for the next heartbeat of control-plane nodes: n2";
-        assert!(step.status.contains(words), "{}", step.status);
+        assert_eq!(step.status, format!("rebooting: {words}"));
+        assert_eq!(step.waits.as_deref(), Some(words));
         met.push(match step.effect {
             Effect::Wait => "waits",
             Effect::Confirm { quorum: true, .. } => "looks",
@@ -192,6 +193,8 @@ fn i13_logind_is_asked_only_when_every_other_of_the_quorum_was_seen_alive() {
     facts.beats.see(&beat("b"), NOW, NOW);
     let step = decide(&facts, &policy(), now());
     assert!(matches!(step.effect, Effect::Fence(_)), "{}", step.status);
+    let hold = step.record.hold.unwrap();
+    assert_eq!((hold.asks, hold.asked), (1, Some(NOW)), "written ahead");
     // A worker has nothing to wait for.
     own(&mut facts).labels.remove(names::QUORUM_ROLES[0]);
     facts.beats = Beats::default();
