@@ -6,6 +6,7 @@ use super::*;
 use crate::pod::{Controller, EvictAnswer, PodPhase, RestartPolicy};
 
 mod ending;
+mod says;
 mod time;
 
 pub(super) fn policy() -> Policy {

@@ -7,6 +7,7 @@ use super::*;
 use crate::node::Node;
 use crate::pod::Controller;
 
+mod bounds;
 mod sets;
 
 fn container(id: &str) -> Container {
