@@ -267,6 +267,16 @@ mod tests {
     }
 
     #[test]
+    fn a_pause_is_told_with_its_reason() {
+        for (why, words) in [("disk", "node paused: disk"), ("", "node paused")] {
+            let mut facts = open();
+            facts.node_pause = Pause::Paused(why.to_owned());
+            let closed = closed(&facts, &GatePolicy::default(), at(100));
+            assert_eq!(closed[0].why, words);
+        }
+    }
+
+    #[test]
     fn each_closes_by_itself() {
         let mut facts = open();
         facts.node_pause = Pause::Paused("disk".to_owned());

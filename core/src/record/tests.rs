@@ -395,6 +395,22 @@ fn i6_i14_why_a_hold_is_undone_is_bounded() {
     );
 }
 
+/// Whoever may write the Node's annotation may write any text.
+#[test]
+fn i14_what_a_record_says_is_cleaned() {
+    for why in [Why::Drain, Why::Gate, Why::Reboot] {
+        let mut record = held(Stage::Undoing(why("a\u{1b}[2Jb".to_owned())), 0);
+        record.backoff = full().backoff.map(|backoff| Backoff {
+            why: "c\u{202e}d".to_owned(),
+            ..backoff
+        });
+        let record = record.cleaned();
+        let stage = record.hold.map(|hold| hold.stage);
+        assert_eq!(stage, Some(Stage::Undoing(why("a[2Jb".to_owned()))));
+        assert_eq!(record.backoff.map(|it| it.why).as_deref(), Some("cd"));
+    }
+}
+
 #[test]
 fn i10_a_request_is_what_the_reboot_is_for_from_the_first_ask_on() {
     for (stage, asks, here, settles) in [
@@ -449,7 +465,11 @@ fn the_node_carries_only_what_the_rest_of_a_cycle_needs() {
     let mut record = held(Stage::Draining, 0);
     let bare = record.annotation();
     let past = Past::of(None, Timestamp::UNIX_EPOCH);
-    record.history = vec![past; HISTORY_SHOWN + 1];
+    let long = Past {
+        packages: vec!["linux".to_owned()],
+        ..past.clone()
+    };
+    record.history = vec![long; HISTORY_SHOWN + 1];
     record.backoff = Some(Backoff {
         failures: 1,
         boot: here.clone(),
@@ -465,6 +485,6 @@ fn the_node_carries_only_what_the_rest_of_a_cycle_needs() {
     assert_eq!(record.annotation(), bare);
     let shown = record.history_annotation().expect("a history");
     let shown: Vec<Past> = serde_json::from_str(&shown).expect("a list");
-    assert_eq!(shown, record.history[..HISTORY_SHOWN]);
+    assert_eq!(shown, vec![past; HISTORY_SHOWN]);
     assert_eq!(Record::default().history_annotation(), None);
 }

@@ -125,6 +125,9 @@ fn a_pod_that_a_finalizer_keeps_is_let_go_when_that_time_is_over() {
     let mut drain = drain(&[held]);
     let wake = drain.next(secs(0)).wake.unwrap();
     assert_eq!(wake, secs(30));
+    let mut unseen = drain.clone();
+    unseen.blind(true, secs(1));
+    assert_eq!(unseen.next(secs(1)).wake, None, "it may have gone");
     drain.heard(wake);
     assert!(matches!(drain.next(wake).state, State::Drained { .. }));
 }
@@ -198,7 +201,13 @@ fn how_it_ended_is_said() {
         assert_eq!(ended(spent, on_timeout, answer), words);
     }
     let mut none = drain(&[]);
-    assert_eq!(describe(&none.next(secs(0))), "drained");
+    let mut next = none.next(secs(0));
+    assert_eq!(describe(&next), "drained");
+    next.state = State::Failed {
+        why: "why".to_owned(),
+        blocked: Vec::new(),
+    };
+    assert_eq!(describe(&next), "drain failed: why");
 }
 
 #[test]
