@@ -395,6 +395,23 @@ fn i6_i14_why_a_hold_is_undone_is_bounded() {
     );
 }
 
+#[test]
+fn one_failure_is_forgotten_in_six_hours_and_all_of_them_with_the_boot() {
+    let backoff = Backoff {
+        failures: 2,
+        boot: boot("a"),
+        until: Duration::from_secs(100),
+        why: String::new(),
+    };
+    let left = |of: &str, hours: u64, more: u64| {
+        let now = Duration::from_secs(100 + hours * 3600 + more);
+        backoff.left(&boot(of), now)
+    };
+    assert_eq!((left("a", 0, 0), left("a", 5, 3599)), (2, 2));
+    assert_eq!((left("a", 6, 0), left("a", 12, 0)), (1, 0));
+    assert_eq!(left("b", 0, 0), 0);
+}
+
 /// Whoever may write the Node's annotation may write any text.
 #[test]
 fn i14_what_a_record_says_is_cleaned() {

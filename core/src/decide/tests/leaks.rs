@@ -340,6 +340,15 @@ fn i3_what_a_hold_sets_on_the_node_is_tried_before_the_take() {
         step.status
     );
     assert!(matches!(refused(600).effect, Effect::Rehearse(_)));
+    // A yes is good for ten minutes.
+    for (seconds, good) in [(600, true), (601, false)] {
+        let mut facts = about_to_take();
+        facts.rehearsed.as_mut().unwrap().at =
+            NOW.checked_sub(Duration::from_secs(seconds)).unwrap();
+        let effect = decide(&facts, &policy(), now()).effect;
+        assert_eq!(matches!(effect, Effect::Take(_)), good, "{seconds}");
+        assert_eq!(matches!(effect, Effect::Rehearse(_)), !good, "{seconds}");
+    }
 }
 
 /// Once: a take that a policy refuses was written ahead, sent and journalled every few seconds for ever.

@@ -151,6 +151,21 @@ fn it_gave_up_when_its_time_is_over_and_pods_are_left_on_purpose() {
     }
 }
 
+#[test]
+fn only_who_is_within_its_grace_is_said_to_be() {
+    let reboots = Policy {
+        on_timeout: OnTimeout::Reboot,
+        ..policy()
+    };
+    let mut drain = Drain::new(reboots, Duration::ZERO);
+    let mut ends = pod("a");
+    (ends.terminating, ends.grace_seconds) = (true, 3600);
+    drain.pods(&[ends, pod("b")], secs(0));
+    drain.heard(secs(600));
+    let grace = "may take 1h to end (its grace period)";
+    assert_eq!(blocked(&drain.next(secs(600))), [("a", grace)]);
+}
+
 /// What was left at the end, and which of its times was over.
 #[test]
 fn how_it_ended_is_said() {
