@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use tracing::error;
-use tracing::level_filters::LevelFilter;
 
 use super::exit;
 use crate::clock::Clock;
@@ -26,7 +25,7 @@ const READER_STAYS: Duration = Duration::from_secs(600);
 
 /// Runs until a stop signal.
 pub fn run(root: Root, config: Option<PathBuf>) -> ExitCode {
-    let journal = match Journal::start(&root, LevelFilter::INFO) {
+    let journal = match Journal::start(&root) {
         Ok(journal) => journal,
         Err(err) => {
             eprintln!("kube-rebootd: cannot log: {err}");

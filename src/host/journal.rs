@@ -23,18 +23,20 @@ use tracing::{
     level_filters::LevelFilter,
 };
 use tracing_subscriber::{
-    Layer, Registry,
+    Layer,
     filter::Targets,
     layer::{Context, SubscriberExt},
     reload,
     util::{SubscriberInitExt, TryInitError},
 };
 
+mod control;
 mod message;
 mod sink;
 
+pub use control::Control;
 pub use message::{Fields, LATE, id, record, transition};
-pub use sink::Sink;
+pub use sink::{IDENTIFIER, Sink};
 
 use kube_rebootd_core::text;
 
@@ -105,24 +107,25 @@ impl Naming {
 /// The running log. Dropping it changes nothing; [`Journal::flush`] before the process ends.
 pub struct Journal {
     queue: Queue,
-    level: Option<reload::Handle<Targets, Registry>>,
+    control: Control,
 }
 
 impl Journal {
     /// Starts logging for the whole process: to journald when systemd connected standard error to
     /// it, else to standard error.
-    pub fn start(root: &Root, level: LevelFilter) -> Result<Self, TryInitError> {
+    pub fn start(root: &Root) -> Result<Self, TryInitError> {
         let sink = if stderr_is_journal() {
             Sink::journald(root)
         } else {
             Sink::Stderr
         };
+        let target = sink.target();
         let mut journal = Self::writing_to(sink);
-        let (filter, handle) = reload::Layer::new(targets(level));
+        let (filter, handle) = reload::Layer::new(targets(LevelFilter::INFO));
         tracing_subscriber::registry()
             .with(journal.queue.clone().with_filter(filter))
             .try_init()?;
-        journal.level = Some(handle);
+        journal.control = Control::new(Some(handle), target);
         Ok(journal)
     }
 
@@ -137,7 +140,10 @@ impl Journal {
         let _ = thread::Builder::new()
             .name("journal".to_owned())
             .spawn(move || write_all(&receiver, &sink, &shared));
-        Self { queue, level: None }
+        Self {
+            queue,
+            control: Control::unused(),
+        }
     }
 
     /// By which every later record comes to carry `KUBE_NODE`.
@@ -145,12 +151,9 @@ impl Journal {
         Naming(Arc::clone(&self.queue.shared))
     }
 
-    /// Changes how much is logged (org.freedesktop.LogControl1).
-    pub fn set_level(&self, level: LevelFilter) {
-        if let Some(handle) = &self.level {
-            // Fails only when the subscriber is gone, and it lives as long as the process.
-            let _ = handle.reload(targets(level));
-        }
+    /// By which somebody changes how much is logged.
+    pub fn control(&self) -> Control {
+        self.control.clone()
     }
 
     /// What is logged from here on is said right before the process ends. journald finds the unit of a record by the

@@ -13,7 +13,8 @@ use super::Record;
 use crate::root::Root;
 
 const SOCKET: &str = "/run/systemd/journal/socket";
-const IDENTIFIER: &str = "kube-rebootd";
+/// `SYSLOG_IDENTIFIER` of every record.
+pub const IDENTIFIER: &str = "kube-rebootd";
 
 /// The end of the log.
 #[derive(Debug)]
@@ -38,6 +39,14 @@ impl Sink {
                 path: root.path(SOCKET),
             },
             Err(_) => Self::Stderr,
+        }
+    }
+
+    /// As systemd calls it: `journal`, or `console`.
+    pub(super) fn target(&self) -> &'static str {
+        match self {
+            Self::Journald { .. } => "journal",
+            Self::Stderr => "console",
         }
     }
 
