@@ -18,6 +18,7 @@ use tokio::sync::mpsc;
 use tracing::{error, info, warn};
 
 use crate::clock::Clock;
+use crate::host::dbus::Publisher;
 use crate::host::journal::Naming;
 use crate::host::notify::{Notify, watchdog_interval};
 use crate::host::view;
@@ -71,6 +72,7 @@ pub struct Daemon {
     saved: bool,
     report: Report,
     notify: Notify,
+    publisher: Publisher,
     /// Evictions that were answered.
     evicted: mpsc::UnboundedReceiver<act::Evicted>,
     evictions: mpsc::UnboundedSender<act::Evicted>,
@@ -101,6 +103,13 @@ impl Daemon {
     #[must_use]
     pub fn naming(mut self, naming: Naming) -> Self {
         self.report.names(naming);
+        self
+    }
+
+    /// Shows on D-Bus as well what it does.
+    #[must_use]
+    pub fn showing(mut self, publisher: Publisher) -> Self {
+        self.publisher = publisher;
         self
     }
 
@@ -156,6 +165,8 @@ impl Daemon {
         {
             tracing::debug!("cannot write what `kube-rebootd status` shows: {err}");
         }
+        self.publisher
+            .publish(self.report.shown(), self.notify.said());
         let Some(wrote) = self.write_ahead(&step) else {
             // Not durable: the facts say so now, and another step follows, not at full speed.
             return Some(now.boot + UNWRITABLE);

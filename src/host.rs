@@ -7,6 +7,7 @@ pub mod beside;
 pub mod boot;
 pub mod bus;
 pub mod check;
+pub mod dbus;
 pub mod journal;
 pub mod lock;
 pub mod logind;

@@ -11,6 +11,7 @@ use crate::clock::Clock;
 use crate::cluster::client::Origin;
 use crate::daemon::{self, StartError};
 use crate::host::Bus;
+use crate::host::dbus;
 use crate::host::journal::Journal;
 use crate::host::lock::Lock;
 use crate::root::Root;
@@ -52,13 +53,17 @@ fn locked(root: Root, config: Option<PathBuf>, journal: &Journal) -> ExitCode {
     };
     let code = runtime.block_on(async {
         match daemon::start(root, config, Bus::system(), Clock::Real, Origin::Kubeconfig).await {
-            Ok(daemon) => match Box::pin(daemon.naming(journal.naming()).run()).await {
-                Ok(()) => ExitCode::SUCCESS,
-                Err(err) => {
-                    let why = format!("cannot listen for signals: {err}");
-                    failed(journal, &why, exit::FAILED)
+            Ok(daemon) => {
+                let shown = dbus::serve(Bus::system(), journal.control());
+                let daemon = daemon.naming(journal.naming()).showing(shown);
+                match Box::pin(daemon.run()).await {
+                    Ok(()) => ExitCode::SUCCESS,
+                    Err(err) => {
+                        let why = format!("cannot listen for signals: {err}");
+                        failed(journal, &why, exit::FAILED)
+                    }
                 }
-            },
+            }
             Err(err @ StartError::Config(_)) => {
                 failed(journal, &err.to_string(), exit::CONFIGURATION)
             }

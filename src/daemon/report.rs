@@ -271,6 +271,11 @@ impl Report {
         self.view = view;
         Some(&self.view)
     }
+
+    /// What [`Report::view`] made last.
+    pub(super) fn shown(&self) -> &View {
+        &self.view
+    }
 }
 
 /// A node that waits in the queue looks at the cluster.

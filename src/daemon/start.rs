@@ -19,6 +19,7 @@ use super::triggers::Triggers;
 use crate::clock::Clock;
 use crate::cluster::client::Origin;
 use crate::host::boot::{self, BootError};
+use crate::host::dbus::Publisher;
 use crate::host::notify::Notify;
 use crate::host::{Bus, Store, Stored, check};
 use crate::layers;
@@ -70,6 +71,7 @@ pub async fn start(
         saved: true,
         report: Report::default(),
         notify: Notify::new(),
+        publisher: Publisher::default(),
         api_backoff: ApiBackoff::default(),
         heard: None,
         uncounted: 0,

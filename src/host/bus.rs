@@ -96,6 +96,13 @@ impl Bus {
             return Ok(connection.clone());
         }
         *current = None;
+        let built = self.connect().await?;
+        *current = Some(built.clone());
+        Ok(built)
+    }
+
+    /// A new connection that nobody shares.
+    pub async fn connect(&self) -> Result<Connection, BusError> {
         let builder = match &self.origin {
             Origin::System => Builder::system(),
             Origin::Address(address) => Builder::address(address.as_str()),
@@ -104,7 +111,7 @@ impl Bus {
                 return Err(BusError::Connect(gone.into()));
             }
         };
-        let built = timeout(
+        timeout(
             CONNECT_TIMEOUT,
             builder.method_timeout(CALL_TIMEOUT).build(),
         )
@@ -113,9 +120,7 @@ impl Bus {
             what: "connecting to the system bus",
             limit: CONNECT_TIMEOUT,
         })?
-        .map_err(BusError::Connect)?;
-        *current = Some(built.clone());
-        Ok(built)
+        .map_err(BusError::Connect)
     }
 
     /// Runs `call` on a live connection, bounded by [`CALL_TIMEOUT`]; `what` names it in errors.

@@ -67,6 +67,11 @@ impl Notify {
         self.status = Some(line);
     }
 
+    /// The sentence that was told last.
+    pub fn said(&self) -> &str {
+        self.status.as_deref().unwrap_or_default()
+    }
+
     /// A reload begins; [`Notify::ready`] ends it.
     pub fn reloading(&mut self) {
         match NotifyState::monotonic_usec_now() {
