@@ -32,7 +32,7 @@ pub(crate) enum Use {
 /// xtask/tests/packages/programs.rs fails when something is called that neither this list has nor every machine with
 /// Rust.
 #[rustfmt::skip]
-const PROGRAMS: [(Use, &str, &str, &str, &str); 39] = [
+const PROGRAMS: [(Use, &str, &str, &str, &str); 41] = [
     (Use::Bed, "systemd-nspawn", "systemd-container", "systemd-container", "systemd"),
     (Use::Bed, "mmdebstrap", "mmdebstrap", "mmdebstrap", "mmdebstrap"),
     (Use::Bed, "ip", "iproute2", "iproute", "iproute2"),
@@ -52,6 +52,8 @@ const PROGRAMS: [(Use, &str, &str, &str, &str); 39] = [
     (Use::Build(Package::Deb), "dpkg-shlibdeps", "dpkg-dev", "dpkg-dev", "dpkg"),
     (Use::Build(Package::Deb), "xz", "xz-utils", "xz", "xz"),
     (Use::Test, "dbus-daemon", "dbus", "dbus-daemon", "dbus"),
+    (Use::Test, "busctl", "systemd", "systemd", "systemd"),
+    (Use::Test, "gdbus", "libglib2.0-bin", "glib2", "glib2"),
     (Use::Test, "rpm", "rpm", "rpm", "rpm-tools"),
     (Use::Test, "rpmspec", "rpm", "rpm-build", "rpm-tools"),
     (Use::Test, "rpmlint", "rpmlint", "rpmlint", "rpmlint"),

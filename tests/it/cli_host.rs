@@ -28,10 +28,13 @@ pub(crate) struct Said {
 
 impl CliHost {
     pub(crate) async fn start() -> Self {
-        let host = Self {
-            dir: tempfile::tempdir().expect("a directory"),
-            bus: FakeHostBus::start().await,
-        };
+        Self::on(FakeHostBus::start().await)
+    }
+
+    /// With a bus that is special.
+    pub(crate) fn on(bus: FakeHostBus) -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let host = Self { dir, bus };
         host.write("/proc/sys/kernel/random/boot_id", &format!("{BOOT_ID}\n"));
         host.write("/run/.keep", "");
         host
@@ -73,21 +76,30 @@ impl CliHost {
 
     /// Starts the daemon on this host; what it says is in [`Self::log`].
     pub(crate) fn daemon(&self) -> tokio::process::Child {
+        self.daemon_with(|_| {})
+    }
+
+    /// The same with something special about the process.
+    pub(crate) fn daemon_with(
+        &self,
+        special: impl FnOnce(&mut tokio::process::Command),
+    ) -> tokio::process::Child {
         let log = fs::File::options()
             .create(true)
             .append(true)
             .open(self.root().path("/log"))
             .expect("a log");
-        binary()
+        let mut command = binary();
+        command
             .arg("--root")
             .arg(self.dir.path())
             .env("DBUS_SYSTEM_BUS_ADDRESS", self.bus.address())
             .arg("run")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .expect("it runs")
+            .stderr(log);
+        special(&mut command);
+        command.spawn().expect("it runs")
     }
 
     /// What every daemon of this host said.

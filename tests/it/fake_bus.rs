@@ -14,6 +14,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use tempfile::TempDir;
 use tokio::sync::Notify;
 use zbus::{
@@ -92,6 +94,8 @@ pub(crate) struct Knobs {
     pub(crate) required_by: &'static [&'static str],
     /// `ActiveState` of kube-rebootd.service: active or not.
     pub(crate) daemon: bool,
+    /// Its main process.
+    pub(crate) pid: u32,
     /// PID 1's `UserspaceTimestampMonotonic`: change it for a new boot.
     pub(crate) boot_usec: u64,
     /// What becomes of transient units.
@@ -126,6 +130,7 @@ impl Default for Knobs {
             boot_complete: "active".to_owned(),
             required_by: &[],
             daemon: true,
+            pid: 0,
             boot_usec: 1_000_000,
             run: Run::Command,
             started: Vec::new(),
@@ -160,6 +165,8 @@ pub(crate) type Shared = Arc<Mutex<Knobs>>;
 /// The bus and its two services; all end when it is dropped.
 pub(crate) struct FakeHostBus {
     dir: TempDir,
+    /// Added to the configuration of the bus.
+    more: String,
     daemon: Child,
     state: Shared,
     login: Option<Connection>,
@@ -177,10 +184,16 @@ impl Drop for FakeHostBus {
 impl FakeHostBus {
     /// A bus with a healthy host on it. Needs a tokio runtime as long as it lives.
     pub(crate) async fn start() -> Self {
+        Self::configured("").await
+    }
+
+    /// The same with more in the configuration of the bus.
+    pub(crate) async fn configured(more: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut bus = Self {
-            daemon: start_daemon(&dir),
+            daemon: start_daemon(&dir, more),
             dir,
+            more: more.to_owned(),
             state: Shared::default(),
             login: None,
             systemd: None,
@@ -286,6 +299,17 @@ impl FakeHostBus {
         self.systemd = Some(systemd);
     }
 
+    /// The bus reads and writes nothing, or goes on.
+    pub(crate) fn stand_still(&self, still: bool) {
+        let pid = i32::try_from(self.daemon.id()).unwrap();
+        let signal = if still {
+            Signal::SIGSTOP
+        } else {
+            Signal::SIGCONT
+        };
+        kill(Pid::from_raw(pid), signal).unwrap();
+    }
+
     /// The bus dies and takes all connections with it.
     pub(crate) fn stop_bus(&mut self) {
         self.daemon.kill().unwrap();
@@ -296,7 +320,7 @@ impl FakeHostBus {
 
     /// The bus comes back at the same address, with both services.
     pub(crate) async fn start_bus(&mut self) {
-        self.daemon = start_daemon(&self.dir);
+        self.daemon = start_daemon(&self.dir, &self.more);
         self.start_logind().await;
         self.start_systemd().await;
     }
@@ -316,7 +340,7 @@ fn address(dir: &TempDir) -> String {
 }
 
 /// With room for the daemons of a thousand hosts: `make bench` puts them all on one bus.
-fn start_daemon(dir: &TempDir) -> Child {
+fn start_daemon(dir: &TempDir, more: &str) -> Child {
     let config = dir.path().join("bus.conf");
     let text = format!(
         r#"<busconfig>
@@ -333,6 +357,7 @@ fn start_daemon(dir: &TempDir) -> Child {
   <limit name="max_completed_connections">20000</limit>
   <limit name="max_incomplete_connections">1000</limit>
   <limit name="max_connections_per_user">20000</limit>
+  {more}
 </busconfig>"#,
         address(dir)
     );

@@ -45,6 +45,7 @@ pub(crate) struct Unit {
     pub(crate) status: i32,
     pub(crate) exit_time: u64,
     pub(crate) required_by: &'static [&'static str],
+    pub(crate) pid: u32,
 }
 
 impl Unit {
@@ -60,6 +61,7 @@ impl Unit {
         status: 0,
         exit_time: 0,
         required_by: &[],
+        pid: 0,
     };
 
     /// Ended by itself with `status`.
@@ -176,9 +178,14 @@ impl FakeSystemd {
         };
         if let Some(active) = active {
             let active_state = if active { "active" } else { "inactive" };
+            let (required_by, pid) = {
+                let state = self.state.lock().unwrap();
+                (state.required_by, state.pid)
+            };
             let unit = Unit {
                 active_state,
-                required_by: self.state.lock().unwrap().required_by,
+                required_by,
+                pid,
                 ..Unit::RUNNING
             };
             let path = unit_path(&name);
@@ -417,6 +424,11 @@ impl ServiceProperties {
     #[zbus(property)]
     fn result(&self) -> String {
         self.now().result.to_owned()
+    }
+
+    #[zbus(property, name = "MainPID")]
+    fn main_pid(&self) -> u32 {
+        self.now().pid
     }
 
     #[zbus(property)]

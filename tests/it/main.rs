@@ -21,6 +21,7 @@ mod fake_bus;
 mod fake_login;
 mod fake_units;
 mod host_check;
+mod host_dbus;
 mod host_kubelet;
 mod host_logind;
 mod hostile;

@@ -17,6 +17,7 @@ use serde_json::json;
 use tokio::process::Child;
 
 use crate::cli_host::{CliHost, binary};
+use crate::host_dbus::same_as_status;
 use crate::plane::{Host, SOON, enter, make_node, make_slot};
 
 /// A daemon and every STATUS it has told.
@@ -211,4 +212,24 @@ async fn i7_a_service_manager_that_does_not_listen_keeps_no_reboot_back() {
     let asked = daemon.cli.bus.until("a reboot", |knobs| knobs.reboots == 1);
     asked.await;
     daemon.until_rebooted().await;
+}
+
+#[tokio::test]
+async fn what_a_queue_waits_for_is_on_the_bus_as_in_status() {
+    let slot = "run-shown";
+    let admin = enter().host().await;
+    make_slot(&admin.admin, slot, slot).await;
+    hold_by_admin(&admin, slot, &admin.name).await;
+    let mut daemon = Running::start(slot, "max_unavailable = 100000\n").await;
+    daemon.cli.write("/run/reboot-required", "");
+    let holds = format!("{slot} is held by {}", admin.name);
+    let told = daemon.wait_status(&holds).await;
+    let pid = daemon.child.id().expect("it runs");
+    let on_bus = same_as_status(&daemon.cli, pid).await;
+    let phase_and_holders = json!([on_bus["Phase"], on_bus["Holders"]]);
+    let expected = json!(["queued", [[slot, admin.name]]]);
+    assert_eq!(phase_and_holders, expected, "{on_bus}");
+    assert_eq!(on_bus["Waits"], json!([holds]));
+    assert_eq!(on_bus["Node"], daemon.node.name);
+    assert_eq!(on_bus["Status"], told);
 }
