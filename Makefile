@@ -33,6 +33,7 @@ UNITDIR = $(PREFIX)/lib/systemd/system
 CATALOGDIR = $(PREFIX)/lib/systemd/catalog
 TMPFILESDIR = $(PREFIX)/lib/tmpfiles.d
 STATEDIR = /var/lib/kube-rebootd
+DBUSDIR = $(PREFIX)/share/dbus-1
 MANDIR = $(PREFIX)/share/man
 DOCDIR = $(PREFIX)/share/doc/kube-rebootd
 LICENSEDIR = $(PREFIX)/share/licenses/kube-rebootd
@@ -51,6 +52,8 @@ install: build
 	install -d -m 755 $(DESTDIR)$(SYSCONFDIR)/kube-rebootd/config.d
 	install -d -m 700 $(DESTDIR)$(STATEDIR)
 	install -D -m 644 -t $(DESTDIR)$(TMPFILESDIR) packaging/tmpfiles.d/kube-rebootd.conf
+	install -D -m 644 -t $(DESTDIR)$(DBUSDIR)/system.d packaging/dbus/org.kuberebootd1.conf
+	install -D -m 644 -t $(DESTDIR)$(DBUSDIR)/interfaces packaging/dbus/org.kuberebootd1.Node.xml
 	install -D -m 644 -t $(DESTDIR)$(MANDIR)/man5 packaging/man/kube-rebootd.toml.5
 	install -D -m 644 -t $(DESTDIR)$(MANDIR)/man8 packaging/man/kube-rebootd.8
 	install -D -m 644 packaging/completions/kube-rebootd.bash $(DESTDIR)$(BASHDIR)/kube-rebootd

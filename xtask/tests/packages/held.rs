@@ -135,6 +135,8 @@ fn the_contents_are_all_there() {
         "usr/lib/systemd/system/kube-rebootd.service",
         "usr/lib/systemd/catalog/kube-rebootd.catalog",
         "usr/lib/tmpfiles.d/kube-rebootd.conf",
+        "usr/share/dbus-1/system.d/org.kuberebootd1.conf",
+        "usr/share/dbus-1/interfaces/org.kuberebootd1.Node.xml",
         "etc/kube-rebootd/config.toml",
         "etc/kube-rebootd/config.d",
         "usr/share/man/man8/kube-rebootd.8",
