@@ -14,6 +14,7 @@ mod checks;
 mod conditions;
 mod cordon;
 mod credentials;
+mod dbus;
 mod dead_holder;
 mod drain;
 mod holding;
