@@ -3,6 +3,7 @@
 use super::*;
 use crate::facts::{Point, Waiters};
 use crate::node_fields::Leftovers;
+use crate::peers::{Census, Peer, Peers};
 use crate::shutdown::Scheduled;
 use crate::slot::{Crowd, Mark, Shown, TakeSaid, Waiting};
 use crate::stale::{Found as Holder, Held};
@@ -214,4 +215,61 @@ fn what_is_taken_over_once_and_what_stays_on_record() {
     machine.facts.record.request = Some(request());
     machine.keep_request();
     assert_eq!(machine.facts.observed.request, Some(request()));
+}
+
+/// A slot stays where it was taken, whatever is configured meanwhile.
+#[test]
+fn i4_namespace_and_group_are_those_of_the_slot_while_one_is_held() {
+    let mut config = Config::default();
+    config.coordination.namespace = "ops".to_owned();
+    config.coordination.group_label = Some("zone".to_owned());
+    for (slot, namespace, group) in [
+        (None, "ops", "a"),
+        (Some("web"), "kube-rebootd", "web"),
+        // A Lease that names none says nothing.
+        (Some(""), "kube-rebootd", "a"),
+    ] {
+        let mut machine = match slot {
+            Some(_) => held(Stage::Draining),
+            None => idle(),
+        };
+        machine.configure(config.clone());
+        let label = ("zone".to_owned(), "a".to_owned());
+        node(&mut machine).labels.extend([label]);
+        if let Some(group) = slot {
+            let lease = Lease::free("default", group);
+            machine.facts.leases.insert(lease.name.clone(), lease);
+        }
+        assert_eq!(machine.namespace(), namespace, "{slot:?}");
+        assert_eq!(machine.group(), group, "{slot:?}");
+        assert_eq!(machine.config(), &config);
+    }
+}
+
+#[test]
+fn i13_nodes_are_counted_unless_a_label_speaks_against_every_slot() {
+    for (claimed, counts) in [("other", true), ("default", false)] {
+        let mut machine = wanted();
+        machine.facts.leases.insert("default".to_owned(), lease());
+        let peer = Peer {
+            node: "n2".to_owned(),
+            slot: claimed.to_owned(),
+            quorum: false,
+            out_of_service: false,
+        };
+        let peers = Peers {
+            asked: NOW,
+            came: NOW,
+            labelled: vec![peer],
+            leases: ["default", "other"].map(str::to_owned).into(),
+            census: Ok(Census::default()),
+            quorum_down: Ok(Vec::new()),
+            counted: false,
+        };
+        assert_eq!(machine.counts(&peers, "n1"), counts, "{claimed}");
+        let came = NOW + Duration::from_secs(1);
+        machine.see_peers(peers.clone(), &crate::beats::Read::new(), came);
+        let seen = machine.facts.peers.unwrap();
+        assert_eq!(seen, Peers { came, ..peers });
+    }
 }

@@ -47,3 +47,30 @@ fn i9_pods_are_evicted_and_waited_for_as_mode_and_hold_say() {
         }
     }
 }
+
+#[test]
+fn i7_a_drain_is_told_what_was_answered_and_when() {
+    let blocked = |machine: &Machine| match &machine.facts.drain {
+        Drained::Going { spent, blocked, .. } => (*spent, blocked.len()),
+        other => panic!("{other:?}"),
+    };
+    let later = NOW + Duration::from_secs(4);
+    let signs: [fn(&mut Machine, Duration); 2] =
+        [Machine::heard, |machine, at| machine.answered(at, at)];
+    for sign in signs {
+        let mut machine = held(Stage::Draining);
+        machine.wrote(machine.facts.record.clone());
+        machine.saw_pods(Some(vec![web()]), Some(Sight::Seen));
+        assert_eq!(evicts(&mut machine), Some((1, false)));
+        machine.sent();
+        assert_eq!(blocked(&machine), (Duration::ZERO, 0));
+        sign(&mut machine, later);
+        machine.evicted("web", EvictAnswer::TwoBudgets("two".to_owned()), NOW);
+        let then = Now {
+            boot: later,
+            ..now()
+        };
+        machine.judge(&[], then);
+        assert_eq!(blocked(&machine), (Duration::from_secs(4), 1));
+    }
+}
