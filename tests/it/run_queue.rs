@@ -225,7 +225,15 @@ async fn what_a_queue_waits_for_is_on_the_bus_as_in_status() {
     let holds = format!("{slot} is held by {}", admin.name);
     let told = daemon.wait_status(&holds).await;
     let pid = daemon.child.id().expect("it runs");
-    let on_bus = same_as_status(&daemon.cli, pid).await;
+    // A node that looks at the cluster shows what it waited for before, until the look is over.
+    let mut on_bus = same_as_status(&daemon.cli, pid).await;
+    for _ in 0..100 {
+        if on_bus["Waits"] == json!([holds]) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        on_bus = same_as_status(&daemon.cli, pid).await;
+    }
     let phase_and_holders = json!([on_bus["Phase"], on_bus["Holders"]]);
     let expected = json!(["queued", [[slot, admin.name]]]);
     assert_eq!(phase_and_holders, expected, "{on_bus}");
