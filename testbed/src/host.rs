@@ -325,7 +325,9 @@ impl Host {
     /// Delays shutdowns of this boot as long as logind lets it (`InhibitDelayMaxSec=`), or until the unit `late` stops:
     /// whoever else has something to do then is not cut off on a busy machine.
     pub fn delay_shutdowns(&self) -> Result<()> {
-        let line = "systemd-run --quiet --unit=late systemd-inhibit --what=shutdown --mode=delay sleep 600";
+        // Not before logind knows of it: who restarts logind or the bus right after this would end it in the middle.
+        let line = "systemd-run --quiet --unit=late systemd-inhibit --what=shutdown --mode=delay sleep 600 && \
+                    timeout 60 sh -c 'until systemd-inhibit --list --no-legend | grep -q \"sleep 600\"; do sleep 0.1; done'";
         self.sh(line).map(|_| ())
     }
 
