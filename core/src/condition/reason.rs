@@ -58,6 +58,40 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// All of them; docs/operating.md explains each to an operator.
+    pub const ALL: [Self; 30] = [
+        Self::Idle,
+        Self::TriggerUnknown,
+        Self::NotCleared,
+        Self::Observing,
+        Self::Pending,
+        Self::Paused,
+        Self::Inhibited,
+        Self::PackageManager,
+        Self::MinUptime,
+        Self::Settling,
+        Self::BlockedByPod,
+        Self::StateNotWritable,
+        Self::ShuttingDown,
+        Self::LimitReached,
+        Self::Flapping,
+        Self::BackingOff,
+        Self::NodeRefused,
+        Self::Queued,
+        Self::NotRegistered,
+        Self::SlotsUnknown,
+        Self::NoSlot,
+        Self::TooFewAvailable,
+        Self::Claiming,
+        Self::Draining,
+        Self::BlockedByBudget,
+        Self::Rebooting,
+        Self::Verifying,
+        Self::Unhealthy,
+        Self::Releasing,
+        Self::Undoing,
+    ];
+
     /// What a phase says when nothing more is known.
     pub(crate) fn of(phase: Phase) -> Self {
         match phase {

@@ -401,3 +401,18 @@ fn names_are_read_as_they_are_written() {
     }
     assert_eq!(Status::of(""), Status::Unknown);
 }
+
+/// An operator looks up what kubectl prints.
+#[test]
+fn every_reason_is_explained() {
+    let page = include_str!("../../../docs/operating.md");
+    let (_, page) = page.split_once("## Seen from the cluster").unwrap();
+    let (page, _) = page.split_once("\n## ").unwrap();
+    for reason in Reason::ALL {
+        assert!(page.contains(&format!("`{reason}`")), "{reason}");
+    }
+    let mut names: Vec<&str> = Reason::ALL.map(Reason::name).into();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), Reason::ALL.len());
+}

@@ -160,7 +160,7 @@ fn ready(server: &Server, name: &str, status: &str, boot: Option<&str>) {
         let now = state.now();
         state.edit(("nodes", "", name), "kubelet-status", |node| {
             let ready = json!({"type": "Ready", "status": status, "lastHeartbeatTime": now, "lastTransitionTime": now});
-            // Its own alone, as a real one (`real::conditions`).
+            // Its own alone, as a real one (`e2e::conditions`).
             match node["status"]["conditions"].as_array_mut() {
                 Some(conditions) => match conditions.iter_mut().find(|one| one["type"] == "Ready") {
                     Some(known) => *known = ready,
