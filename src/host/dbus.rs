@@ -35,8 +35,12 @@ pub const NAME: &str = "org.kuberebootd1";
 
 /// First wait before another connection; a restart of the bus takes about a second.
 const RETRY_MIN: Duration = Duration::from_secs(1);
-/// Whoever mends the bus or its policy sees the name within that time.
-const RETRY_MAX: Duration = Duration::from_secs(300);
+/// Whoever mends the bus or its policy, or drives an attacker away, sees the name within that time.
+const RETRY_MAX: Duration = Duration::from_secs(30);
+/// A connection that has lasted so long is worth a word when it ends.
+const LASTING: Duration = Duration::from_secs(300);
+/// Bytes of a call: the longest that anybody here has a use for is a few hundred.
+const LONGEST: usize = 16 * 1024;
 /// Changes that wait for the bus to say who asks: root asks for one at a time.
 const CHANGES: usize = 16;
 
@@ -132,7 +136,7 @@ async fn serve_on(bus: &Bus, log: &Control, mut shown: watch::Receiver<Shown>) {
             return;
         }
         // Who makes us lose connection after connection does not fill the journal by it.
-        if began.elapsed() > RETRY_MAX {
+        if began.elapsed() > LASTING {
             failures = 0;
         }
         if failures == 0 {
@@ -215,7 +219,13 @@ impl<'a> Session<'a> {
                 },
                 () = silent => Err(Ended::Silent),
                 message = self.messages.next() => match message {
-                    Some(Ok(message)) => self.message(message).await,
+                    Some(Ok(message)) => {
+                        // Its answer may stand behind a flood of calls.
+                        if let Some(asked) = self.asked.front_mut() {
+                            asked.until = Instant::now() + CALL_TIMEOUT;
+                        }
+                        self.message(message).await
+                    }
                     Some(Err(_)) | None => Err(Ended::Closed),
                 },
             };
@@ -261,6 +271,14 @@ impl<'a> Session<'a> {
 
     /// Answers a call, or asks first whose it is.
     async fn call(&mut self, call: Message) -> Result<(), Ended> {
+        let unread = (call.primary_header().flags()).contains(Flags::NO_REPLY_EXPECTED);
+        if unread && !objects::changes(&call) {
+            return Ok(());
+        }
+        if call.data().len() > LONGEST {
+            let long = objects::refuse(&call, &objects::Refused::Long)?;
+            return self.reply(&call, &long).await;
+        }
         match objects::call(&call, &self.shown, self.log)? {
             objects::Call::Answered(answer) => self.reply(&call, &answer).await,
             objects::Call::Changes if self.asked.len() >= CHANGES => {
@@ -294,9 +312,11 @@ impl<'a> Session<'a> {
             // `NameAcquired` tells the rest.
             (Question::Name, Ok(OWNER)) => Ok(()),
             (Question::Name, Ok(IN_QUEUE)) => {
-                tracing::warn!(
-                    "another process is on D-Bus as {NAME}: not shown there before it lets go"
-                );
+                if !self.again {
+                    tracing::warn!(
+                        "the name {NAME} is taken on D-Bus, by another process or by a connection of ours that the bus has not given up yet: not shown there before that ends"
+                    );
+                }
                 self.again = true;
                 Ok(())
             }

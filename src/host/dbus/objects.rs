@@ -46,6 +46,8 @@ pub(super) enum Refused {
     Target(&'static str),
     #[error("only root may change anything here")]
     Denied,
+    #[error("nothing here takes an argument of that length")]
+    Long,
     #[error("too much was asked that changes something, and the bus has not yet said by whom")]
     Busy,
 }
@@ -61,7 +63,7 @@ impl Refused {
             Self::Arguments(_) => "org.freedesktop.DBus.Error.InvalidArgs",
             Self::Target(_) => "org.freedesktop.DBus.Error.NotSupported",
             Self::Denied => "org.freedesktop.DBus.Error.AccessDenied",
-            Self::Busy => "org.freedesktop.DBus.Error.LimitsExceeded",
+            Self::Busy | Self::Long => "org.freedesktop.DBus.Error.LimitsExceeded",
         }
     }
 }
@@ -157,6 +159,12 @@ fn log_values(log: &Control) -> Values {
         ("LogTarget", Variant::from(log.target())),
         ("SyslogIdentifier", Variant::from(IDENTIFIER)),
     ])
+}
+
+/// It may change something: all others are only answered.
+pub(super) fn changes(call: &Message) -> bool {
+    let header = call.header();
+    header.member().is_some_and(|member| *member == "Set")
 }
 
 /// What one method call wants.

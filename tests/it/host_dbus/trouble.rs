@@ -11,7 +11,7 @@ use super::*;
 /// Of a flood; some seconds of one.
 const CALLS: usize = 20_000;
 const BUS: &str = "org.freedesktop.DBus";
-const TAKEN: &str = "another process is on D-Bus as org.kuberebootd1";
+const TAKEN: &str = "the name org.kuberebootd1 is taken on D-Bus";
 
 /// Waits until the daemon of this host has said so.
 async fn said(host: &CliHost, words: &str) {
