@@ -62,23 +62,95 @@ async fn i14_only_root_sets_by_the_rules_of_the_bus() {
     nobody_reads_and_does_not_set(&rules).await;
 }
 
-/// docs/security.md: what an administrator adds below /etc comes after what is installed.
+/// The rules of docs/security.md, as they stand there: the bus reads them after what is installed.
 #[tokio::test]
 async fn an_administrator_can_keep_it_to_root() {
-    let policy = std::fs::read_to_string(POLICY).expect("a policy");
-    let (root, others) = policy.split_once("context=\"default\"").expect("two");
+    let page = include_str!("../../../docs/security.md");
+    let (_, block) = page.split_once("```xml\n").expect("a block");
+    let (closed, _) = block.split_once("```").expect("its end");
     let place = tempfile::tempdir().expect("a directory");
     let file = place.path().join("closed.conf");
-    let closed = others.replace("<allow ", "<deny ");
-    let closed = format!("{root}context=\"default\"{closed}");
     std::fs::write(&file, closed).expect("written");
     let rules = format!(
-        "<include>{POLICY}</include><include>{}</include>",
+        "{SYSTEM}<include>{POLICY}</include><include>{}</include>",
         file.display()
     );
     let bus = FakeHostBus::configured(&rules).await;
-    let (_publisher, root, nobody) = with_nobody(&bus).await;
+    let (publisher, root, nobody) = with_nobody(&bus).await;
     assert!(root.all().await.is_ok());
     let refused = nobody.all().await.unwrap_err();
     assert!(refused.contains("Access denied"), "{refused}");
+    let mut others = Watcher::of(&nobody).await;
+    let mut roots = Watcher::of(&root).await;
+    for _ in 0..3 {
+        roots.told_of_a_change(&publisher).await;
+    }
+    assert_eq!(others.told(TURN).await, None, "told others");
+}
+
+/// Found by reading: signals went to everybody whatever was written in place of the shipped rules.
+#[tokio::test]
+async fn everybody_is_told_of_changes_by_the_shipped_rules() {
+    let rules = format!("{SYSTEM}<include>{POLICY}</include>");
+    let bus = FakeHostBus::configured(&rules).await;
+    let (publisher, _root, nobody) = with_nobody(&bus).await;
+    let mut others = Watcher::of(&nobody).await;
+    others.told_of_a_change(&publisher).await;
+}
+
+/// How long a change is waited for before the next one is made.
+const TURN: Duration = Duration::from_secs(1);
+
+/// Somebody who looks on with gdbus.
+struct Watcher {
+    _child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Watcher {
+    /// It knows who has the name, and is told from now on.
+    async fn of(client: &Client) -> Self {
+        let mut gdbus = client.command("gdbus");
+        gdbus
+            .args(["monitor", "--address", &client.address, "--dest", NAME])
+            .stdout(Stdio::piped())
+            .kill_on_drop(true);
+        let mut child = gdbus.spawn().expect("gdbus runs (package libglib2.0-bin)");
+        let stdout = child.stdout.take().expect("piped");
+        let mut lines = BufReader::new(stdout).lines();
+        while let Some(line) = lines.next_line().await.expect("a line") {
+            if line.contains(" is owned by ") {
+                break;
+            }
+        }
+        Self {
+            _child: child,
+            lines,
+        }
+    }
+
+    /// Changes are made until it is told of one: gdbus itself loses what comes in its first moment, before it knows that
+    /// the sender has the name.
+    async fn told_of_a_change(&mut self, publisher: &Publisher) {
+        for phase in [Phase::Claiming, Phase::Draining].iter().cycle().take(30) {
+            publisher.publish(&view(*phase), &phase.to_string());
+            if self.told(TURN).await.is_some() {
+                return;
+            }
+        }
+        panic!("gdbus was told of none of thirty changes");
+    }
+
+    /// The next change, if there is one within this time.
+    async fn told(&mut self, within: Duration) -> Option<String> {
+        let change = async {
+            while let Some(line) = self.lines.next_line().await.expect("a line") {
+                if line.contains("PropertiesChanged") {
+                    return line;
+                }
+            }
+            panic!("gdbus ended");
+        };
+        tokio::time::timeout(within, change).await.ok()
+    }
 }
