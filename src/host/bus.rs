@@ -3,13 +3,15 @@
 //! Every call has a timeout. zbus does not reconnect: after the bus went away each call on the old
 //! connection fails, so callers ask [`Bus::connection`] before each use.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{future::Future, io, sync::Arc, time::Duration};
 
 use thiserror::Error;
 use tokio::{sync::Mutex, time::timeout};
-use zbus::{Connection, connection::Builder};
+use zbus::{Address, Connection};
 
 use kube_rebootd_core::text::{self, MESSAGE};
+
+mod socket;
 
 /// For one method call. D-Bus' own default is 25 s; the calls here answer in milliseconds, and the
 /// main loop must reach its watchdog (3 min) with several of them stuck.
@@ -103,24 +105,22 @@ impl Bus {
 
     /// A new connection that nobody shares.
     pub async fn connect(&self) -> Result<Connection, BusError> {
-        let builder = match &self.origin {
-            Origin::System => Builder::system(),
-            Origin::Address(address) => Builder::address(address.as_str()),
-            Origin::Given => {
-                let gone = std::io::Error::from(std::io::ErrorKind::NotConnected);
-                return Err(BusError::Connect(gone.into()));
-            }
+        let address = match &self.origin {
+            Origin::System => Address::system(),
+            Origin::Address(address) => Address::try_from(address.as_str()),
+            Origin::Given => Err(io::Error::from(io::ErrorKind::NotConnected).into()),
         };
-        timeout(
-            CONNECT_TIMEOUT,
-            builder.method_timeout(CALL_TIMEOUT).build(),
-        )
-        .await
-        .map_err(|_| BusError::Timeout {
-            what: "connecting to the system bus",
-            limit: CONNECT_TIMEOUT,
-        })?
-        .map_err(BusError::Connect)
+        let connection = async {
+            let builder = socket::builder(address?).await?;
+            builder.method_timeout(CALL_TIMEOUT).build().await
+        };
+        timeout(CONNECT_TIMEOUT, connection)
+            .await
+            .map_err(|_| BusError::Timeout {
+                what: "connecting to the system bus",
+                limit: CONNECT_TIMEOUT,
+            })?
+            .map_err(BusError::Connect)
     }
 
     /// Runs `call` on a live connection, bounded by [`CALL_TIMEOUT`]; `what` names it in errors.
@@ -148,9 +148,7 @@ pub async fn bounded<T>(
     };
     match timeout(CALL_TIMEOUT, call).await {
         Err(_) => Err(late),
-        Ok(Err(zbus::Error::InputOutput(error)))
-            if error.kind() == std::io::ErrorKind::TimedOut =>
-        {
+        Ok(Err(zbus::Error::InputOutput(error))) if error.kind() == io::ErrorKind::TimedOut => {
             Err(late)
         }
         Ok(answer) => answer.map_err(|source| BusError::Call { what, source }),

@@ -20,6 +20,7 @@ mod e2e;
 mod fake_bus;
 mod fake_login;
 mod fake_units;
+mod host_bus;
 mod host_check;
 mod host_dbus;
 mod host_kubelet;

@@ -1,0 +1,220 @@
+//! The socket of a connection to the bus: what zbus cannot read costs that message, and not the connection (I14).
+//!
+//! dbus-broker passes on header fields that it does not know, as the D-Bus specification asks; zbus takes such a field for
+//! the end of the stream. Any user of the host may send one to any connection, so that the daemon would lose logind's
+//! answers whenever somebody likes. Here a message is read as a whole, and dropped where zbus refuses it.
+//!
+//! File descriptors are sent, as systemd writes the output of a check into one, and none is taken: nothing that the daemon
+//! calls answers with one, and what others send is closed by the kernel, as nobody has room for it (recvmsg(2)).
+
+use std::io::{self, ErrorKind, IoSlice};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::SocketAddr;
+use std::time::Duration;
+
+use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader, Interest};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tracing::debug;
+use zbus::address::transport::{Transport, Unix, UnixSocket};
+use zbus::connection::Builder;
+use zbus::connection::socket::{ReadHalf, Socket, Split, WriteHalf};
+use zbus::export::async_trait::async_trait;
+use zbus::{Address, Message};
+
+/// Byte order, type, flags, version, and the lengths: of the body at 4 and of the header's fields at 12.
+const HEADER: usize = 16;
+/// The D-Bus specification allows no longer message.
+const LONGEST: usize = 128 << 20;
+
+/// Between two tries while too many others wait for the bus to accept them (unix(7): a full queue has no event of its own).
+const FULL: Duration = Duration::from_millis(20);
+
+/// A connection to `address`, still to be made; the caller bounds how long it is tried.
+pub(super) async fn builder(address: Address) -> zbus::Result<Builder<'static>> {
+    let stream = match address.transport() {
+        Transport::Unix(unix) => connect(unix).await?,
+        // No system bus of today; zbus then reads it in its own way.
+        _ => return Ok(Builder::address(address)),
+    };
+    Ok(Builder::socket(Stream(stream)))
+}
+
+async fn connect(unix: &Unix) -> io::Result<UnixStream> {
+    let address = match unix.path() {
+        UnixSocket::Abstract(name) => SocketAddr::from_abstract_name(name.as_encoded_bytes())?,
+        UnixSocket::File(path) => SocketAddr::from_pathname(path)?,
+        other => {
+            let what = format!("{other:?} is where a bus makes its socket, and not a socket");
+            return Err(io::Error::new(ErrorKind::InvalidInput, what));
+        }
+    };
+    let address = address.into();
+    loop {
+        match UnixStream::connect_addr(&address).await {
+            Err(full) if full.kind() == ErrorKind::WouldBlock => tokio::time::sleep(FULL).await,
+            other => return other,
+        }
+    }
+}
+
+/// A socket of the host.
+#[derive(Debug)]
+struct Stream(UnixStream);
+
+impl Socket for Stream {
+    type ReadHalf = Reader;
+    type WriteHalf = Writer;
+
+    fn split(self) -> Split<Reader, Writer> {
+        let (read, write) = self.0.into_split();
+        Split::new(Reader(BufReader::new(read)), Writer(write))
+    }
+}
+
+#[derive(Debug)]
+struct Reader(BufReader<OwnedReadHalf>);
+
+#[async_trait]
+impl ReadHalf for Reader {
+    async fn receive_message(
+        &mut self,
+        seq: u64,
+        early: &mut Vec<u8>,
+        _fds: &mut Vec<OwnedFd>,
+    ) -> zbus::Result<Message> {
+        loop {
+            let mut whole = Whole(self.whole(early).await?);
+            match (whole.receive_message(seq, &mut Vec::new(), &mut Vec::new())).await {
+                Ok(message) => return Ok(message),
+                Err(why) => debug!("a message on the bus cannot be read and is dropped: {why}"),
+            }
+        }
+    }
+
+    /// While the bus is told who calls; zbus keeps what comes with the last answer.
+    async fn recvmsg(&mut self, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+        let read = self.0.read(buffer).await?;
+        Ok((read, Vec::new()))
+    }
+
+    /// Or none may be sent either.
+    fn can_pass_unix_fd(&self) -> bool {
+        true
+    }
+}
+
+impl Reader {
+    /// The bytes of the next message, of which `early` are here already.
+    async fn whole(&mut self, early: &mut Vec<u8>) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; HEADER];
+        self.fill(&mut bytes, early).await?;
+        let length = length(&bytes)?;
+        bytes.resize(length, 0);
+        let (_, rest) = bytes.split_at_mut(HEADER);
+        self.fill(rest, early).await?;
+        Ok(bytes)
+    }
+
+    async fn fill(&mut self, buffer: &mut [u8], early: &mut Vec<u8>) -> io::Result<()> {
+        let first = early.len().min(buffer.len());
+        let (here, rest) = buffer.split_at_mut(first);
+        for (to, from) in here.iter_mut().zip(early.drain(..first)) {
+            *to = from;
+        }
+        self.0.read_exact(rest).await.map(drop)
+    }
+}
+
+/// How long the message with this header is (D-Bus specification, "Message Format").
+fn length(header: &[u8]) -> io::Result<usize> {
+    let number = |at: usize| {
+        let four = header.get(at..)?.first_chunk()?;
+        let number = match header.first()? {
+            b'l' => u32::from_le_bytes(*four),
+            b'B' => u32::from_be_bytes(*four),
+            _ => return None,
+        };
+        usize::try_from(number).ok()
+    };
+    let length = number(4).zip(number(12)).and_then(|(body, fields)| {
+        let fields = fields.checked_next_multiple_of(8)?;
+        HEADER.checked_add(fields)?.checked_add(body)
+    });
+    let allowed = length.filter(|length| *length <= LONGEST);
+    allowed.ok_or_else(|| io::Error::new(ErrorKind::InvalidData, "this is no D-Bus message"))
+}
+
+/// One message, all of it: zbus reads it as it reads a socket.
+#[derive(Debug)]
+struct Whole(Vec<u8>);
+
+#[async_trait]
+impl ReadHalf for Whole {
+    async fn recvmsg(&mut self, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+        let some = self.0.len().min(buffer.len());
+        for (to, from) in buffer.iter_mut().zip(self.0.drain(..some)) {
+            *to = from;
+        }
+        Ok((some, Vec::new()))
+    }
+}
+
+#[derive(Debug)]
+struct Writer(OwnedWriteHalf);
+
+#[async_trait]
+impl WriteHalf for Writer {
+    async fn sendmsg(&mut self, buffer: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<usize> {
+        if fds.is_empty() {
+            return self.0.write(buffer).await;
+        }
+        let fds: Vec<RawFd> = fds.iter().map(AsRawFd::as_raw_fd).collect();
+        let stream: &UnixStream = self.0.as_ref();
+        let send = || {
+            let bytes = [IoSlice::new(buffer)];
+            let with = [ControlMessage::ScmRights(&fds)];
+            let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
+            let sent = sendmsg::<()>(stream.as_raw_fd(), &bytes, &with, flags, None);
+            sent.map_err(io::Error::from)
+        };
+        stream.async_io(Interest::WRITABLE, send).await
+    }
+
+    async fn flush(&mut self) -> io::Result<()> {
+        self.0.flush().await
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        self.0.shutdown().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_says_how_long_its_message_is() {
+        let header = |order: u8, body: [u8; 4], fields: [u8; 4]| {
+            let start = [order, 4, 0, 1];
+            [start, body, [1, 0, 0, 0], fields].concat()
+        };
+        let rows = [
+            (header(b'l', [0; 4], [0; 4]), Some(16)),
+            (header(b'l', [5, 0, 0, 0], [9, 0, 0, 0]), Some(16 + 16 + 5)),
+            (header(b'B', [0, 0, 0, 5], [0, 0, 0, 8]), Some(16 + 8 + 5)),
+            (header(b'l', [0, 0, 0, 8], [0; 4]), None),
+            (header(b'l', [0xf0, 0xff, 0xff, 7], [0; 4]), Some(LONGEST)),
+            (header(b'l', [0xf1, 0xff, 0xff, 7], [0; 4]), None),
+            (header(b'l', [0xff; 4], [0xff; 4]), None),
+            (header(b'x', [0; 4], [0; 4]), None),
+            (vec![b'l'], None),
+        ];
+        for (bytes, wanted) in rows {
+            assert_eq!(length(&bytes).ok(), wanted, "{bytes:?}");
+        }
+    }
+}

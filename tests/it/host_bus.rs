@@ -1,0 +1,159 @@
+//! The connection to the bus, where others on the bus send what zbus cannot read.
+
+use std::io::Read as _;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{
+    SocketAddr as StdAddr, UnixListener as StdListener, UnixStream as StdStream,
+};
+use std::time::Duration;
+
+use kube_rebootd::host::Bus;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::mpsc;
+use zbus::Connection;
+
+use crate::fake_bus::FakeHostBus;
+
+/// Far above what an answer needs.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What dbus-broker 33 gave to its receiver when another user sent a signal with the header field 77 (seen with a socket and
+/// the bytes; dbus-daemon takes such fields away).
+const UNKNOWN_FIELD: &[u8] = b"l\x04\0\x01\0\0\0\0\x02\0\0\0\x5d\0\0\0\
+    \x01\x01o\0\x02\0\0\0/a\0\0\0\0\0\0\
+    \x02\x01s\0\x03\0\0\0a.b\0\0\0\0\0\
+    \x03\x01s\0\x01\0\0\0C\0\0\0\0\0\0\0\
+    \x06\x01s\0\x04\0\0\0:1.3\0\0\0\0\
+    M\x01s\0\x07\0\0\0unknown\0\
+    \x07\x01s\0\x04\0\0\0:1.2\0\0\0\0";
+
+/// A bus behind a socket of our own, through which it says what it is told to say.
+fn between(bus: &FakeHostBus, place: &std::path::Path) -> mpsc::Sender<&'static [u8]> {
+    serve(bus, StdListener::bind(place).expect("a socket"))
+}
+
+fn serve(bus: &FakeHostBus, listener: StdListener) -> mpsc::Sender<&'static [u8]> {
+    let behind = bus.address().replace("unix:path=", "");
+    let behind = behind.split(',').next().expect("a path").to_owned();
+    listener.set_nonblocking(true).expect("set");
+    let listener = UnixListener::from_std(listener).expect("a listener");
+    let (say, mut said) = mpsc::channel(1);
+    tokio::spawn(async move {
+        let (near, _) = listener.accept().await.expect("a client");
+        let far = UnixStream::connect(behind).await.expect("the bus");
+        let (mut from_near, mut to_near) = near.into_split();
+        let (mut from_far, mut to_far) = far.into_split();
+        tokio::spawn(async move { tokio::io::copy(&mut from_near, &mut to_far).await });
+        let mut buffer = vec![0; 65536];
+        loop {
+            let bytes: &[u8] = tokio::select! {
+                read = from_far.read(&mut buffer) => match read {
+                    Ok(0) | Err(_) => return,
+                    Ok(read) => &buffer[..read],
+                },
+                Some(said) = said.recv() => said,
+            };
+            to_near.write_all(bytes).await.expect("written");
+        }
+    });
+    say
+}
+
+async fn asks(connection: &Connection) -> zbus::Result<()> {
+    let bus = "org.freedesktop.DBus";
+    let call = connection.call_method(Some(bus), "/org/freedesktop/DBus", Some(bus), "GetId", &());
+    let answer = tokio::time::timeout(PATIENCE, call).await;
+    answer.expect("an answer in time").map(drop)
+}
+
+#[tokio::test]
+async fn i14_what_zbus_cannot_read_costs_no_connection() {
+    let bus = FakeHostBus::start().await;
+    let place = tempfile::tempdir().expect("a directory");
+    let socket = place.path().join("bus");
+    let say = between(&bus, &socket);
+    let connection = Bus::at(format!("unix:path={}", socket.display()))
+        .connection()
+        .await
+        .expect("a connection");
+    asks(&connection).await.expect("an answer");
+    for _ in 0..3 {
+        say.send(UNKNOWN_FIELD).await.expect("said");
+        asks(&connection).await.expect("an answer");
+    }
+    assert!(!connection.is_closed());
+}
+
+/// Nobody takes them here: the kernel closes them, and what they came with is read.
+#[tokio::test]
+async fn i14_descriptors_that_others_send_are_not_kept() {
+    let bus = FakeHostBus::start().await;
+    let connect = async || Bus::at(bus.address()).connection().await.expect("one");
+    let (ours, theirs) = (connect().await, connect().await);
+    let to = ours.unique_name().expect("a name").to_string();
+    let (near, far) = StdStream::pair().expect("a pair");
+    theirs
+        .emit_signal(
+            Some(to.as_str()),
+            "/a",
+            "a.b",
+            "C",
+            &zbus::Fd::from(std::os::fd::AsFd::as_fd(&far)),
+        )
+        .await
+        .expect("sent");
+    asks(&theirs).await.expect("an answer");
+    asks(&ours).await.expect("an answer");
+    drop(far);
+    near.set_read_timeout(Some(PATIENCE)).expect("set");
+    let closed = tokio::task::spawn_blocking(move || (&near).read(&mut [0])).await;
+    assert_eq!(closed.expect("run").expect("read"), 0, "one is still open");
+}
+
+/// Found by reading: whoever filled the queue of those that wait to be accepted kept the daemon from the bus at once.
+#[tokio::test]
+async fn a_bus_that_accepts_late_is_waited_for() {
+    let bus = FakeHostBus::start().await;
+    let place = tempfile::tempdir().expect("a directory");
+    let name = place.path().join("late");
+    let bytes = name.as_os_str().as_encoded_bytes();
+    let kinds = [
+        ("path", StdAddr::from_pathname(&name)),
+        ("abstract", StdAddr::from_abstract_name(bytes)),
+    ];
+    for (kind, place) in kinds {
+        let place = place.expect("an address");
+        let address = format!("unix:{kind}={}", name.display());
+        let listener = StdListener::bind_addr(&place).expect("a socket");
+        nix::sys::socket::listen(&listener, nix::sys::socket::Backlog::new(0).expect("none"))
+            .expect("a short queue");
+        let first = StdStream::connect_addr(&place).expect("it fills the queue");
+        let ours = Bus::at(address);
+        let connecting = tokio::spawn(async move { ours.connection().await });
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert!(!connecting.is_finished(), "refused at once");
+        drop(listener.accept().expect("the first"));
+        drop(first);
+        serve(&bus, listener);
+        let connection = connecting.await.expect("run").expect("a connection");
+        asks(&connection).await.expect("an answer");
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_message_ends_the_connection_and_the_next_call_has_another() {
+    let bus = FakeHostBus::start().await;
+    let place = tempfile::tempdir().expect("a directory");
+    let socket = place.path().join("bus");
+    let say = between(&bus, &socket);
+    let ours = Bus::at(format!("unix:path={}", socket.display()));
+    let connection = ours.connection().await.expect("a connection");
+    say.send(b"this is no message").await.expect("said");
+    assert!(asks(&connection).await.is_err());
+    assert!(connection.is_closed());
+    std::fs::remove_file(&socket).expect("removed");
+    let _say = between(&bus, &socket);
+    let again = ours.connection().await.expect("a connection");
+    asks(&again).await.expect("an answer");
+}
