@@ -8,6 +8,7 @@ use std::os::unix::net::{
 use std::time::Duration;
 
 use kube_rebootd::host::Bus;
+use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc;
@@ -29,10 +30,30 @@ const UNKNOWN_FIELD: &[u8] = b"l\x04\0\x01\0\0\0\0\x02\0\0\0\x5d\0\0\0\
     \x07\x01s\0\x04\0\0\0:1.2\0\0\0\0";
 
 /// A bus behind a socket of our own, through which it says what it is told to say.
-fn between(bus: &FakeHostBus, place: &std::path::Path) -> mpsc::Sender<&'static [u8]> {
-    serve(bus, StdListener::bind(place).expect("a socket"))
+struct Behind {
+    bus: FakeHostBus,
+    place: TempDir,
+    ours: Bus,
 }
 
+impl Behind {
+    async fn new() -> Self {
+        let place = tempfile::tempdir().expect("a directory");
+        let bus = FakeHostBus::start().await;
+        let ours = Bus::at(format!("unix:path={}", place.path().join("bus").display()));
+        Self { bus, place, ours }
+    }
+
+    /// One client is let through; with what to say to it.
+    fn one(&self) -> mpsc::Sender<&'static [u8]> {
+        let path = self.place.path().join("bus");
+        // Not there the first time.
+        let _ = std::fs::remove_file(&path);
+        serve(&self.bus, StdListener::bind(path).expect("a socket"))
+    }
+}
+
+/// One client is let through to the bus; with what to say to it.
 fn serve(bus: &FakeHostBus, listener: StdListener) -> mpsc::Sender<&'static [u8]> {
     let behind = bus.address().replace("unix:path=", "");
     let behind = behind.split(',').next().expect("a path").to_owned();
@@ -69,14 +90,9 @@ async fn asks(connection: &Connection) -> zbus::Result<()> {
 
 #[tokio::test]
 async fn i14_what_zbus_cannot_read_costs_no_connection() {
-    let bus = FakeHostBus::start().await;
-    let place = tempfile::tempdir().expect("a directory");
-    let socket = place.path().join("bus");
-    let say = between(&bus, &socket);
-    let connection = Bus::at(format!("unix:path={}", socket.display()))
-        .connection()
-        .await
-        .expect("a connection");
+    let behind = Behind::new().await;
+    let say = behind.one();
+    let connection = behind.ours.connection().await.expect("a connection");
     asks(&connection).await.expect("an answer");
     for _ in 0..3 {
         say.send(UNKNOWN_FIELD).await.expect("said");
@@ -85,7 +101,7 @@ async fn i14_what_zbus_cannot_read_costs_no_connection() {
     assert!(!connection.is_closed());
 }
 
-/// Nobody takes them here: the kernel closes them, and what they came with is read.
+/// Nobody takes them here: the kernel closes them, and the connection stays.
 #[tokio::test]
 async fn i14_descriptors_that_others_send_are_not_kept() {
     let bus = FakeHostBus::start().await;
@@ -143,17 +159,13 @@ async fn a_bus_that_accepts_late_is_waited_for() {
 
 #[tokio::test]
 async fn what_is_no_message_ends_the_connection_and_the_next_call_has_another() {
-    let bus = FakeHostBus::start().await;
-    let place = tempfile::tempdir().expect("a directory");
-    let socket = place.path().join("bus");
-    let say = between(&bus, &socket);
-    let ours = Bus::at(format!("unix:path={}", socket.display()));
-    let connection = ours.connection().await.expect("a connection");
+    let behind = Behind::new().await;
+    let say = behind.one();
+    let connection = behind.ours.connection().await.expect("a connection");
     say.send(b"this is no message").await.expect("said");
     assert!(asks(&connection).await.is_err());
     assert!(connection.is_closed());
-    std::fs::remove_file(&socket).expect("removed");
-    let _say = between(&bus, &socket);
-    let again = ours.connection().await.expect("a connection");
+    let _say = behind.one();
+    let again = behind.ours.connection().await.expect("a connection");
     asks(&again).await.expect("an answer");
 }

@@ -26,9 +26,8 @@ use zbus::{Address, Message};
 
 /// Byte order, type, flags, version, and the lengths: of the body at 4 and of the header's fields at 12.
 const HEADER: usize = 16;
-/// The D-Bus specification allows no longer message.
+/// In bytes. The D-Bus specification allows no longer message.
 const LONGEST: usize = 128 << 20;
-
 /// Between two tries while too many others wait for the bus to accept them (unix(7): a full queue has no event of its own).
 const FULL: Duration = Duration::from_millis(20);
 

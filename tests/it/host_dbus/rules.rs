@@ -118,11 +118,16 @@ impl Watcher {
         let mut child = gdbus.spawn().expect("gdbus runs (package libglib2.0-bin)");
         let stdout = child.stdout.take().expect("piped");
         let mut lines = BufReader::new(stdout).lines();
-        while let Some(line) = lines.next_line().await.expect("a line") {
-            if line.contains(" is owned by ") {
-                break;
+        let owned = async {
+            while let Some(line) = lines.next_line().await.expect("a line") {
+                if line.contains(" is owned by ") {
+                    return;
+                }
             }
-        }
+            panic!("gdbus ended");
+        };
+        let owned = tokio::time::timeout(PATIENCE, owned).await;
+        owned.expect("gdbus knows who has the name");
         Self {
             _child: child,
             lines,
