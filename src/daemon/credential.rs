@@ -64,8 +64,8 @@ pub async fn connect(
         return connector.connect().await;
     }
     let run = |plugin| {
-        let bus = bus.clone();
-        async move { check::plugin(&bus, &plugin).await }
+        let (root, bus) = (root.clone(), bus.clone());
+        async move { check::plugin(&root, &bus, &plugin).await }
     };
     connector.connect_by(run).await
 }

@@ -5,18 +5,15 @@
 
 use std::{
     collections::{BTreeSet, hash_map::RandomState},
-    fs::File,
     hash::{BuildHasher, Hasher},
     io,
-    os::{fd::AsFd, unix::fs::FileExt},
     path::Path,
     time::Duration,
 };
 
 use kube_rebootd_core::text;
 use kube_rebootd_core::trigger::Verdict;
-use nix::sys::memfd::{MFdFlags, memfd_create};
-use zbus::{Connection, Fd, Variant};
+use zbus::{Connection, Variant};
 
 use super::{
     bus::{Bus, BusError, bounded},
@@ -27,10 +24,13 @@ use crate::root::Root;
 use crate::trusted::{self, Untrusted};
 
 mod builtin;
+mod output;
 mod plugin;
 mod unit;
 
 pub use builtin::{ask, program};
+pub use output::remove_leftovers;
+use output::{MOST_PRINTED, Output, Place};
 pub use plugin::run as plugin;
 use unit::{Progress, Unit};
 
@@ -47,12 +47,9 @@ const GRACE: Duration = Duration::from_secs(20);
 /// some 300 properties each time.
 const POLL_MIN: Duration = Duration::from_millis(50);
 const POLL_MAX: Duration = Duration::from_secs(2);
-/// `LimitFSIZE=`: the output lives in memory. Generous, because it bounds every file that the
-/// command writes, and a package manager may fetch its lists.
-const MAX_FILE_BYTES: u64 = 256 * 1024 * 1024;
-/// How much of the output is kept for display: bytes that are read, and characters that are shown.
+/// How much of the output is kept for display: bytes that are kept, and characters that are shown.
 const SHOWN_BYTES: usize = 4096;
-/// How much is read of an output in which something is looked for: some ten thousand names of packages.
+/// How much is kept of an output in which something is looked for: some ten thousand names of packages.
 const WHOLE_BYTES: usize = 256 * 1024;
 /// `LOG_NOTICE`: PID 1's own start and stop lines of an hourly check would fill the journal.
 const LOG_NOTICE: i32 = 5;
@@ -148,7 +145,7 @@ pub async fn run(root: &Root, bus: &Bus, check: &Check<'_>) -> Outcome {
     }
     // A list of packages may come before what is looked for.
     let most = check.words.map_or(SHOWN_BYTES, |_| WHOLE_BYTES);
-    match attempt(bus, check, most).await {
+    match attempt(root, bus, check, most).await {
         Ok((exit, output)) => Outcome {
             verdict: confirmed(
                 judge(&exit, check.reboot_codes, check.ok_codes),
@@ -205,8 +202,10 @@ pub async fn stop_leftovers(bus: &Bus) -> Result<usize, BusError> {
 enum RunError {
     #[error(transparent)]
     Bus(#[from] BusError),
-    #[error("cannot make or read the file for the command's output: {0}")]
+    #[error("cannot read the command's output: {0}")]
     Output(#[from] io::Error),
+    #[error("cannot make a place for the command's output in /run: {0}")]
+    Place(io::Error),
 }
 
 /// What PID 1 is to run.
@@ -217,19 +216,44 @@ struct Job<'a> {
     /// Program and arguments.
     command: &'a [String],
     timeout: Duration,
-    output: &'a File,
     more: Vec<Property<'a>>,
 }
 
-/// A file in memory, for what a command prints.
-fn memory() -> io::Result<File> {
-    let made = memfd_create(c"kube-rebootd-check", MFdFlags::MFD_CLOEXEC);
-    Ok(File::from(made.map_err(io::Error::from)?))
+/// Where it prints.
+struct Streams {
+    output: Output,
+    /// None where the journal gets them.
+    errors: Option<Output>,
+}
+
+impl Streams {
+    /// Ends only after too much was printed.
+    async fn read(&mut self) -> io::Result<()> {
+        let Some(errors) = &mut self.errors else {
+            return self.output.read().await;
+        };
+        tokio::select! {
+            read = self.output.read() => read,
+            read = errors.read() => read,
+        }
+    }
+
+    /// What is there still. Whether too much was printed.
+    fn rest(&mut self) -> io::Result<bool> {
+        let errors = self.errors.as_mut().map_or(Ok(false), Output::rest)?;
+        Ok(self.output.rest()? || errors)
+    }
 }
 
 /// Runs it to its end; with at most `most` bytes of what it printed.
-async fn attempt(bus: &Bus, check: &Check<'_>, most: usize) -> Result<(Exit, String), RunError> {
-    let output = memory()?;
+async fn attempt(
+    root: &Root,
+    bus: &Bus,
+    check: &Check<'_>,
+    most: usize,
+) -> Result<(Exit, String), RunError> {
+    let place = Place::new(root).map_err(RunError::Place)?;
+    let output = place.output("output", most).map_err(RunError::Place)?;
     let mut more: Vec<Property<'_>> = vec![("StandardError", "journal".into())];
     if check.words.is_some() {
         more.push(("Environment", vec!["LC_ALL=C"].into()));
@@ -239,46 +263,50 @@ async fn attempt(bus: &Bus, check: &Check<'_>, most: usize) -> Result<(Exit, Str
         description: format!("kube-rebootd check {}", check.name),
         command: check.command,
         timeout: check.timeout,
-        output: &output,
         more,
     };
-    let exit = end_of(bus, &job).await?;
-    Ok((exit, shown(&output, most)?))
+    let errors = None;
+    let mut streams = Streams { output, errors };
+    let exit = end_of(bus, &job, &mut streams).await?;
+    Ok((exit, shown(&streams.output.into_head())))
 }
 
 /// Runs it to its end.
-async fn end_of(bus: &Bus, job: &Job<'_>) -> Result<Exit, RunError> {
+async fn end_of(bus: &Bus, job: &Job<'_>, streams: &mut Streams) -> Result<Exit, RunError> {
     // One connection throughout: AddRef keeps the unit only as long as it lives.
     let connection = bus.connection().await?;
-    let started = bounded("starting a command", start(&connection, job)).await;
+    let started = bounded("starting a command", start(&connection, job, streams)).await;
     let limit = job.timeout + GRACE;
+    let too_much = || Exit::Lost(format!("it printed more than {MOST_PRINTED} bytes"));
     let ended = match started {
-        Ok(()) => tokio::time::timeout(limit, ended(&connection, &job.unit)).await,
+        Ok(()) => tokio::select! {
+            ended = tokio::time::timeout(limit, ended(&connection, &job.unit)) => ended,
+            read = streams.read() => {
+                stop(&connection, &job.unit).await;
+                read?;
+                return Ok(too_much());
+            }
+        },
         Err(error) => Ok(Err(error)),
     };
-    let exit = match ended {
-        Ok(Ok(exit)) => exit,
+    match ended {
+        // It may have ended before all was read.
+        Ok(Ok(exit)) => Ok(if streams.rest()? { too_much() } else { exit }),
         Ok(Err(error)) => {
             // Without an answer it may be running all the same.
             stop(&connection, &job.unit).await;
-            return Err(error.into());
+            Err(error.into())
         }
         Err(_) => {
             stop(&connection, &job.unit).await;
             let (unit, seconds) = (&job.unit, limit.as_secs());
-            Exit::Lost(format!("its unit {unit} did not end within {seconds} s"))
+            let why = format!("its unit {unit} did not end within {seconds} s");
+            Ok(Exit::Lost(why))
         }
-    };
-    if job.output.metadata()?.len() >= MAX_FILE_BYTES {
-        // Python ignores SIGXFSZ: the failed write becomes exit code 1, which may mean "reboot".
-        return Ok(Exit::Lost(format!(
-            "it printed more than {MAX_FILE_BYTES} bytes"
-        )));
     }
-    Ok(exit)
 }
 
-async fn start(connection: &Connection, job: &Job<'_>) -> zbus::Result<()> {
+async fn start(connection: &Connection, job: &Job<'_>, streams: &Streams) -> zbus::Result<()> {
     let program = job.command.first().map_or("", String::as_str);
     let exec = vec![(program, job.command, vec!["no-env-expand"])];
     let any_code: Vec<i32> = (1..=255).collect();
@@ -292,6 +320,8 @@ async fn start(connection: &Connection, job: &Job<'_>) -> zbus::Result<()> {
         ("AddRef", true.into()),
         ("CollectMode", "inactive-or-failed".into()),
         ("RuntimeMaxUSec", micros(job.timeout).into()),
+        // Who opens the FIFO of a process that was killed waits for a reader.
+        ("TimeoutStartUSec", micros(job.timeout).into()),
         ("TimeoutStopUSec", micros(STOP_TIMEOUT).into()),
         // Any other code would leave the unit failed and the host `degraded`.
         (
@@ -299,12 +329,11 @@ async fn start(connection: &Connection, job: &Job<'_>) -> zbus::Result<()> {
             Variant::new((any_code, Vec::<i32>::new())),
         ),
         ("LogLevelMax", LOG_NOTICE.into()),
-        (
-            "StandardOutputFileDescriptor",
-            Fd::from(job.output.as_fd()).into(),
-        ),
-        ("LimitFSIZE", MAX_FILE_BYTES.into()),
+        ("StandardOutputFile", streams.output.path().into()),
     ];
+    if let Some(errors) = &streams.errors {
+        properties.push(("StandardErrorFile", errors.path().into()));
+    }
     for (name, value) in &job.more {
         properties.push((name, value.try_clone()?));
     }
@@ -358,14 +387,9 @@ fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-fn shown(output: &File, most: usize) -> io::Result<String> {
-    let mut bytes = vec![0; most];
-    // The offset is shared with the command, hence a positioned read.
-    let length = output.read_at(&mut bytes, 0)?;
-    Ok(text::block(
-        &String::from_utf8_lossy(&bytes[..length]),
-        most,
-    ))
+/// What was printed, for people.
+fn shown(bytes: &[u8]) -> String {
+    text::block(&String::from_utf8_lossy(bytes), bytes.len())
 }
 
 #[cfg(test)]
@@ -390,9 +414,7 @@ mod tests {
 
         #[test]
         fn i14_any_output_is_shown_short_and_printable(bytes in prop::collection::vec(any::<u8>(), 0..6000)) {
-            let file = tempfile::tempfile().unwrap();
-            file.write_all_at(&bytes, 0).unwrap();
-            let output = shown(&file, SHOWN_BYTES).unwrap();
+            let output = shown(&bytes[..bytes.len().min(SHOWN_BYTES)]);
             prop_assert!(output.chars().all(|c| c == '\n' || !text::hostile(c)));
             prop_assert!(output.chars().count() <= SHOWN_BYTES);
         }
@@ -447,11 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn output_is_cut_and_made_printable() {
-        let file = tempfile::tempfile().unwrap();
-        file.write_all_at(b"a\x1b[31mb\xff\r\nc\n\n", 0).unwrap();
-        assert_eq!(shown(&file, SHOWN_BYTES).unwrap(), "a[31mb\u{fffd}\nc");
-        file.write_all_at(&[b'x'; 10_000], 0).unwrap();
-        assert_eq!(shown(&file, SHOWN_BYTES).unwrap().len(), SHOWN_BYTES);
+    fn output_is_made_printable() {
+        assert_eq!(shown(b"a\x1b[31mb\xff\r\nc\n\n"), "a[31mb\u{fffd}\nc");
     }
 }

@@ -11,8 +11,7 @@
 )]
 
 use std::{
-    collections::VecDeque, fmt::Write, os::fd, os::unix::process::ExitStatusExt, sync::Arc,
-    sync::Mutex,
+    collections::VecDeque, fmt::Write, os::unix::process::ExitStatusExt, sync::Arc, sync::Mutex,
 };
 
 use tokio::sync::Notify;
@@ -325,16 +324,19 @@ async fn command(properties: Vec<(String, OwnedVariant)>, script: Script, stop: 
     let exec: Vec<(String, Vec<String>, Vec<String>)> = property("ExecStartEx").try_into().unwrap();
     assert_eq!(exec[0].2, ["no-env-expand"]);
     let limit: u64 = property("RuntimeMaxUSec").try_into().unwrap();
-    let output: zbus::Fd<'static> = property("StandardOutputFileDescriptor").try_into().unwrap();
+    // As PID 1 does: opened to write, never made.
+    let opened = |name: &str| {
+        let path: String = property(name).try_into().unwrap();
+        std::fs::OpenOptions::new().write(true).open(path).unwrap()
+    };
     let mut process = tokio::process::Command::new(&exec[0].0);
     process
         .args(&exec[0].1[1..])
-        .stdout(fd::OwnedFd::try_from(output).unwrap())
+        .stdout(opened("StandardOutputFile"))
         .kill_on_drop(true);
     let given = |name: &str| properties.iter().any(|(key, _)| key == name);
-    if given("StandardErrorFileDescriptor") {
-        let errors: zbus::Fd<'static> = property("StandardErrorFileDescriptor").try_into().unwrap();
-        process.stderr(fd::OwnedFd::try_from(errors).unwrap());
+    if given("StandardErrorFile") {
+        process.stderr(opened("StandardErrorFile"));
     }
     if given("EnvironmentFiles") {
         let files: Vec<(String, bool)> = property("EnvironmentFiles").try_into().unwrap();

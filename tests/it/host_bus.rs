@@ -7,12 +7,14 @@ use std::os::unix::net::{
 };
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use kube_rebootd::host::Bus;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc;
 use zbus::Connection;
+use zbus::fdo::Error::NotSupported;
 
 use crate::fake_bus::FakeHostBus;
 
@@ -101,30 +103,52 @@ async fn i14_what_zbus_cannot_read_costs_no_connection() {
     assert!(!connection.is_closed());
 }
 
-/// Nobody takes them here: the kernel closes them, and the connection stays.
+/// Found by a stranger: a TCP connection that lingers over unsent data stopped whoever read the message that brought it.
 #[tokio::test]
-async fn i14_descriptors_that_others_send_are_not_kept() {
+async fn i14_nobody_can_send_a_descriptor() {
     let bus = FakeHostBus::start().await;
-    let connect = async || Bus::at(bus.address()).connection().await.expect("one");
-    let (ours, theirs) = (connect().await, connect().await);
-    let to = ours.unique_name().expect("a name").to_string();
+    let ours = Bus::at(bus.address()).connection().await.expect("ours");
+    let others = zbus::connection::Builder::address(bus.address().as_str());
+    let others = others.build().await.expect("theirs");
+    let to = ours.unique_name().expect("a name").to_owned();
     let (near, far) = StdStream::pair().expect("a pair");
-    theirs
-        .emit_signal(
-            Some(to.as_str()),
-            "/a",
-            "a.b",
-            "C",
-            &zbus::Fd::from(std::os::fd::AsFd::as_fd(&far)),
-        )
-        .await
-        .expect("sent");
-    asks(&theirs).await.expect("an answer");
-    asks(&ours).await.expect("an answer");
+    let body = zbus::Fd::from(std::os::fd::AsFd::as_fd(&far));
+    let call = others.call_method(Some(&to), "/a", Some("a.b"), "C", &body);
+    let answer = tokio::time::timeout(PATIENCE, call).await.expect("in time");
+    let refused = matches!(&answer, Err(zbus::Error::FDO(why)) if matches!(**why, NotSupported(_)));
+    assert!(refused, "the bus passes it on: {answer:?}");
     drop(far);
     near.set_read_timeout(Some(PATIENCE)).expect("set");
     let closed = tokio::task::spawn_blocking(move || (&near).read(&mut [0])).await;
     assert_eq!(closed.expect("run").expect("read"), 0, "one is still open");
+    asks(&ours).await.expect("an answer");
+}
+
+/// Found by a stranger: a message as long as the bus lets it be was held twice.
+#[tokio::test]
+async fn i14_a_message_without_measure_is_not_held_and_costs_no_connection() {
+    let bus = FakeHostBus::start().await;
+    let connect = async || Bus::at(bus.address()).connection().await.expect("one");
+    let (ours, theirs) = (connect().await, connect().await);
+    let to = ours.unique_name().expect("a name").to_owned();
+    let mut messages = zbus::MessageStream::from(&ours);
+    for (bytes, last) in [(6 << 20, "long"), (1 << 20, "taken")] {
+        let body = (vec![7_u8; bytes], last);
+        let sent = theirs.emit_signal(Some(&to), "/a", "a.b", "C", &body);
+        sent.await.expect("sent");
+    }
+    let next = async {
+        loop {
+            let message = messages.next().await.expect("open").expect("a message");
+            if message.header().member().is_some_and(|name| *name == "C") {
+                return message;
+            }
+        }
+    };
+    let message = tokio::time::timeout(PATIENCE, next).await.expect("in time");
+    let (_, last): (Vec<u8>, String) = message.body().deserialize().expect("its body");
+    assert_eq!(last, "taken");
+    asks(&ours).await.expect("an answer");
 }
 
 /// Found by reading: whoever filled the queue of those that wait to be accepted kept the daemon from the bus at once.

@@ -28,6 +28,23 @@ async fn run_for(
     command: &[&str],
     words: Option<&str>,
 ) -> Outcome {
+    let tree = tempfile::tempdir().unwrap();
+    let run = tree.path().join("run");
+    fs::create_dir(&run).unwrap();
+    let root = Root::at(tree.path());
+    let outcome = run_in(&root, host, timeout, command, words).await;
+    let left: Vec<_> = fs::read_dir(&run).unwrap().collect();
+    assert!(left.is_empty(), "left behind: {left:?}");
+    outcome
+}
+
+async fn run_in(
+    root: &Root,
+    host: &FakeHostBus,
+    timeout: Duration,
+    command: &[&str],
+    words: Option<&str>,
+) -> Outcome {
     let command: Vec<String> = command.iter().map(|s| (*s).to_owned()).collect();
     let check = Check {
         name: "test",
@@ -37,7 +54,7 @@ async fn run_for(
         ok_codes: &[0],
         words,
     };
-    check::run(&Root::host(), &Bus::at(host.address()), &check).await
+    check::run(root, &Bus::at(host.address()), &check).await
 }
 
 async fn sh(host: &FakeHostBus, script: &str) -> Outcome {
@@ -53,7 +70,8 @@ async fn i14_a_program_that_others_can_change_is_not_run() {
     fs::write(&program, "#!/bin/sh\nexit 1\n").unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     // Below /tmp, where anybody can make files.
-    let said = run(&host, Duration::from_secs(60), &[program.to_str().unwrap()]).await;
+    let command = [program.to_str().unwrap()];
+    let said = run_in(&Root::host(), &host, Duration::MAX, &command, None).await;
     let Verdict::Unknown { why } = said.verdict else {
         panic!("{said:?}")
     };
@@ -65,7 +83,8 @@ async fn i14_a_program_that_others_can_change_is_not_run() {
 #[tokio::test]
 async fn i8_words_are_looked_for_below_a_long_list_and_in_the_c_locale() {
     let host = FakeHostBus::start().await;
-    let list = "i=0; while [ $i -lt 2000 ]; do echo '  * package'; i=$((i + 1)); done";
+    // Longer than what a pipe holds.
+    let list = "i=0; while [ $i -lt 15000 ]; do echo '  * package'; i=$((i + 1)); done";
     for (end, wants) in [
         ("echo Reboot is required; exit 1", true),
         ("exit 1", false),
@@ -106,13 +125,67 @@ async fn exit_code_and_output_come_back() {
         "AddRef",
         "CollectMode",
         "RuntimeMaxUSec",
+        "TimeoutStartUSec",
         "TimeoutStopUSec",
         "SuccessExitStatus",
         "LogLevelMax",
-        "LimitFSIZE",
-        "StandardOutputFileDescriptor",
+        "StandardOutputFile",
     ] {
         assert!(properties[0].iter().any(|name| name == trap), "{trap}");
+    }
+}
+
+/// PID 1 opens the path that it is told as root: it must be that of nobody else.
+#[tokio::test]
+async fn i14_nobody_else_can_reach_where_a_command_prints() {
+    let host = FakeHostBus::start().await;
+    let script = "here=$(readlink /proc/self/fd/1); stat -c '%a %F' $(dirname $here) $here; exit 1";
+    // The shell's own standard output, and not that of what stands in parentheses.
+    let script = script.replace("/proc/self", "/proc/$$");
+    let outcome = sh(&host, &script).await;
+    assert_eq!(outcome.output, "700 directory\n600 fifo");
+}
+
+/// A daemon that was killed leaves it, and the environment of a credential plugin in it; that of a process which still runs
+/// stays.
+#[test]
+fn what_a_killed_process_left_is_removed() {
+    let tree = tempfile::tempdir().unwrap();
+    let run = tree.path().join("run");
+    let at = |name: &str| run.join(name);
+    let dead = [
+        at("kube-rebootd-output-4711-aBc123"),
+        at("kube-rebootd-output-4711-aBc124-gone"),
+    ];
+    let alive = [
+        at("kube-rebootd-output-815-aBc123"),
+        at("others"),
+        at("kube-rebootd-output-"),
+    ];
+    fs::create_dir_all(tree.path().join("proc/815")).unwrap();
+    for directory in dead.iter().chain(&alive) {
+        fs::create_dir_all(directory).unwrap();
+        fs::write(directory.join("environment"), "A=\"b\"\n").unwrap();
+    }
+    check::remove_leftovers(&Root::at(tree.path()));
+    for directory in &dead {
+        assert!(!directory.exists(), "{}", directory.display());
+    }
+    for directory in &alive {
+        assert!(directory.exists(), "{}", directory.display());
+    }
+    assert_eq!(fs::read_dir(&run).unwrap().count(), alive.len());
+}
+
+#[tokio::test]
+async fn i8_who_prints_without_end_has_no_answer() {
+    let host = FakeHostBus::start().await;
+    for script in ["yes", "head -c 300M /dev/zero; exit 1"] {
+        let outcome = sh(&host, script).await;
+        let Verdict::Unknown { why } = &outcome.verdict else {
+            panic!("{script}: {outcome:?}")
+        };
+        assert!(why.starts_with("it printed more than"), "{why}");
     }
 }
 
@@ -253,6 +326,7 @@ async fn i8_a_built_in_check_answers_whole_or_not_at_all() {
     let dir = tempfile::tempdir().unwrap();
     let (program, args) = (dir.path().join("program"), dir.path().join("args"));
     let root = Root::at(dir.path());
+    fs::create_dir(dir.path().join("run")).unwrap();
     let answers = async |script: &str| {
         let script = format!("#!/bin/sh\necho \"$@\" >{}\n{script}\n", args.display());
         // Anew each time: a program that runs cannot be written to.

@@ -4,20 +4,20 @@
 //! the end of the stream. Any user of the host may send one to any connection, so that the daemon would lose logind's
 //! answers whenever somebody likes. Here a message is read as a whole, and dropped where zbus refuses it.
 //!
-//! File descriptors are sent, as systemd writes the output of a check into one, and none is taken: nothing that the daemon
-//! calls answers with one, and what others send is closed by the kernel, as nobody has room for it (recvmsg(2)).
+//! No file descriptors go this way: the bus is not asked to pass any on, and refuses what others would send (dbus-daemon:
+//! `host_bus`; seen with dbus-broker 33). Closing one may take as long as its sender likes, as of a TCP connection that
+//! lingers over what it has not sent (socket(7)).
 
-use std::io::{self, ErrorKind, IoSlice};
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::io::{self, Cursor, ErrorKind};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::SocketAddr;
 use std::time::Duration;
 
-use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader, Interest};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tracing::debug;
+use tracing::{debug, warn};
 use zbus::address::transport::{Transport, Unix, UnixSocket};
 use zbus::connection::Builder;
 use zbus::connection::socket::{ReadHalf, Socket, Split, WriteHalf};
@@ -28,6 +28,12 @@ use zbus::{Address, Message};
 const HEADER: usize = 16;
 /// In bytes. The D-Bus specification allows no longer message.
 const LONGEST: usize = 128 << 20;
+/// In bytes. The longest answers, lists of all units and of all inhibitors of a large host, have some hundred thousand.
+const TAKEN: usize = 4 << 20;
+/// Bytes that are read at once of a message that is not taken.
+const SKIPPED: usize = 64 * 1024;
+/// Types of messages that answer a call (D-Bus specification, "Message Format").
+const ANSWERS: std::ops::RangeInclusive<u8> = 2..=3;
 /// Between two tries while too many others wait for the bus to accept them (unix(7): a full queue has no event of its own).
 const FULL: Duration = Duration::from_millis(20);
 
@@ -42,7 +48,8 @@ pub(super) async fn builder(address: Address) -> zbus::Result<Builder<'static>> 
 }
 
 async fn connect(unix: &Unix) -> io::Result<UnixStream> {
-    let address = match unix.path() {
+    let place = unix.path();
+    let address = match place {
         UnixSocket::Abstract(name) => SocketAddr::from_abstract_name(name.as_encoded_bytes())?,
         UnixSocket::File(path) => SocketAddr::from_pathname(path)?,
         other => {
@@ -54,7 +61,8 @@ async fn connect(unix: &Unix) -> io::Result<UnixStream> {
     loop {
         match UnixStream::connect_addr(&address).await {
             Err(full) if full.kind() == ErrorKind::WouldBlock => tokio::time::sleep(FULL).await,
-            other => return other,
+            Ok(stream) => return Ok(stream),
+            Err(why) => return Err(io::Error::new(why.kind(), format!("{place}: {why}"))),
         }
     }
 }
@@ -69,12 +77,23 @@ impl Socket for Stream {
 
     fn split(self) -> Split<Reader, Writer> {
         let (read, write) = self.0.into_split();
-        Split::new(Reader(BufReader::new(read)), Writer(write))
+        let reader = Reader {
+            from: BufReader::new(read),
+            said: false,
+            said_answer: false,
+        };
+        Split::new(reader, Writer(write))
     }
 }
 
 #[derive(Debug)]
-struct Reader(BufReader<OwnedReadHalf>);
+struct Reader {
+    from: BufReader<OwnedReadHalf>,
+    /// That a message was dropped: once, as whoever sends one may send millions.
+    said: bool,
+    /// That an answer was.
+    said_answer: bool,
+}
 
 #[async_trait]
 impl ReadHalf for Reader {
@@ -85,45 +104,64 @@ impl ReadHalf for Reader {
         _fds: &mut Vec<OwnedFd>,
     ) -> zbus::Result<Message> {
         loop {
-            let mut whole = Whole(self.whole(early).await?);
+            let mut header = [0; HEADER];
+            self.fill(&mut header, early).await?;
+            let length = length(&header)?;
+            if length > TAKEN {
+                self.skip(length - HEADER, early).await?;
+                self.dropped(header, &format!("it has {length} bytes"));
+                continue;
+            }
+            let mut bytes = header.to_vec();
+            bytes.resize(length, 0);
+            self.fill(&mut bytes[HEADER..], early).await?;
+            let mut whole = Whole(Cursor::new(bytes));
             match (whole.receive_message(seq, &mut Vec::new(), &mut Vec::new())).await {
                 Ok(message) => return Ok(message),
-                Err(why) => debug!("a message on the bus cannot be read and is dropped: {why}"),
+                Err(why) => self.dropped(header, &why.to_string()),
             }
         }
     }
 
     /// While the bus is told who calls; zbus keeps what comes with the last answer.
     async fn recvmsg(&mut self, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
-        let read = self.0.read(buffer).await?;
+        let read = self.from.read(buffer).await?;
         Ok((read, Vec::new()))
-    }
-
-    /// Or none may be sent either.
-    fn can_pass_unix_fd(&self) -> bool {
-        true
     }
 }
 
 impl Reader {
-    /// The bytes of the next message, of which `early` are here already.
-    async fn whole(&mut self, early: &mut Vec<u8>) -> io::Result<Vec<u8>> {
-        let mut bytes = vec![0; HEADER];
-        self.fill(&mut bytes, early).await?;
-        let length = length(&bytes)?;
-        bytes.resize(length, 0);
-        let (_, rest) = bytes.split_at_mut(HEADER);
-        self.fill(rest, early).await?;
-        Ok(bytes)
+    async fn skip(&mut self, mut left: usize, early: &mut Vec<u8>) -> io::Result<()> {
+        let mut bytes = vec![0; SKIPPED];
+        while left > 0 {
+            let some = left.min(SKIPPED);
+            self.fill(&mut bytes[..some], early).await?;
+            left -= some;
+        }
+        Ok(())
     }
 
+    fn dropped(&mut self, header: [u8; HEADER], why: &str) {
+        let answer = ANSWERS.contains(&header[1]);
+        if answer && !self.said_answer {
+            warn!(
+                "an answer on the bus cannot be read and is dropped: {why}; whoever waits for it gets none"
+            );
+            self.said_answer = true;
+        } else if !answer && !self.said {
+            debug!("a message on the bus cannot be read and is dropped, as more may be: {why}");
+            self.said = true;
+        }
+    }
+
+    /// Fills it with what comes next, of which `early` is here already.
     async fn fill(&mut self, buffer: &mut [u8], early: &mut Vec<u8>) -> io::Result<()> {
         let first = early.len().min(buffer.len());
         let (here, rest) = buffer.split_at_mut(first);
         for (to, from) in here.iter_mut().zip(early.drain(..first)) {
             *to = from;
         }
-        self.0.read_exact(rest).await.map(drop)
+        self.from.read_exact(rest).await.map(drop)
     }
 }
 
@@ -148,16 +186,13 @@ fn length(header: &[u8]) -> io::Result<usize> {
 
 /// One message, all of it: zbus reads it as it reads a socket.
 #[derive(Debug)]
-struct Whole(Vec<u8>);
+struct Whole(Cursor<Vec<u8>>);
 
 #[async_trait]
 impl ReadHalf for Whole {
     async fn recvmsg(&mut self, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
-        let some = self.0.len().min(buffer.len());
-        for (to, from) in buffer.iter_mut().zip(self.0.drain(..some)) {
-            *to = from;
-        }
-        Ok((some, Vec::new()))
+        let read = io::Read::read(&mut self.0, buffer)?;
+        Ok((read, Vec::new()))
     }
 }
 
@@ -166,20 +201,8 @@ struct Writer(OwnedWriteHalf);
 
 #[async_trait]
 impl WriteHalf for Writer {
-    async fn sendmsg(&mut self, buffer: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<usize> {
-        if fds.is_empty() {
-            return self.0.write(buffer).await;
-        }
-        let fds: Vec<RawFd> = fds.iter().map(AsRawFd::as_raw_fd).collect();
-        let stream: &UnixStream = self.0.as_ref();
-        let send = || {
-            let bytes = [IoSlice::new(buffer)];
-            let with = [ControlMessage::ScmRights(&fds)];
-            let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
-            let sent = sendmsg::<()>(stream.as_raw_fd(), &bytes, &with, flags, None);
-            sent.map_err(io::Error::from)
-        };
-        stream.async_io(Interest::WRITABLE, send).await
+    async fn sendmsg(&mut self, buffer: &[u8], _fds: &[BorrowedFd<'_>]) -> io::Result<usize> {
+        self.0.write(buffer).await
     }
 
     async fn flush(&mut self) -> io::Result<()> {

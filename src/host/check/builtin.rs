@@ -30,12 +30,12 @@ pub fn program() -> io::Result<PathBuf> {
 /// What `builtin` says, asked of `program`. Ends by itself within two minutes.
 pub async fn ask(bus: &Bus, program: &Path, root: &Root, builtin: Builtin) -> Answer {
     // PID 1 has another working directory.
-    let root = root.path("/");
-    let root = std::path::absolute(&root).unwrap_or(root);
+    let tree = root.path("/");
+    let tree = std::path::absolute(&tree).unwrap_or(tree);
     let words = [
         program.to_string_lossy().into_owned(),
         "--root".to_owned(),
-        root.to_string_lossy().into_owned(),
+        tree.to_string_lossy().into_owned(),
         "check".to_owned(),
         "--json".to_owned(),
         "--builtin".to_owned(),
@@ -49,7 +49,7 @@ pub async fn ask(bus: &Bus, program: &Path, root: &Root, builtin: Builtin) -> An
         ok_codes: &[],
         words: None,
     };
-    let (exit, said) = match attempt(bus, &check, WHOLE_BYTES).await {
+    let (exit, said) = match attempt(root, bus, &check, WHOLE_BYTES).await {
         Ok(ended) => ended,
         Err(err) => return Answer::unknown(err.to_string()),
     };

@@ -2,24 +2,24 @@
 //! daemon's sandbox denies (I7).
 //!
 //! Its environment may hold secrets, and everybody may read the properties of a unit. So PID 1 gets it as the
-//! path of a file in this process's memory, which root alone can open.
+//! path of a file that root alone can read, and that is gone when the plugin has ended.
 
 use std::env;
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
-use std::os::fd::AsFd;
-use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use kube_rebootd_core::plugin::{OUTPUT_MAX, Plugin, PluginError, RUN, failed};
-use zbus::{Fd, Variant};
+use zbus::Variant;
 
-use super::{Exit, Job, PLUGIN_PREFIX, RunError, SYSTEMD_CODES, end_of, memory, unit_name};
+use super::{
+    Exit, Job, Output, PLUGIN_PREFIX, Place, RunError, SYSTEMD_CODES, Streams, end_of, unit_name,
+};
 use crate::host::bus::Bus;
+use crate::root::Root;
 
-/// Bytes of what a failed plugin said that are looked at.
+/// Bytes of what a failed plugin said that are kept.
 const SAID_MAX: usize = 64 * 1024;
 /// Of this process's environment what systemd says to it alone (`systemd.exec(5)`).
 const OURS: [&str; 12] = [
@@ -38,13 +38,13 @@ const OURS: [&str; 12] = [
 ];
 
 /// Runs it to its end: what it printed. Ends by itself at most 30 s after its limit.
-pub async fn run(bus: &Bus, plugin: &Plugin) -> Result<Vec<u8>, PluginError> {
+pub async fn run(root: &Root, bus: &Bus, plugin: &Plugin) -> Result<Vec<u8>, PluginError> {
     if plugin.missing() {
         return Err(plugin.not_started(&"No such file in any directory of PATH"));
     }
     // systemd says only that it could not.
     fs::metadata(&plugin.program).map_err(|error| plugin.not_started(&error))?;
-    let ended = attempt(bus, plugin).await;
+    let ended = attempt(root, bus, plugin).await;
     let (exit, printed, said) = ended.map_err(|error| plugin.not_started(&error))?;
     match exit {
         Exit::Code(0) if printed.len() as u64 > OUTPUT_MAX => {
@@ -60,13 +60,15 @@ pub async fn run(bus: &Bus, plugin: &Plugin) -> Result<Vec<u8>, PluginError> {
     }
 }
 
-async fn attempt(bus: &Bus, plugin: &Plugin) -> Result<(Exit, Vec<u8>, Vec<u8>), RunError> {
-    let (output, errors, variables) = (memory()?, memory()?, memory()?);
+async fn attempt(
+    root: &Root,
+    bus: &Bus,
+    plugin: &Plugin,
+) -> Result<(Exit, Vec<u8>, Vec<u8>), RunError> {
     let all = env::vars().filter(|(name, _)| !OURS.contains(&name.as_str()));
     let all = all.chain(plugin.environment.iter().cloned());
-    variables.write_all_at(file(all).as_bytes(), 0)?;
-    let number = variables.as_fd().as_raw_fd();
-    let path = format!("/proc/{}/fd/{number}", std::process::id());
+    let place = Place::new(root).map_err(RunError::Place)?;
+    let (variables, mut streams) = prepare(&place, &file(all)).map_err(RunError::Place)?;
     let mut command = vec![plugin.program.clone()];
     command.extend(plugin.args.iter().cloned());
     let name = Path::new(&plugin.program).file_name();
@@ -77,19 +79,23 @@ async fn attempt(bus: &Bus, plugin: &Plugin) -> Result<(Exit, Vec<u8>, Vec<u8>),
         description: format!("kube-rebootd credential plugin {name}"),
         command: &command,
         timeout: RUN,
-        output: &output,
-        more: vec![
-            (
-                "StandardErrorFileDescriptor",
-                Fd::from(errors.as_fd()).into(),
-            ),
-            // Not "if it is there": without it the plugin would say something else.
-            ("EnvironmentFiles", Variant::new(vec![(path, false)])),
-        ],
+        // Not "if it is there": without it the plugin would say something else.
+        more: vec![("EnvironmentFiles", Variant::new(vec![(variables, false)]))],
     };
-    let exit = end_of(bus, &job).await?;
+    let exit = end_of(bus, &job, &mut streams).await?;
+    let said = streams.errors.map_or_else(Vec::new, Output::into_head);
+    Ok((exit, streams.output.into_head(), said))
+}
+
+/// The file with its environment, and where it prints.
+fn prepare(place: &Place, environment: &str) -> io::Result<(String, Streams)> {
     let most = usize::try_from(OUTPUT_MAX).unwrap_or(usize::MAX);
-    Ok((exit, head(&output, most + 1)?, head(&errors, SAID_MAX)?))
+    let variables = place.file("environment", environment)?;
+    let streams = Streams {
+        output: place.output("output", most.saturating_add(1))?,
+        errors: Some(place.output("errors", SAID_MAX)?),
+    };
+    Ok((variables, streams))
 }
 
 /// An environment as `EnvironmentFile=` reads it: in double quotes four characters are escaped, and nothing is
@@ -108,15 +114,6 @@ fn file(variables: impl Iterator<Item = (String, String)>) -> String {
         let _ = writeln!(text, "{name}=\"{quoted}\"");
     }
     text
-}
-
-/// The first bytes of a file whose offset is shared with the command.
-fn head(file: &fs::File, most: usize) -> io::Result<Vec<u8>> {
-    let length = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
-    let mut bytes = vec![0; length.min(most)];
-    let read = file.read_at(&mut bytes, 0)?;
-    bytes.truncate(read);
-    Ok(bytes)
 }
 
 #[cfg(test)]
