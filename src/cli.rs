@@ -93,15 +93,22 @@ pub enum Verb {
         #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
         timeout: u64,
     },
-    /// The group, from anywhere: who holds a slot, who waits, since when.
+    /// The group and all nodes, from anywhere: who holds a slot, who waits, who needs a person.
     ///
-    /// A node that waits, but not now, keeps its place: one of its gates is closed, or an attempt has just failed.
+    /// A node that waits, but not now, keeps its place: one of its gates is closed, or an attempt has just failed. Where a
+    /// person has to look at a node, its last column begins with an exclamation mark.
     Nodes {
         #[command(flatten)]
         cluster: Cluster,
         /// The group of slots [default: with the node's own credential the node's, else the configured one].
         #[arg(long)]
         group: Option<String>,
+        /// Only nodes that a person has to look at; exit code 1 if there is one.
+        #[arg(long)]
+        unhealthy: bool,
+        /// As JSON, whose keys are stable.
+        #[arg(long)]
+        json: bool,
     },
     /// Free the slot of a node that will not give it back by itself (as an admin).
     Unlock {
@@ -188,8 +195,20 @@ pub fn main(cli: Cli) -> ExitCode {
         Verb::Undrain { timeout, .. } => {
             undrain::main(root, cli.host.config, Duration::from_secs(timeout))
         }
-        Verb::Nodes { cluster, group } => {
-            access::nodes(&root, cli.host.config.as_deref(), &cluster, group)
+        Verb::Nodes {
+            cluster,
+            group,
+            unhealthy,
+            json,
+        } => {
+            let file = cli.host.config.as_deref();
+            access::nodes(
+                &root,
+                file,
+                &cluster,
+                group,
+                access::Show { unhealthy, json },
+            )
         }
         Verb::Unlock {
             node,

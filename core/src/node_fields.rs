@@ -174,7 +174,7 @@ pub(crate) fn marked(node: &Node) -> bool {
 }
 
 /// The cordon is (also) ours.
-pub(crate) fn ours(node: &Node) -> bool {
+pub fn ours(node: &Node) -> bool {
     node.unschedulable
         && node
             .cordon_owners

@@ -33,7 +33,7 @@ complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "status" -
 complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "check" -d 'What the triggers say now; exits 75 while a package manager works or something inhibits a shutdown, 1 when one does not answer'
 complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "doctor" -d 'Look for everything that would keep this node from rebooting well, and name the cures; exits 1 on a failure'
 complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "undrain" -d 'Give back what a stopped daemon holds'
-complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "nodes" -d 'The group, from anywhere: who holds a slot, who waits, since when'
+complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "nodes" -d 'The group and all nodes, from anywhere: who holds a slot, who waits, who needs a person'
 complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "unlock" -d 'Free the slot of a node that will not give it back by itself (as an admin)'
 complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "manifests" -d 'Print the manifests that a cluster needs'
 complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "config" -d 'Look at or check the configuration'
@@ -66,6 +66,8 @@ complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l name
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l group -d 'The group of slots [default: with the node\'s own credential the node\'s, else the configured one]' -r
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l config -d 'Use this file instead of config.toml (drop-ins still apply)' -r -F
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l root -d 'Look for every host path below this directory, for tests and images' -r -F
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l unhealthy -d 'Only nodes that a person has to look at; exit code 1 if there is one'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l json -d 'As JSON, whose keys are stable'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand unlock" -l kubeconfig -d 'Use this kubeconfig alone [default: those of $KUBECONFIG merged, else ~/.kube/config]' -r -F
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand unlock" -l context -d 'Use this context of the kubeconfig [default: its current one]' -r
@@ -102,7 +104,7 @@ complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not 
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes unlock manifests config help" -f -a "check" -d 'What the triggers say now; exits 75 while a package manager works or something inhibits a shutdown, 1 when one does not answer'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes unlock manifests config help" -f -a "doctor" -d 'Look for everything that would keep this node from rebooting well, and name the cures; exits 1 on a failure'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes unlock manifests config help" -f -a "undrain" -d 'Give back what a stopped daemon holds'
-complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes unlock manifests config help" -f -a "nodes" -d 'The group, from anywhere: who holds a slot, who waits, since when'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes unlock manifests config help" -f -a "nodes" -d 'The group and all nodes, from anywhere: who holds a slot, who waits, who needs a person'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes unlock manifests config help" -f -a "unlock" -d 'Free the slot of a node that will not give it back by itself (as an admin)'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes unlock manifests config help" -f -a "manifests" -d 'Print the manifests that a cluster needs'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes unlock manifests config help" -f -a "config" -d 'Look at or check the configuration'

@@ -33,12 +33,21 @@ enum Identity {
     },
 }
 
-/// `kube-rebootd nodes`: the table of the group.
+/// How `nodes` shows what it read.
+#[derive(Debug, Clone, Copy)]
+pub struct Show {
+    /// Only nodes that need a person, and exit code 1 if there is one.
+    pub unhealthy: bool,
+    pub json: bool,
+}
+
+/// `kube-rebootd nodes`: the group, and all Nodes.
 pub fn nodes(
     root: &Root,
     file: Option<&Path>,
     cluster: &Cluster,
     group: Option<String>,
+    show: Show,
 ) -> ExitCode {
     let config = match configured(root, file) {
         Ok(config) => config,
@@ -76,14 +85,29 @@ pub fn nodes(
                 Err(err) => return refused(&err),
             },
         };
-        match nodes::read(&client, &namespace, &group).await {
-            Ok(seen) => {
-                print(&nodes::table(&seen, Timestamp::now()));
-                ExitCode::SUCCESS
-            }
+        let now = Timestamp::now();
+        match nodes::read(&client, &namespace, &group, now).await {
+            Ok(seen) => shown(seen, show, now),
             Err(err) => refused(&err),
         }
     })
+}
+
+fn shown(mut seen: nodes::Group, show: Show, now: Timestamp) -> ExitCode {
+    if show.unhealthy {
+        seen.nodes.retain(|node| node.person.is_some());
+    }
+    if show.json {
+        print(&format!("{:#}\n", nodes::report(&seen)));
+    } else if show.unhealthy {
+        print(&nodes::unhealthy(&seen, now));
+    } else {
+        print(&nodes::table(&seen, now));
+    }
+    if show.unhealthy && !seen.nodes.is_empty() {
+        return ExitCode::from(exit::FAILED);
+    }
+    ExitCode::SUCCESS
 }
 
 /// The group of this host. Its Node is read only where a label of it may name the group.

@@ -1,24 +1,29 @@
-//! `nodes`: the group from any laptop: who holds, who waits, since when. Reads only.
+//! `nodes`: from any laptop who holds a slot of the group, who waits, since when; and all Nodes with what their daemons
+//! told. Reads only.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::api::ListParams;
-use kube::{Api, Client, ResourceExt};
+use kube::{Client, ResourceExt};
 use kube_rebootd_core::names;
 use kube_rebootd_core::phase::Phase;
 use kube_rebootd_core::record::Record;
 use kube_rebootd_core::slot::Lease;
 use kube_rebootd_core::text::{self, NAME};
+use serde_json::{Value, json};
 
-use crate::cluster::answer::{ApiError, CALL, call};
+use crate::cluster::answer::ApiError;
 use crate::cluster::heartbeat;
-use crate::cluster::lean::{Named, Node};
 use crate::cluster::lease::Leases;
 
-/// One line of the table.
+mod fleet;
+
+use fleet::aligned;
+pub use fleet::{Cordon, Member, Reboot};
+
+/// One line of the group's table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     pub node: String,
@@ -54,29 +59,34 @@ pub struct Group {
     pub slots: Vec<Lease>,
     /// Holders, claims, then waiters, longest-waiting first.
     pub rows: Vec<Row>,
+    /// All Nodes of the cluster, of whatever group, by name.
+    pub nodes: Vec<Member>,
 }
 
-/// Reads the group through a client that may list Nodes and Leases.
-pub async fn read(client: &Client, namespace: &str, group: &str) -> Result<Group, ApiError> {
+/// Reads the group and all Nodes through a client that may list Nodes and Leases; `now` gives the ages.
+pub async fn read(
+    client: &Client,
+    namespace: &str,
+    group: &str,
+    now: Timestamp,
+) -> Result<Group, ApiError> {
     let leases = Leases::new(client.clone(), namespace, "");
     let (slots, others): (Vec<Lease>, Vec<Lease>) = leases
         .all(Duration::ZERO)
         .await?
         .into_iter()
         .partition(|lease| lease.group == group);
-    let nodes: Api<Named<Node>> = Api::all(client.clone());
-    let params = ListParams::default().labels(names::SLOT);
-    let labelled = call("list labelled Nodes", CALL, nodes.list(&params)).await?;
-    let claims: BTreeMap<String, (String, Option<String>)> = labelled
-        .items
+    let all = fleet::list(client).await?;
+    let claims: BTreeMap<String, (String, Option<String>)> = all
         .iter()
-        .map(|node| {
-            let slot = node.labels().get(names::SLOT);
-            let slot = slot.map_or_else(String::new, |slot| text::name(slot, NAME));
+        .filter_map(|node| {
+            let slot = text::name(node.labels().get(names::SLOT)?, NAME);
             let stage = node.annotations().get(names::STATE).map(|text| stage(text));
-            (text::name(&node.name_any(), NAME), (slot, stage))
+            Some((text::name(&node.name_any(), NAME), (slot, stage)))
         })
         .collect();
+    let mut nodes: Vec<Member> = all.iter().map(|node| fleet::member(node, now)).collect();
+    nodes.sort_by(|one, other| one.node.cmp(&other.node));
     let mut rows = held(&slots, &others, &claims);
     for waiter in heartbeat::list(client, group, "").await? {
         rows.push(Row {
@@ -97,6 +107,7 @@ pub async fn read(client: &Client, namespace: &str, group: &str) -> Result<Group
         others,
         slots,
         rows,
+        nodes,
     })
 }
 
@@ -196,18 +207,46 @@ pub fn table(group: &Group, now: Timestamp) -> String {
         let others: Vec<&str> = group.others.iter().map(String::as_str).collect();
         let _ = writeln!(text, "other groups (--group): {}", others.join(", "));
     }
+    if !group.nodes.is_empty() {
+        text.push_str("\nall nodes, of whatever group:\n");
+        text.push_str(&fleet::table(&group.nodes, now));
+    }
     text
 }
 
-fn aligned(lines: &[[String; 4]]) -> String {
-    let mut text = String::new();
-    let width = |column: usize| lines.iter().map(|l| l[column].len()).max().unwrap_or(0);
-    let widths = [width(0), width(1), width(2)];
-    for [node, what, since, stage] in lines {
-        let [a, b, c] = widths;
-        let _ = writeln!(text, "{node:a$}  {what:b$}  {since:c$}  {stage}");
+/// Only those that need a person, for people.
+pub fn unhealthy(group: &Group, now: Timestamp) -> String {
+    if group.nodes.is_empty() {
+        return "no node needs a person\n".to_owned();
     }
-    text
+    fleet::table(&group.nodes, now)
+}
+
+/// The same for scripts; stable: keys are added, never renamed or removed.
+pub fn report(group: &Group) -> Value {
+    let slots = group.slots.iter().map(|slot| {
+        json!({"slot": slot.name, "holder": slot.holder, "since": slot.acquire_time, "paused": slot.paused,
+               "unusable": slot.unusable()})
+    });
+    let rows = group.rows.iter().map(|row| {
+        let (what, slot) = match &row.what {
+            What::Holds(slot) => ("holds", Some(slot)),
+            What::Claims(slot) => ("claims", Some(slot)),
+            What::Strays(slot) => ("strays", Some(slot)),
+            What::Elsewhere(slot) => ("elsewhere", Some(slot)),
+            What::Waits => ("waits", None),
+            What::NotReady => ("waits-not-now", None),
+        };
+        json!({"node": row.node, "what": what, "slot": slot, "since": row.since, "stage": row.stage})
+    });
+    json!({
+        "group": group.name,
+        "namespace": group.namespace,
+        "other_groups": group.others,
+        "slots": slots.collect::<Vec<_>>(),
+        "queue": rows.collect::<Vec<_>>(),
+        "nodes": group.nodes,
+    })
 }
 
 /// The largest whole unit of the time since `then`; clocks may disagree, so never less than 0.
@@ -250,8 +289,12 @@ mod tests {
             others: ["gpu", "workers"].map(str::to_owned).into(),
             slots,
             rows,
+            nodes: Vec::new(),
         };
         let text = table(&group, now);
+        let queue = report(&group);
+        assert_eq!(queue["queue"][0]["what"], "holds");
+        assert_eq!(queue["slots"][1]["holder"], Value::Null);
         assert_eq!(
             text,
             "group default\n\
@@ -275,6 +318,7 @@ mod tests {
             others: BTreeSet::new(),
             slots: Vec::new(),
             rows: held(&[], &[], &claims),
+            nodes: Vec::new(),
         };
         let text = table(&group, Timestamp::UNIX_EPOCH);
         let says = "n1    claims pool-a, of another namespace or deleted";

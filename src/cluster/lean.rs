@@ -208,7 +208,7 @@ fn meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Err
 }
 
 /// A time as the API server writes it. One that jiff does not know is its last: that there is one is what counts.
-pub(super) fn time(text: &str) -> Timestamp {
+pub(crate) fn time(text: &str) -> Timestamp {
     text.parse().unwrap_or(Timestamp::MAX)
 }
 

@@ -212,6 +212,28 @@ async fn nodes_shows_a_dead_holder_and_unlock_frees_it_for_an_admin_only() {
         asked.out
     );
 
+    // A node that needs a person.
+    let now = Timestamp::now();
+    let own = serde_json::json!([{"type": "RebootRequired", "status": "True", "reason": "Unhealthy",
+        "message": "not healthy yet", "lastHeartbeatTime": now, "lastTransitionTime": now}]);
+    let patch = serde_json::json!({"status": {"conditions": own}}).to_string();
+    let words = ["patch", &node, "--subresource=status", "-p", &patch];
+    enter().kubectl(&words, "");
+    let stuck = held.cli.run(&["nodes", "--unhealthy"]).await;
+    assert_eq!(stuck.code, Some(1), "{}{}", stuck.out, stuck.err);
+    let line = stuck.out.lines().find(|line| line.starts_with(name));
+    let line = line.unwrap_or_else(|| panic!("{}", stuck.out));
+    assert!(
+        line.contains(" Unhealthy ") && line.ends_with("! not healthy yet"),
+        "{line}"
+    );
+    let json = held.cli.run(&["nodes", "--json"]).await;
+    assert_eq!(json.code, Some(0), "{}", json.err);
+    let report: serde_json::Value = serde_json::from_str(&json.out).expect("JSON");
+    let nodes = report["nodes"].as_array().expect("all nodes");
+    let own = nodes.iter().find(|node| node["node"] == name).expect("it");
+    assert_eq!(own["person"], "not healthy yet");
+
     let denied = held.cli.run(&["unlock", name]).await;
     assert_eq!(denied.code, Some(4), "{}", denied.err);
     assert!(denied.err.contains(&format!("kubectl patch node {name} ")));

@@ -41,7 +41,7 @@ async fn unlock_clears_label_record_and_lease_and_a_node_may_not() {
         )
         .await
         .expect("marked");
-    let group = read(&host.admin, "kube-rebootd", "cli")
+    let group = read(&host.admin, "kube-rebootd", "cli", Timestamp::now())
         .await
         .expect("a group");
     assert_eq!(group.rows.len(), 1);

@@ -129,6 +129,47 @@ impl Reason {
         }
     }
 
+    /// The reason of this name; none: a newer version's, or another's.
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| reason.name() == name)
+    }
+
+    /// It does not go on by itself: somebody has to look at the node, or at what asks for the reboot.
+    pub fn needs_person(self) -> bool {
+        match self {
+            Self::TriggerUnknown
+            | Self::NotCleared
+            | Self::StateNotWritable
+            | Self::LimitReached
+            | Self::Flapping
+            | Self::NodeRefused
+            | Self::NotRegistered
+            | Self::SlotsUnknown
+            | Self::NoSlot
+            | Self::Unhealthy => true,
+            Self::Idle
+            | Self::Observing
+            | Self::Pending
+            | Self::Paused
+            | Self::Inhibited
+            | Self::PackageManager
+            | Self::MinUptime
+            | Self::Settling
+            | Self::BlockedByPod
+            | Self::ShuttingDown
+            | Self::BackingOff
+            | Self::Queued
+            | Self::TooFewAvailable
+            | Self::Claiming
+            | Self::Draining
+            | Self::BlockedByBudget
+            | Self::Rebooting
+            | Self::Verifying
+            | Self::Releasing
+            | Self::Undoing => false,
+        }
+    }
+
     /// As the condition writes it.
     pub fn name(self) -> &'static str {
         match self {

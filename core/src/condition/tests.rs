@@ -416,3 +416,17 @@ fn every_reason_is_explained() {
     names.dedup();
     assert_eq!(names.len(), Reason::ALL.len());
 }
+
+#[test]
+fn operating_md_names_every_reason_that_needs_a_person() {
+    let page = include_str!("../../../docs/operating.md");
+    let (_, rest) = page
+        .split_once("A person has to look at")
+        .expect("the sentence");
+    let (list, _) = rest.split_once(';').expect("its end");
+    for reason in Reason::ALL {
+        let named = list.contains(&format!("`{}`", reason.name()));
+        assert_eq!(named, reason.needs_person(), "{reason}");
+        assert_eq!(Reason::of_name(reason.name()), Some(reason));
+    }
+}

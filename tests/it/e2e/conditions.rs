@@ -98,6 +98,20 @@ fn conditions_tell_a_whole_cycle_and_the_kubelet_leaves_them_alone() {
         assert_eq!(said(&site, &host, kind), "False KubeRebootd");
     }
     assert_eq!(conditions(&site, &host).len(), of_the_kubelet + 4);
+    let fleet = host.sh("kube-rebootd nodes --json").unwrap();
+    let fleet: Value = serde_json::from_str(&fleet).unwrap();
+    let nodes = fleet["nodes"].as_array().unwrap();
+    let own = nodes.iter().find(|node| node["node"] == "cond-1").unwrap();
+    assert_eq!(
+        (&own["required"], &own["reason"]),
+        (&"False".into(), &"Idle".into())
+    );
+    assert_eq!(
+        (&own["person"], &own["cordon"]),
+        (&Value::Null, &Value::Null)
+    );
+    let reasons = own["last_reboot"]["reasons"].to_string();
+    assert!(reasons.contains("sentinel"), "{own}");
     let told = written(&site, &host, began);
     let times = |reason: &str| {
         let of = told.iter().filter(|(told, _)| told == reason);
