@@ -151,6 +151,32 @@ async fn i14_a_message_without_measure_is_not_held_and_costs_no_connection() {
     asks(&ours).await.expect("an answer");
 }
 
+/// Found by reading: a user who held enough inhibitors could have kept logind's list of them from the daemon.
+#[tokio::test]
+async fn a_long_answer_is_taken() {
+    let bus = FakeHostBus::start().await;
+    let connect = async || Bus::at(bus.address()).connection().await.expect("one");
+    let (ours, theirs) = (connect().await, connect().await);
+    let to = theirs.unique_name().expect("a name").to_owned();
+    let mut calls = zbus::MessageStream::from(&theirs);
+    let answers = async {
+        loop {
+            let call = calls.next().await.expect("open").expect("a message");
+            if call.header().member().is_some_and(|name| *name == "C") {
+                let body = vec![7_u8; 6 << 20];
+                theirs.reply(&call.header(), &body).await.expect("sent");
+                std::future::pending::<()>().await;
+            }
+        }
+    };
+    let answer = tokio::select! {
+        answer = ours.call_method(Some(&to), "/a", Some("a.b"), "C", &()) => answer.expect("an answer"),
+        () = answers => unreachable!("it waits"),
+    };
+    let body: Vec<u8> = answer.body().deserialize().expect("its body");
+    assert_eq!(body.len(), 6 << 20);
+}
+
 /// Found by reading: whoever filled the queue of those that wait to be accepted kept the daemon from the bus at once.
 #[tokio::test]
 async fn a_bus_that_accepts_late_is_waited_for() {

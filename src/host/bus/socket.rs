@@ -28,8 +28,11 @@ use zbus::{Address, Message};
 const HEADER: usize = 16;
 /// In bytes. The D-Bus specification allows no longer message.
 const LONGEST: usize = 128 << 20;
-/// In bytes. The longest answers, lists of all units and of all inhibitors of a large host, have some hundred thousand.
+/// In bytes, of a message that nobody asked for.
 const TAKEN: usize = 4 << 20;
+/// In bytes. The longest answers, lists of all units and of all inhibitors of a large host, have some hundred thousand; a
+/// user who holds thousands of inhibitors is not to keep the list of them from us.
+const ANSWER_TAKEN: usize = 32 << 20;
 /// Bytes that are read at once of a message that is not taken.
 const SKIPPED: usize = 64 * 1024;
 /// Types of messages that answer a call (D-Bus specification, "Message Format").
@@ -107,7 +110,8 @@ impl ReadHalf for Reader {
             let mut header = [0; HEADER];
             self.fill(&mut header, early).await?;
             let length = length(&header)?;
-            if length > TAKEN {
+            let taken = if answers(header) { ANSWER_TAKEN } else { TAKEN };
+            if length > taken {
                 self.skip(length - HEADER, early).await?;
                 self.dropped(header, &format!("it has {length} bytes"));
                 continue;
@@ -142,7 +146,7 @@ impl Reader {
     }
 
     fn dropped(&mut self, header: [u8; HEADER], why: &str) {
-        let answer = ANSWERS.contains(&header[1]);
+        let answer = answers(header);
         if answer && !self.said_answer {
             warn!(
                 "an answer on the bus cannot be read and is dropped: {why}; whoever waits for it gets none"
@@ -163,6 +167,11 @@ impl Reader {
         }
         self.from.read_exact(rest).await.map(drop)
     }
+}
+
+/// It answers a call; the bus passes on only what was asked for.
+fn answers(header: [u8; HEADER]) -> bool {
+    ANSWERS.contains(&header[1])
 }
 
 /// How long the message with this header is (D-Bus specification, "Message Format").
