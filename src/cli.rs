@@ -103,10 +103,11 @@ pub enum Verb {
         /// The group of slots [default: with the node's own credential the node's, else the configured one].
         #[arg(long)]
         group: Option<String>,
-        /// Only nodes that a person has to look at; exit code 1 if there is one.
+        /// Only nodes that a person has to look at, of whatever group; exit code 1 if there is one, and also, with nothing on
+        /// standard output, if it cannot be told.
         #[arg(long)]
         unhealthy: bool,
-        /// As JSON, whose keys are stable.
+        /// Print JSON; keys are added, never renamed or removed.
         #[arg(long)]
         json: bool,
     },

@@ -87,24 +87,23 @@ pub fn nodes(
         };
         let now = Timestamp::now();
         match nodes::read(&client, &namespace, &group, now).await {
-            Ok(seen) => shown(seen, show, now),
+            Ok(seen) => shown(&seen, show, now),
             Err(err) => refused(&err),
         }
     })
 }
 
-fn shown(mut seen: nodes::Group, show: Show, now: Timestamp) -> ExitCode {
-    if show.unhealthy {
-        seen.nodes.retain(|node| node.person.is_some());
-    }
-    if show.json {
-        print(&format!("{:#}\n", nodes::report(&seen)));
-    } else if show.unhealthy {
-        print(&nodes::unhealthy(&seen, now));
-    } else {
-        print(&nodes::table(&seen, now));
-    }
-    if show.unhealthy && !seen.nodes.is_empty() {
+fn shown(seen: &nodes::Group, show: Show, now: Timestamp) -> ExitCode {
+    let text = match show {
+        Show { json: true, .. } => format!("{:#}\n", nodes::report(seen, show.unhealthy)),
+        Show {
+            unhealthy: true, ..
+        } => nodes::unhealthy(seen, now),
+        Show { .. } => nodes::table(seen, now),
+    };
+    print(&text);
+    let sick = seen.nodes.iter().any(|node| node.person.is_some());
+    if show.unhealthy && sick {
         return ExitCode::from(exit::FAILED);
     }
     ExitCode::SUCCESS

@@ -86,7 +86,6 @@ pub async fn read(
         })
         .collect();
     let mut nodes: Vec<Member> = all.iter().map(|node| fleet::member(node, now)).collect();
-    nodes.sort_by(|one, other| one.node.cmp(&other.node));
     let mut rows = held(&slots, &others, &claims);
     for waiter in heartbeat::list(client, group, "").await? {
         rows.push(Row {
@@ -100,6 +99,8 @@ pub async fn read(
             stage: None,
         });
     }
+    judge(&mut nodes, &rows, now);
+    judge(&mut nodes, &held(&others, &slots, &BTreeMap::new()), now);
     let others = others.iter().map(|lease| lease.group.clone()).collect();
     Ok(Group {
         name: group.to_owned(),
@@ -109,6 +110,18 @@ pub async fn read(
         rows,
         nodes,
     })
+}
+
+/// What the slots say of each Node, also of one that is gone.
+fn judge(nodes: &mut Vec<Member>, rows: &[Row], now: Timestamp) {
+    for row in rows {
+        match nodes.iter_mut().find(|node| node.node == row.node) {
+            Some(node) => fleet::judged(node, &row.what, now),
+            None if matches!(row.what, What::Holds(_)) => nodes.push(fleet::missing(&row.node)),
+            None => {}
+        }
+    }
+    nodes.sort_by(|one, other| one.node.cmp(&other.node));
 }
 
 fn held(
@@ -216,14 +229,23 @@ pub fn table(group: &Group, now: Timestamp) -> String {
 
 /// Only those that need a person, for people.
 pub fn unhealthy(group: &Group, now: Timestamp) -> String {
-    if group.nodes.is_empty() {
-        return "no node needs a person\n".to_owned();
+    let (sick, rest): (Vec<Member>, Vec<Member>) =
+        (group.nodes.iter().cloned()).partition(|node| node.person.is_some());
+    if !sick.is_empty() {
+        return fleet::table(&sick, now);
     }
-    fleet::table(&group.nodes, now)
+    let report = rest.iter().filter(|node| node.required.is_some()).count();
+    let all = rest.len();
+    format!("no node needs a person; {report} of {all} nodes report\n")
 }
 
-/// The same for scripts; stable: keys are added, never renamed or removed.
-pub fn report(group: &Group) -> Value {
+/// The same for scripts; stable: keys are added, never renamed or removed. `unhealthy`: `nodes` are only those that need a
+/// person.
+pub fn report(group: &Group, unhealthy: bool) -> Value {
+    let nodes = group.nodes.iter();
+    let nodes: Vec<&Member> = nodes
+        .filter(|node| node.person.is_some() || !unhealthy)
+        .collect();
     let slots = group.slots.iter().map(|slot| {
         json!({"slot": slot.name, "holder": slot.holder, "since": slot.acquire_time, "paused": slot.paused,
                "unusable": slot.unusable()})
@@ -245,7 +267,7 @@ pub fn report(group: &Group) -> Value {
         "other_groups": group.others,
         "slots": slots.collect::<Vec<_>>(),
         "queue": rows.collect::<Vec<_>>(),
-        "nodes": group.nodes,
+        "nodes": nodes,
     })
 }
 
@@ -292,7 +314,7 @@ mod tests {
             nodes: Vec::new(),
         };
         let text = table(&group, now);
-        let queue = report(&group);
+        let queue = report(&group, false);
         assert_eq!(queue["queue"][0]["what"], "holds");
         assert_eq!(queue["slots"][1]["holder"], Value::Null);
         assert_eq!(
@@ -324,6 +346,32 @@ mod tests {
         let says = "n1    claims pool-a, of another namespace or deleted";
         assert!(text.contains(says), "{text}");
         assert!(text.contains("is in namespace kube-rebootd (--namespace)"));
+    }
+
+    /// Found by an operator's reading: a slot that a Node had which is gone was nobody's.
+    #[test]
+    fn a_holder_whose_node_is_gone_needs_a_person() {
+        let lease = Lease {
+            holder: Some("n1".to_owned()),
+            ..Lease::free("default", "default")
+        };
+        let mut group = Group {
+            name: "default".to_owned(),
+            namespace: "kube-rebootd".to_owned(),
+            others: BTreeSet::new(),
+            rows: held(&[lease], &[], &BTreeMap::new()),
+            slots: Vec::new(),
+            nodes: Vec::new(),
+        };
+        let now = Timestamp::UNIX_EPOCH;
+        assert_eq!(
+            unhealthy(&group, now),
+            "no node needs a person; 0 of 0 nodes report\n"
+        );
+        judge(&mut group.nodes, &group.rows, now);
+        assert!(unhealthy(&group, now).contains("there is no such Node"));
+        let nodes = report(&group, true);
+        assert_eq!(nodes["nodes"][0]["node"], "n1");
     }
 
     #[test]

@@ -134,14 +134,13 @@ impl Reason {
         Self::ALL.into_iter().find(|reason| reason.name() == name)
     }
 
-    /// It does not go on by itself: somebody has to look at the node, or at what asks for the reboot.
+    /// It does not go on by itself, or will come again: somebody has to look at the node, or at what asks for the reboot.
     pub fn needs_person(self) -> bool {
         match self {
             Self::TriggerUnknown
             | Self::NotCleared
             | Self::StateNotWritable
             | Self::LimitReached
-            | Self::Flapping
             | Self::NodeRefused
             | Self::NotRegistered
             | Self::SlotsUnknown
@@ -157,6 +156,7 @@ impl Reason {
             | Self::Settling
             | Self::BlockedByPod
             | Self::ShuttingDown
+            | Self::Flapping
             | Self::BackingOff
             | Self::Queued
             | Self::TooFewAvailable

@@ -16,7 +16,7 @@ use kube_rebootd_core::text::{self, WORDS};
 use kube_rebootd_core::trigger::Past;
 use serde::Serialize;
 
-use super::age;
+use super::{What, age};
 use crate::cluster::answer::{ApiError, CALL, call};
 use crate::cluster::lean::{self, Node as Object};
 use crate::cluster::node;
@@ -25,6 +25,10 @@ use crate::cluster::node;
 const PAGE: u32 = 500;
 /// A daemon writes its condition again within 66 minutes; clocks differ, and a write may be refused once.
 const SILENT: SignedDuration = SignedDuration::from_mins(90);
+/// A host that holds a slot and is not Ready reboots; few take longer.
+const DOWN: SignedDuration = SignedDuration::from_mins(30);
+/// A check has no answer while a package manager works, or a backup inhibits the shutdown.
+const UNANSWERED: SignedDuration = SignedDuration::from_hours(24);
 
 /// One Node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -55,7 +59,7 @@ pub enum Cordon {
     Others,
 }
 
-/// The last one that was proved.
+/// The last one of its daemon's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Reboot {
     pub at: Timestamp,
@@ -87,14 +91,60 @@ pub(super) fn member(object: &Object, now: Timestamp) -> Member {
         ready: node.ready,
         required: shown.map(|one| one.status.name()),
         reason: shown.map(|one| one.reason.clone()),
-        since: shown.and_then(|one| one.since),
-        told,
+        since: shown.and_then(|one| one.since).filter(known),
+        told: told.filter(known),
         message: shown.map(|one| one.message.clone()),
         cordon: cordon(&node),
         last_reboot: last_reboot(&node),
         person: shown.and_then(|one| person(one, told, node.ready, now)),
         node: node.name,
     }
+}
+
+/// Not one that cannot be read ([`lean::time`]).
+fn known(time: &Timestamp) -> bool {
+    *time != Timestamp::MAX
+}
+
+/// Nothing is seen of this Node but that it holds a slot, or claims one.
+pub(super) fn missing(name: &str) -> Member {
+    Member {
+        node: name.to_owned(),
+        ready: false,
+        required: None,
+        reason: None,
+        since: None,
+        told: None,
+        message: None,
+        cordon: None,
+        last_reboot: None,
+        person: Some("its slot is held, and there is no such Node".to_owned()),
+    }
+}
+
+/// What the slots add: its daemon may be gone, or never have told what the slots show.
+pub(super) fn judged(member: &mut Member, what: &What, now: Timestamp) {
+    let why = match what {
+        What::Holds(slot) if !member.ready && silent(member.told, DOWN, now) => {
+            let since = for_how_long(member.told, now);
+            format!(
+                "holds {slot}, is not Ready, and is silent{since}: the host may not have come back"
+            )
+        }
+        What::Strays(slot) => format!("claims {slot}, which is no slot: nobody begins"),
+        What::Holds(_) | What::Claims(_) | What::Elsewhere(_) | What::Waits | What::NotReady => {
+            return;
+        }
+    };
+    member.person.get_or_insert(why);
+}
+
+fn silent(told: Option<Timestamp>, long: SignedDuration, now: Timestamp) -> bool {
+    told.is_none_or(|told| now.duration_since(told) > long)
+}
+
+fn for_how_long(told: Option<Timestamp>, now: Timestamp) -> String {
+    told.map_or_else(String::new, |told| format!(" for {}", age(now, told)))
 }
 
 /// `lastHeartbeatTime` of the condition.
@@ -132,19 +182,19 @@ fn person(
     now: Timestamp,
 ) -> Option<String> {
     let idle = shown.status == Status::False;
-    let silent = told.is_none_or(|told| now.duration_since(told) > SILENT);
     // A host that is off, and had nothing to do, is somebody else's affair.
-    if silent && (ready || !idle) {
-        let since = told.map_or_else(String::new, |told| format!(" for {}", age(now, told)));
+    if silent(told, SILENT, now) && (ready || !idle) {
+        let since = for_how_long(told, now);
         let host = if ready {
-            "no daemon runs there, or it cannot reach the API server"
+            "its daemon does not run, or the API server refuses what it writes"
         } else {
             "its Node is not Ready"
         };
         return Some(format!("silent{since}: {host}"));
     }
     let reason = Reason::of_name(&shown.reason)?;
-    reason.needs_person().then(|| shown.message.clone())
+    let lasts = reason != Reason::TriggerUnknown || silent(shown.since, UNANSWERED, now);
+    (reason.needs_person() && lasts).then(|| shown.message.clone())
 }
 
 /// The Nodes for people.
@@ -152,8 +202,8 @@ pub(super) fn table(members: &[Member], now: Timestamp) -> String {
     let head = [
         "NODE",
         "REBOOT",
+        "FOR",
         "REASON",
-        "SINCE",
         "CORDON",
         "LAST REBOOT",
         "WHY",
@@ -173,13 +223,13 @@ pub(super) fn table(members: &[Member], now: Timestamp) -> String {
         let why = match (&one.person, &one.message) {
             (Some(why), _) => format!("! {why}"),
             (None, Some(message)) => message.clone(),
-            (None, None) => "kube-rebootd has never told anything here".to_owned(),
+            (None, None) => "no report from kube-rebootd".to_owned(),
         };
         lines.push([
             one.node.clone(),
             or(required.map(str::to_owned)),
-            or(one.reason.clone()),
             or(one.since.map(|since| age(now, since))),
+            or(one.reason.clone()),
             or(cordon.map(str::to_owned)),
             or((one.last_reboot.as_ref()).map(|last| age(now, last.at))),
             why,
@@ -242,13 +292,15 @@ mod tests {
         let (fresh, old) = ("2026-11-24T11:30:00Z", "2026-11-24T10:00:00Z");
         let silent = "silent for 2h: ";
         let off = "its Node is not Ready";
-        let gone = "no daemon runs there, or it cannot reach the API server";
+        let gone = "its daemon does not run, or the API server refuses what it writes";
         let rows = [
             (true, "False", "Idle", fresh, None),
             (true, "True", "Draining", fresh, None),
             (true, "True", "Paused", fresh, None),
             (true, "True", "Unhealthy", fresh, Some("words".to_owned())),
             (true, "True", "NotCleared", fresh, Some("words".to_owned())),
+            (true, "True", "Flapping", fresh, None),
+            (true, "Unknown", "TriggerUnknown", fresh, None),
             // One of a newer version, or of somebody else.
             (true, "True", "Whatever", fresh, None),
             (false, "True", "Rebooting", fresh, None),
@@ -268,6 +320,48 @@ mod tests {
             let member = shows("n1", ready, [status, reason, "words", told]);
             assert_eq!(member.person, wanted, "{ready} {status} {reason} {told}");
         }
+    }
+
+    #[test]
+    fn a_trigger_without_an_answer_for_a_day_needs_a_person() {
+        let mut shown = Condition {
+            kind: Kind::RebootRequired,
+            status: Status::Unknown,
+            reason: "TriggerUnknown".to_owned(),
+            message: "words".to_owned(),
+            since: Some(at("2026-11-23T11:00:00Z")),
+        };
+        let told = Some(at("2026-11-24T11:30:00Z"));
+        let said = |shown: &Condition| person(shown, told, true, at(NOW));
+        assert_eq!(said(&shown), Some("words".to_owned()));
+        shown.since = Some(at("2026-11-23T13:00:00Z"));
+        assert_eq!(said(&shown), None);
+    }
+
+    /// Found by an operator's reading: a host that never came back was shown after 90 minutes at the earliest, and one whose
+    /// daemon had never told anything not at all.
+    #[test]
+    fn a_holder_that_is_down_and_silent_needs_a_person() {
+        let holds = What::Holds("default".to_owned());
+        let judge = |ready: bool, told: &str, what: &What| {
+            let mut member = shows("n1", ready, ["True", "Rebooting", "words", told]);
+            judged(&mut member, what, at(NOW));
+            member.person
+        };
+        let (fresh, late) = ("2026-11-24T11:35:00Z", "2026-11-24T11:25:00Z");
+        assert_eq!(judge(false, fresh, &holds), None);
+        assert_eq!(judge(true, late, &holds), None);
+        assert_eq!(judge(false, late, &What::Waits), None);
+        let why = judge(false, late, &holds).expect("a word");
+        assert_eq!(
+            why,
+            "holds default, is not Ready, and is silent for 35m: the host may not have come back"
+        );
+        let mut never = of(json!({"metadata": {"name": "n2"}}));
+        judged(&mut never, &holds, at(NOW));
+        assert!(never.person.is_some(), "it never told anything");
+        let strays = What::Strays("x".to_owned());
+        assert!(judge(true, fresh, &strays).is_some());
     }
 
     #[test]
@@ -301,13 +395,13 @@ mod tests {
         assert_eq!(members[2].cordon, Some(Cordon::KubeRebootd));
         let last = members[2].last_reboot.as_ref().expect("a reboot");
         assert_eq!(last.reasons, ["kernel"]);
-        let never = "kube-rebootd has never told anything here";
+        let never = "no report from kube-rebootd";
         let lines = [
-            "NODE            REBOOT    REASON     SINCE  CORDON        LAST REBOOT  WHY".to_owned(),
-            "n1              required  Unhealthy  3h     -             -            ! not healthy".to_owned(),
-            "n2              no        Idle       3h     -             -            idle: no reboot needed".to_owned(),
-            format!("kube-rebootd    -         -          -      kube-rebootd  24h          {never}"),
-            format!("kubectl-cordon  -         -          -      others        24h          {never}"),
+            "NODE            REBOOT    FOR  REASON     CORDON        LAST REBOOT  WHY".to_owned(),
+            "n1              required  3h   Unhealthy  -             -            ! not healthy".to_owned(),
+            "n2              no        3h   Idle       -             -            idle: no reboot needed".to_owned(),
+            format!("kube-rebootd    -         -    -          kube-rebootd  24h          {never}"),
+            format!("kubectl-cordon  -         -    -          others        24h          {never}"),
         ];
         let text = table(&members, at(NOW));
         assert_eq!(text.lines().collect::<Vec<_>>(), lines);
