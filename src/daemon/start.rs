@@ -51,7 +51,6 @@ pub async fn start(
     if let Err(err) = check::stop_leftovers(&bus).await {
         warn!("cannot stop what checks left behind: {err}");
     }
-    check::remove_leftovers(&root);
     let writable = store.probe().inspect_err(|err| {
         error!(
             "cannot write {}: {err}; no slot is taken until it can",

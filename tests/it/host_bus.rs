@@ -124,12 +124,28 @@ async fn i14_nobody_can_send_a_descriptor() {
     asks(&ours).await.expect("an answer");
 }
 
-/// Found by a stranger: a message as long as the bus lets it be was held twice.
-#[tokio::test]
-async fn i14_a_message_without_measure_is_not_held_and_costs_no_connection() {
+/// Two connections of ours to a bus.
+async fn two() -> (FakeHostBus, Connection, Connection) {
     let bus = FakeHostBus::start().await;
     let connect = async || Bus::at(bus.address()).connection().await.expect("one");
     let (ours, theirs) = (connect().await, connect().await);
+    (bus, ours, theirs)
+}
+
+/// The next message whose member is C.
+async fn next(messages: &mut zbus::MessageStream) -> zbus::Message {
+    loop {
+        let message = messages.next().await.expect("open").expect("a message");
+        if message.header().member().is_some_and(|name| *name == "C") {
+            return message;
+        }
+    }
+}
+
+/// Found by a stranger: a message as long as the bus lets it be was held twice.
+#[tokio::test]
+async fn i14_a_message_without_measure_is_not_held_and_costs_no_connection() {
+    let (_bus, ours, theirs) = two().await;
     let to = ours.unique_name().expect("a name").to_owned();
     let mut messages = zbus::MessageStream::from(&ours);
     for (bytes, last) in [(6 << 20, "long"), (1 << 20, "taken")] {
@@ -137,15 +153,9 @@ async fn i14_a_message_without_measure_is_not_held_and_costs_no_connection() {
         let sent = theirs.emit_signal(Some(&to), "/a", "a.b", "C", &body);
         sent.await.expect("sent");
     }
-    let next = async {
-        loop {
-            let message = messages.next().await.expect("open").expect("a message");
-            if message.header().member().is_some_and(|name| *name == "C") {
-                return message;
-            }
-        }
-    };
-    let message = tokio::time::timeout(PATIENCE, next).await.expect("in time");
+    let message = tokio::time::timeout(PATIENCE, next(&mut messages))
+        .await
+        .expect("in time");
     let (_, last): (Vec<u8>, String) = message.body().deserialize().expect("its body");
     assert_eq!(last, "taken");
     asks(&ours).await.expect("an answer");
@@ -154,20 +164,14 @@ async fn i14_a_message_without_measure_is_not_held_and_costs_no_connection() {
 /// Found by reading: a user who held enough inhibitors could have kept logind's list of them from the daemon.
 #[tokio::test]
 async fn a_long_answer_is_taken() {
-    let bus = FakeHostBus::start().await;
-    let connect = async || Bus::at(bus.address()).connection().await.expect("one");
-    let (ours, theirs) = (connect().await, connect().await);
+    let (_bus, ours, theirs) = two().await;
     let to = theirs.unique_name().expect("a name").to_owned();
     let mut calls = zbus::MessageStream::from(&theirs);
     let answers = async {
-        loop {
-            let call = calls.next().await.expect("open").expect("a message");
-            if call.header().member().is_some_and(|name| *name == "C") {
-                let body = vec![7_u8; 6 << 20];
-                theirs.reply(&call.header(), &body).await.expect("sent");
-                std::future::pending::<()>().await;
-            }
-        }
+        let call = next(&mut calls).await;
+        let body = vec![7_u8; 6 << 20];
+        theirs.reply(&call.header(), &body).await.expect("sent");
+        std::future::pending::<()>().await;
     };
     let answer = tokio::select! {
         answer = ours.call_method(Some(&to), "/a", Some("a.b"), "C", &()) => answer.expect("an answer"),

@@ -139,17 +139,17 @@ async fn exit_code_and_output_come_back() {
 #[tokio::test]
 async fn i14_nobody_else_can_reach_where_a_command_prints() {
     let host = FakeHostBus::start().await;
-    let script = "here=$(readlink /proc/self/fd/1); stat -c '%a %F' $(dirname $here) $here; exit 1";
-    // The shell's own standard output, and not that of what stands in parentheses.
-    let script = script.replace("/proc/self", "/proc/$$");
-    let outcome = sh(&host, &script).await;
+    // The shell's own standard output: that of what stands in parentheses is another.
+    let script = "here=$(readlink /proc/$$/fd/1); stat -c '%a %F' $(dirname $here) $here; exit 1";
+    let outcome = sh(&host, script).await;
     assert_eq!(outcome.output, "700 directory\n600 fifo");
 }
 
-/// A daemon that was killed leaves it, and the environment of a credential plugin in it; that of a process which still runs
-/// stays.
-#[test]
-fn what_a_killed_process_left_is_removed() {
+/// A daemon that was killed leaves it, and the environment of a credential plugin in it: whoever runs a command next takes it
+/// away, and leaves that of a process which still runs.
+#[tokio::test]
+async fn what_a_killed_process_left_is_removed() {
+    let host = FakeHostBus::start().await;
     let tree = tempfile::tempdir().unwrap();
     let run = tree.path().join("run");
     let at = |name: &str| run.join(name);
@@ -167,7 +167,9 @@ fn what_a_killed_process_left_is_removed() {
         fs::create_dir_all(directory).unwrap();
         fs::write(directory.join("environment"), "A=\"b\"\n").unwrap();
     }
-    check::remove_leftovers(&Root::at(tree.path()));
+    let root = Root::at(tree.path());
+    let outcome = run_in(&root, &host, Duration::from_secs(60), &["/bin/true"], None).await;
+    assert_eq!(outcome.verdict, Verdict::No);
     for directory in &dead {
         assert!(!directory.exists(), "{}", directory.display());
     }

@@ -96,7 +96,7 @@ fn told(path: &Path) -> String {
 }
 
 /// Removes what processes left that were killed.
-pub fn remove_leftovers(root: &Root) {
+fn remove_leftovers(root: &Root) {
     let Ok(entries) = fs::read_dir(root.path(RUN)) else {
         return;
     };
