@@ -30,7 +30,7 @@ pub(super) struct HostWatch {
 }
 
 impl HostWatch {
-    pub(super) fn new(root: &Root, bus: Bus) -> Self {
+    pub(super) fn new(root: &Root, bus: &Bus) -> Self {
         Self {
             logind: Changes::new(bus),
             schedule: Watch::new(root, &[SCHEDULE.to_owned()]),

@@ -67,7 +67,7 @@ pub async fn start(
     Ok(Daemon {
         api,
         triggers: Triggers::new(&root, &bus, &clock, &config),
-        host: HostWatch::new(&root, bus.clone()),
+        host: HostWatch::new(&root, &bus),
         saved: true,
         report: Report::default(),
         notify: Notify::new(),

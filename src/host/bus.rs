@@ -89,6 +89,17 @@ impl Bus {
         }
     }
 
+    /// A handle to the same bus with a connection of its own; where one was given, that one is all there is.
+    #[must_use]
+    pub fn apart(&self) -> Self {
+        let origin = self.origin.clone();
+        let current = match origin {
+            Origin::System | Origin::Address(_) => Arc::default(),
+            Origin::Given => Arc::clone(&self.current),
+        };
+        Self { origin, current }
+    }
+
     /// A live connection: the one at hand, or a new one.
     pub async fn connection(&self) -> Result<Connection, BusError> {
         let mut current = self.current.lock().await;

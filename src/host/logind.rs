@@ -250,9 +250,12 @@ enum Heard {
 
 impl Changes {
     /// Subscribes on the first [`Changes::next`].
-    pub fn new(bus: Bus) -> Self {
+    ///
+    /// On a connection of its own: zbus keeps 64 messages for a reader that is busy, and reads nothing after them, answers
+    /// not either.
+    pub fn new(bus: &Bus) -> Self {
         Self {
-            bus,
+            bus: bus.apart(),
             live: None,
             failures: 0,
             retry_at: Instant::now(),

@@ -59,6 +59,8 @@ pub trait Systemd {
     ) -> zbus::Result<OwnedObjectPath>;
     /// Stops a unit; answers with its job.
     fn stop_unit(&self, name: &str, mode: &str) -> zbus::Result<OwnedObjectPath>;
+    /// Gives up the reference of `AddRef`; the connection's end does it too.
+    fn unref_unit(&self, name: &str) -> zbus::Result<()>;
     /// The loaded units whose state is in `states` (empty: any) and whose name matches a pattern.
     fn list_units_by_patterns(
         &self,

@@ -104,6 +104,8 @@ pub(crate) struct Knobs {
     pub(crate) started: Vec<(String, Vec<String>)>,
     /// Units that were stopped by name.
     pub(crate) stopped: Vec<String>,
+    /// Units whose reference was given up by name.
+    pub(crate) let_go: Vec<String>,
     /// Units that `ListUnitsByPatterns` knows.
     pub(crate) leftovers: Vec<String>,
     /// Running services that it knows as well: name, main process and control group.
@@ -135,6 +137,7 @@ impl Default for Knobs {
             run: Run::Command,
             started: Vec::new(),
             stopped: Vec::new(),
+            let_go: Vec::new(),
             leftovers: Vec::new(),
             services: Vec::new(),
         }

@@ -230,6 +230,10 @@ impl FakeSystemd {
         job()
     }
 
+    fn unref_unit(&self, name: String) {
+        self.state.lock().unwrap().let_go.push(name);
+    }
+
     #[allow(clippy::type_complexity)]
     async fn list_units_by_patterns(
         &self,

@@ -174,7 +174,9 @@ async fn ended(connection: &Connection, name: &str) -> Result<Exit, BusError> {
 async fn stop(connection: &Connection, name: &str) {
     let stopped = bounded("stopping a check", async {
         let manager = systemd::manager(connection).await?;
-        manager.stop_unit(name, "replace").await
+        manager.stop_unit(name, "replace").await?;
+        // Its reference would keep it as long as the daemon is connected.
+        manager.unref_unit(name).await
     });
     if let Err(error) = stopped.await {
         // Most often it never began. If not, its RuntimeMaxSec ends it.
