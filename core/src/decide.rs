@@ -52,6 +52,8 @@ const RECENT: Duration = Duration::from_secs(60);
 /// A person's look at a phase that waits: when to decide again although nothing changed. Long, as
 /// every change wakes the daemon by itself.
 const LOOK_AGAIN: Duration = Duration::from_secs(300);
+/// Giving back is a few requests. What takes longer is refused, or taken back, and ends only when a person mends that.
+const GIVING_BACK: Duration = Duration::from_secs(600);
 
 /// What to do now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,6 +106,10 @@ pub fn decide(facts: &Facts, policy: &Policy, now: Now) -> Step {
     // Also where the host is healthy and its uncordon is refused again and again.
     if step.phase == Phase::Verifying && facts.verifying > policy.health_timeout {
         step.reason = Reason::Unhealthy;
+    }
+    let gives_back = matches!(step.phase, Phase::Releasing | Phase::Undoing);
+    if gives_back && facts.giving_back > GIVING_BACK {
+        step.reason = Reason::NotReleased;
     }
     if adopted(facts) {
         // Whatever comes next, it must not be the shutdown that somebody else set.

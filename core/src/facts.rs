@@ -105,6 +105,8 @@ pub struct Facts {
     pub pod_health: Result<(), Vec<String>>,
     /// Verifying has lasted this long in this process.
     pub verifying: Duration,
+    /// Releasing or Undoing has lasted this long in this process.
+    pub giving_back: Duration,
 }
 
 /// The API server did not show that this node waits.
@@ -163,6 +165,7 @@ impl Facts {
             host_health: Err(vec!["not looked yet".to_owned()]),
             pod_health: Err(vec!["not looked yet".to_owned()]),
             verifying: Duration::ZERO,
+            giving_back: Duration::ZERO,
         }
     }
 

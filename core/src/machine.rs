@@ -221,6 +221,7 @@ impl Machine {
         };
         self.memory.pods = pods;
         self.prove(now);
+        self.gives_back(now);
         self.facts.ending = self.ending();
     }
 

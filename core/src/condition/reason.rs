@@ -6,6 +6,9 @@ use crate::drain::Blocker;
 use crate::gates::{Closed, Gate};
 use crate::phase::Phase;
 
+/// So many failed attempts in a row are no accident: with the pauses between them they take hours.
+const FAILING: u32 = 3;
+
 /// Why a node is where it is. Its text is part of the interface: alert rules name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
@@ -34,6 +37,8 @@ pub enum Reason {
     Flapping,
     /// The last attempt failed.
     BackingOff,
+    /// So did several before it.
+    Failing,
     /// The API server would refuse what a hold sets on the Node.
     NodeRefused,
     /// Waiting for a slot.
@@ -55,11 +60,13 @@ pub enum Reason {
     Unhealthy,
     Releasing,
     Undoing,
+    /// Giving back what it took takes too long: mostly because it is refused.
+    NotReleased,
 }
 
 impl Reason {
     /// All of them; docs/operating.md explains each to an operator.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 32] = [
         Self::Idle,
         Self::TriggerUnknown,
         Self::NotCleared,
@@ -76,6 +83,7 @@ impl Reason {
         Self::LimitReached,
         Self::Flapping,
         Self::BackingOff,
+        Self::Failing,
         Self::NodeRefused,
         Self::Queued,
         Self::NotRegistered,
@@ -90,6 +98,7 @@ impl Reason {
         Self::Unhealthy,
         Self::Releasing,
         Self::Undoing,
+        Self::NotReleased,
     ];
 
     /// What a phase says when nothing more is known.
@@ -120,6 +129,14 @@ impl Reason {
         }
     }
 
+    /// After so many failed attempts in a row.
+    pub(crate) fn of_failures(failures: u32) -> Self {
+        if failures < FAILING {
+            return Self::BackingOff;
+        }
+        Self::Failing
+    }
+
     /// That these pods hold the drain up.
     pub(crate) fn of_blockers(blocked: &[Blocker]) -> Self {
         match blocked {
@@ -141,11 +158,13 @@ impl Reason {
             | Self::NotCleared
             | Self::StateNotWritable
             | Self::LimitReached
+            | Self::Failing
             | Self::NodeRefused
             | Self::NotRegistered
             | Self::SlotsUnknown
             | Self::NoSlot
-            | Self::Unhealthy => true,
+            | Self::Unhealthy
+            | Self::NotReleased => true,
             Self::Idle
             | Self::Observing
             | Self::Pending
@@ -189,6 +208,7 @@ impl Reason {
             Self::LimitReached => "LimitReached",
             Self::Flapping => "Flapping",
             Self::BackingOff => "BackingOff",
+            Self::Failing => "Failing",
             Self::NodeRefused => "NodeRefused",
             Self::Queued => "Queued",
             Self::NotRegistered => "NotRegistered",
@@ -203,6 +223,7 @@ impl Reason {
             Self::Unhealthy => "Unhealthy",
             Self::Releasing => "Releasing",
             Self::Undoing => "Undoing",
+            Self::NotReleased => "NotReleased",
         }
     }
 }

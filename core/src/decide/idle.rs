@@ -220,7 +220,8 @@ fn blocked(context: &Context, record: &Record, request: &Request) -> Option<Bloc
         };
         let why = format!("{failures}, next in {left}: {last}");
         let waits = format!("{failures}, the next is later: {last}");
-        return Some(Blocked::new(Reason::BackingOff, why, waits).until(backoff.until));
+        let reason = Reason::of_failures(backoff.failures);
+        return Some(Blocked::new(reason, why, waits).until(backoff.until));
     }
     if let Some((why, opens)) = rehearse::refused(context) {
         return Some(Blocked::new(Reason::NodeRefused, why.clone(), why).until(opens));

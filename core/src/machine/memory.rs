@@ -82,6 +82,7 @@ pub(super) struct Memory {
     pub(super) pulse: Pulse,
     pub(super) pulse_read: Option<Duration>,
     pub(super) verifying: Option<Duration>,
+    pub(super) giving_back: Option<Duration>,
     /// DaemonSets that had no pod here: when they were looked for, and what was found.
     pub(super) found: BTreeMap<DaemonSet, (Duration, Found)>,
     /// What is not waited for any longer after the boot, and was said.
@@ -124,6 +125,7 @@ impl Memory {
         self.done = None;
         self.blocking = None;
         self.verifying = None;
+        self.giving_back = None;
         self.found.clear();
         self.waived.clear();
     }

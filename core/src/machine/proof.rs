@@ -1,10 +1,12 @@
-//! After the boot: what the two steps of the health check say of what was seen (I4, I8).
+//! After the boot: what the two steps of the health check say of what was seen (I4, I8); and how long the end takes.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::Machine;
 use crate::health::{self, DaemonSet, Found, HostSeen};
 use crate::now::Now;
+use crate::phase::Phase;
 
 impl Machine {
     /// Judges both steps while the boot is to be proved.
@@ -59,6 +61,17 @@ impl Machine {
             let waived = health::waived(&marks, pods, &found);
             self.waive(waived);
         }
+    }
+
+    /// How long it has been giving back what it took.
+    pub(super) fn gives_back(&mut self, now: Now) {
+        if !matches!(self.phase(), Phase::Releasing | Phase::Undoing) {
+            self.memory.giving_back = None;
+            self.facts.giving_back = Duration::ZERO;
+            return;
+        }
+        let since = *self.memory.giving_back.get_or_insert(now.boot);
+        self.facts.giving_back = now.since(since);
     }
 
     /// What is not waited for any longer is said once.

@@ -122,6 +122,32 @@ async fn a_node_whose_uncordon_is_refused_is_told_to_be_unhealthy() {
     world.at_rest();
 }
 
+/// Found by an operator's reading: a slot that could not be given back was to be seen only by whoever looked for it.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_cannot_give_its_slot_back_says_so() {
+    let world = World::new(1, 1).await;
+    world.want(0);
+    world.until_phase(0, "Verifying", HOUR).await;
+    let no = Answer::status(403, "Forbidden", "a policy");
+    world.server.set(|state| {
+        state.refusals_wanted = true;
+        let fault = Fault::of(Fate::Says(no), Verb::Patch, "leases");
+        state.faults.push(fault);
+    });
+    world
+        .until("it to be told", HOUR, |world| {
+            required(world, 0) == "True NotReleased"
+        })
+        .await;
+    world.server.set(|state| state.faults.clear());
+    world
+        .until("the end to be told", HOUR, |world| {
+            required(world, 0) == "False Idle"
+        })
+        .await;
+    world.at_rest();
+}
+
 /// A node that has nothing to do writes its Node once an hour.
 #[tokio::test(start_paused = true)]
 async fn an_idle_node_says_once_an_hour_that_it_is_there() {

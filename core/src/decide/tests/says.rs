@@ -5,6 +5,7 @@ use super::queue::{STALE_AFTER, about_to_clear, claiming};
 use super::table::{about_to_reboot, about_to_take, own, place, shown, shut, slot};
 use super::waits::ago;
 use super::*;
+use crate::condition::Reason;
 use crate::shutdown::Scheduled;
 use crate::trigger::{BY_SCHEDULE, Flaps, Latched};
 
@@ -79,6 +80,27 @@ fn what_is_in_the_way_for_a_time_is_waited_for_until_then() {
             };
             assert_eq!(decide(&facts, &policy(), then).phase, Phase::Queued);
         }
+    }
+}
+
+/// The condition tells three failures in a row, and a slot that stays, from what goes on by itself.
+#[test]
+fn what_needs_a_person_has_a_reason_of_its_own() {
+    for (failures, reason) in [
+        (1, Reason::BackingOff),
+        (2, Reason::BackingOff),
+        (3, Reason::Failing),
+    ] {
+        let mut facts = about_to_take();
+        failed(&mut facts);
+        facts.record.backoff.as_mut().unwrap().failures = failures;
+        assert_eq!(next(&facts).reason, reason, "{failures}");
+    }
+    for (seconds, reason) in [(600, Reason::Undoing), (601, Reason::NotReleased)] {
+        let mut facts = about_to_reboot();
+        facts.record.hold.as_mut().unwrap().stage = Stage::Undoing(Why::Withdrawn);
+        facts.giving_back = Duration::from_secs(seconds);
+        assert_eq!(next(&facts).reason, reason, "{seconds} s");
     }
 }
 

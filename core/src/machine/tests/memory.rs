@@ -60,6 +60,7 @@ fn i2_what_was_known_of_a_hold_ends_with_it() {
         let memory = &mut machine.memory;
         memory.queue = vec![PodRef::of(&pod("web", "ReplicaSet"))];
         (memory.done, memory.verifying) = (Some(NOW), Some(NOW));
+        memory.giving_back = Some(NOW);
         memory.waived = vec!["etcd".to_owned()];
         machine.facts.last_list = Some(LastList {
             asked: NOW,
@@ -94,6 +95,7 @@ fn i2_what_was_known_of_a_hold_ends_with_it() {
         let memory = &machine.memory;
         assert!(memory.begun && memory.queue.is_empty() && memory.waived.is_empty());
         assert_eq!((memory.done, memory.verifying), (None, None));
+        assert_eq!(memory.giving_back, None);
         assert!(
             memory.blocking.is_none(),
             "what would stop the next drain is not known"

@@ -171,3 +171,24 @@ fn i4_what_is_not_waited_for_any_longer_is_said_once() {
     machine.judge(&[], at(limit + 4));
     assert_eq!(machine.facts.verifying, Duration::ZERO);
 }
+
+/// The time begins anew with another hold, and with another process.
+#[test]
+fn what_is_given_back_for_long_is_counted() {
+    let mut machine = proving();
+    let stage = |machine: &mut Machine, stage| {
+        let hold = machine.facts.record.hold.as_mut().unwrap();
+        (hold.stage, hold.boot) = (stage, boot("now"));
+    };
+    stage(&mut machine, Stage::Releasing);
+    for seconds in [0, 700] {
+        machine.judge(&[], at(seconds));
+        assert_eq!(machine.facts.giving_back, Duration::from_secs(seconds));
+    }
+    stage(&mut machine, Stage::Draining);
+    machine.judge(&[], at(701));
+    assert_eq!(machine.facts.giving_back, Duration::ZERO);
+    stage(&mut machine, Stage::Releasing);
+    machine.judge(&[], at(702));
+    assert_eq!(machine.facts.giving_back, Duration::ZERO);
+}
