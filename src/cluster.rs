@@ -10,6 +10,7 @@ pub mod client;
 pub mod connect_error;
 pub mod credentials;
 pub mod daemon_sets;
+pub mod events;
 pub mod heartbeat;
 mod identity;
 pub mod lean;

@@ -18,6 +18,7 @@ use tokio::sync::mpsc;
 use tracing::{error, info, warn};
 
 use crate::clock::Clock;
+use crate::cluster::events::Events;
 use crate::host::dbus::Publisher;
 use crate::host::journal::Naming;
 use crate::host::notify::{Notify, watchdog_interval};
@@ -76,6 +77,7 @@ pub struct Daemon {
     /// Evictions that were answered.
     evicted: mpsc::UnboundedReceiver<act::Evicted>,
     evictions: mpsc::UnboundedSender<act::Evicted>,
+    events: Events,
     /// When the API server is asked again after it refused or was silent.
     api_backoff: ApiBackoff,
     /// A watch's last sign of life that the machine knows, on the boot clock.

@@ -12,6 +12,8 @@ const COORDINATOR: &str = "system:serviceaccount:kube-rebootd:coordinator";
 const NODE_USER: &str = "system:node:";
 const SLOTS: &str = "kube-rebootd";
 const HEARTBEATS: &str = "kube-node-lease";
+/// Namespace of the Events about Nodes.
+const EVENTS: &str = "default";
 /// Types of conditions that are the daemon's to write.
 const CONDITIONS: [&str; 5] = [
     "RebootRequired",
@@ -68,6 +70,7 @@ fn by_node(request: &Request, me: &str) -> bool {
         ("get" | "list" | "watch" | "patch", ("nodes", "")) => own,
         // Conditions of its own, and nothing else that a status holds.
         ("patch", ("nodes/status", "")) => own && tells_only(request),
+        ("create" | "patch", ("events", EVENTS)) => about(request, me),
         ("get" | "patch", ("leases", HEARTBEATS)) => own,
         ("list" | "watch", ("pods", "")) => {
             request
@@ -99,6 +102,27 @@ fn by_coordinator(request: &Request, me: &str) -> bool {
         // Whether a DaemonSet exists whose pod is missing after the boot; by its name only.
         ("get", ("daemonsets", _)) => !request.name.is_empty(),
         _ => false,
+    }
+}
+
+/// An Event about the own Node, or that one has happened again.
+fn about(request: &Request, me: &str) -> bool {
+    let Some(body) = &request.request else {
+        // The audit policy logs these bodies; without one nothing is known.
+        return false;
+    };
+    let about = &body["involvedObject"];
+    let fields = body.as_object();
+    match request.verb.as_str() {
+        "create" => about["kind"] == "Node" && about["name"] == me,
+        _ => {
+            request.name.starts_with(&format!("{me}."))
+                && fields.is_some_and(|fields| {
+                    fields
+                        .keys()
+                        .all(|key| key == "count" || key == "lastTimestamp")
+                })
+        }
     }
 }
 
@@ -236,6 +260,13 @@ fn i11_the_list_refuses_what_is_not_the_nodes_own() {
     bent(pods, |pods| pods.uri = "/api/v1/pods".to_owned());
     let heartbeat = one("get", "leases", HEARTBEATS);
     bent(heartbeat, |lease| lease.name = "another".to_owned());
+    let event = one("create", "events", EVENTS);
+    bent(event.clone(), |event| event.request = None);
+    bent(event, |event| {
+        event.request = Some(std::sync::Arc::new(
+            serde_json::json!({"involvedObject": {"kind": "Node", "name": "another"}}),
+        ));
+    });
     let evict = one("create", "pods/eviction", "");
     bent(evict, |evict| evict.resource = "pods".to_owned());
 }

@@ -16,10 +16,12 @@ use crate::record::{Hold, Stage};
 use crate::text::{MESSAGE, clean};
 use crate::waits;
 
+mod event;
 mod reason;
 #[cfg(test)]
 mod tests;
 
+pub use event::Event;
 pub use reason::Reason;
 
 /// The reason of those conditions that others may write, too.

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use crate::beats::Beats;
 use crate::boot::Boot;
-use crate::condition::Condition;
+use crate::condition::{Condition, Event};
 use crate::drain::{Blocker, PodRef};
 use crate::gates::Closed;
 use crate::health::Marks;
@@ -341,6 +341,8 @@ pub struct Tell {
     /// Of the Node: one registered anew is another.
     pub uid: String,
     pub conditions: Vec<Condition>,
+    /// What is told beside them, once they are written.
+    pub event: Option<Event>,
 }
 
 /// Every outside effect there is, and the reads that must be consistent. What must be durable first

@@ -134,12 +134,18 @@ impl Daemon {
     /// What the cluster sees of this node. Nothing waits for it, and it makes no other request wait: the machine alone
     /// remembers that it failed.
     pub(super) async fn tell(&mut self, tell: Tell, now: Now) {
-        let answer = match self.api.connect().await {
-            Ok(requests) => requests.node.tell(&tell, now.wall, now.boot).await,
+        let requests = match self.api.connect().await {
+            Ok(requests) => requests,
             Err(err) => return self.not_told(&err.to_string(), false),
         };
-        match answer {
-            Ok(node) => self.machine.told(node, tell, self.now().boot),
+        match requests.node.tell(&tell, now.wall, now.boot).await {
+            Ok(node) => {
+                if let Some(event) = tell.event.clone() {
+                    let client = requests.clients.node.clone();
+                    (self.events).tell(client, &node.name, &tell.uid, event, now.wall);
+                }
+                self.machine.told(node, tell, self.now().boot);
+            }
             Err(err) => {
                 if err.unauthorized() {
                     self.api.refused();

@@ -18,6 +18,7 @@ use super::report::Report;
 use super::triggers::Triggers;
 use crate::clock::Clock;
 use crate::cluster::client::Origin;
+use crate::cluster::events::Events;
 use crate::host::boot::{self, BootError};
 use crate::host::dbus::Publisher;
 use crate::host::notify::Notify;
@@ -84,6 +85,7 @@ pub async fn start(
         last_valid,
         evicted,
         evictions,
+        events: Events::start(),
     })
 }
 

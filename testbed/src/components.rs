@@ -15,6 +15,10 @@ rules:
 - level: Request
   verbs: [update, patch]
   resources: [{group: "", resources: [pods/status, nodes/status]}, {group: policy, resources: [poddisruptionbudgets/status]}]
+- level: Request
+  verbs: [create, patch]
+  namespaces: [default]
+  resources: [{group: "", resources: [events]}]
 - level: Metadata
 "#;
 

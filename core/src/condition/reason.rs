@@ -189,6 +189,11 @@ impl Reason {
         }
     }
 
+    /// Its Event is a warning.
+    pub(crate) fn warns(self) -> bool {
+        self.needs_person() || self == Self::BackingOff
+    }
+
     /// As the condition writes it.
     pub fn name(self) -> &'static str {
         match self {

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::Machine;
-use crate::condition::{self, Condition, Difference, Reason};
+use crate::condition::{self, Condition, Difference, Event, Reason};
 use crate::decide::{Policy, Step};
 use crate::facts::{Effect, Facts, Tell};
 use crate::node::{Node, Seen};
@@ -136,6 +136,7 @@ impl Machine {
         (!ours.is_empty()).then(|| Tell {
             uid: node.uid.clone(),
             conditions: ours,
+            event: None,
         })
     }
 }
@@ -206,6 +207,7 @@ impl Told {
         }
         Ok(Tell {
             uid: node.uid.clone(),
+            event: Event::of(&wanted, &node.conditions),
             conditions: wanted,
         })
     }

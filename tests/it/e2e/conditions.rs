@@ -42,6 +42,30 @@ fn columns() -> &'static str {
     columns
 }
 
+/// `kubectl describe node` tells the way that the condition went.
+fn described(site: &Site, host: &Host) {
+    site.wait("the Events to be described", || {
+        let text = site.kubectl(&["describe", "node", host.name()]);
+        let (_, events) = text.split_once("\nEvents:").unwrap_or_default();
+        let lines = events
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let ours = lines.filter(|words| words.contains(&"kube-rebootd"));
+        let told: Vec<&str> = ours.filter_map(|words| words.get(1).copied()).collect();
+        for reason in [
+            "Queued",
+            "Paused",
+            "Draining",
+            "Rebooting",
+            "Verifying",
+            "Idle",
+        ] {
+            anyhow::ensure!(told.contains(&reason), "no {reason} among {told:?}: {text}");
+        }
+        Ok(true)
+    });
+}
+
 /// What the daemon wrote, in order: reason of `RebootRequired`, and since when it is required.
 fn written(site: &Site, host: &Host, began: Timestamp) -> Vec<(String, String)> {
     let mut requests = site.bed.requests_by("kube-rebootd/").unwrap();
@@ -112,6 +136,7 @@ fn conditions_tell_a_whole_cycle_and_the_kubelet_leaves_them_alone() {
     );
     let reasons = own["last_reboot"]["reasons"].to_string();
     assert!(reasons.contains("sentinel"), "{own}");
+    described(&site, &host);
     let told = written(&site, &host, began);
     let times = |reason: &str| {
         let of = told.iter().filter(|(told, _)| told == reason);

@@ -66,7 +66,7 @@ fn node_may(node: &str, request: &Request) -> bool {
     match (request.resource.as_str(), request.verb) {
         ("selfsubjectreviews" | "events" | "pods/eviction" | "nodes", Verb::Create)
         | ("pods", Verb::Delete)
-        | ("pods/status" | "nodes" | "nodes/status", Verb::Patch | Verb::Update) => true,
+        | ("pods/status" | "nodes" | "nodes/status" | "events", Verb::Patch | Verb::Update) => true,
         ("nodes", Verb::Get) => own,
         ("nodes", Verb::List | Verb::Watch) => field == format!("metadata.name={node}"),
         ("pods", Verb::List | Verb::Watch) => field == format!("spec.nodeName={node}"),

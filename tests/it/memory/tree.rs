@@ -29,8 +29,8 @@ pub(super) fn shape(path: &[String], value: &Value) -> Shape {
         (Value::Object(_), "f:labels" | "f:annotations" | "f:capacity" | "f:allocatable") => {
             Shape::Map
         }
-        // A label selector is atomic.
-        (Value::Object(_), "f:selector") => Shape::Leaf,
+        // A label selector and a reference are atomic.
+        (Value::Object(_), "f:selector" | "f:involvedObject") => Shape::Leaf,
         (Value::Object(_), _) => Shape::Struct,
         (Value::Array(_), "f:conditions") => Shape::Keyed("type"),
         (Value::Array(_), "f:ownerReferences") => Shape::Keyed("uid"),

@@ -148,6 +148,106 @@ async fn a_node_that_cannot_give_its_slot_back_says_so() {
     world.at_rest();
 }
 
+/// Reason and type of the Events about a host's Node, oldest first, and how often each happened.
+fn events(world: &World, host: usize) -> Vec<(String, String, i64)> {
+    let node = world.node(host);
+    let (name, uid) = (&node["metadata"]["name"], &node["metadata"]["uid"]);
+    let text = |event: &Value, key: &str| event[key].as_str().unwrap_or_default().to_owned();
+    let all = world.server.state().objects("events");
+    let own = all.iter().filter(|event| {
+        let about = &event["involvedObject"];
+        assert_eq!(
+            (&about["kind"], &event["metadata"]["namespace"]),
+            (&"Node".into(), &"default".into())
+        );
+        about["name"] == *name && about["uid"] == *uid
+    });
+    let seen = own.map(|event| {
+        let count = event["count"].as_i64().unwrap_or_default();
+        (text(event, "reason"), text(event, "type"), count)
+    });
+    seen.collect()
+}
+
+/// What `kubectl describe node` shows is the way of the condition, and an idle node that is restarted tells nothing.
+#[tokio::test(start_paused = true)]
+async fn events_tell_the_way_of_a_reboot() {
+    let world = World::new(1, 1).await;
+    world.pass(2 * MINUTE).await;
+    assert_eq!(events(&world, 0), []);
+    world.want(0);
+    world.until_rebooted(&[0], 1, HOUR).await;
+    world
+        .until("idle to be told", MINUTE, |world| {
+            required(world, 0) == "False Idle"
+        })
+        .await;
+    world.pass(MINUTE).await;
+    let told = events(&world, 0);
+    let reasons: Vec<&str> = told.iter().map(|(reason, ..)| reason.as_str()).collect();
+    assert_eq!(reasons, ["Rebooting", "Verifying", "Idle"]);
+    world.require(
+        told.iter()
+            .all(|(_, kind, count)| kind == "Normal" && *count == 1),
+        "each once",
+    );
+    world.at_rest();
+}
+
+/// A gate that closes again and again is one Event that is counted.
+#[tokio::test(start_paused = true)]
+async fn an_event_that_happens_again_is_counted() {
+    let world = World::new(1, 1).await;
+    let name = world.hosts[0].name.clone();
+    world.server.set(|state| {
+        state.edit(("nodes", "", &name), "kubectl", |node| {
+            node["metadata"]["annotations"]["kube-rebootd/paused"] = "the rack is moved".into();
+        });
+    });
+    for _ in 0..2 {
+        world.want(0);
+        world
+            .until("paused to be told", HOUR, |world| {
+                required(world, 0) == "True Paused"
+            })
+            .await;
+        world.unwant(0);
+        world
+            .until("idle to be told", HOUR, |world| {
+                required(world, 0) == "False Idle"
+            })
+            .await;
+    }
+    world.pass(MINUTE).await;
+    let told = events(&world, 0);
+    let paused = told.iter().find(|(reason, ..)| reason == "Paused");
+    assert_eq!(paused.map(|(_, _, count)| *count), Some(2), "{told:?}");
+    assert_eq!(told.len(), 2, "{told:?}");
+}
+
+/// A server that keeps no Events, or does not answer, keeps no host from its reboot.
+#[tokio::test(start_paused = true)]
+async fn i7_whatever_becomes_of_an_event_the_host_reboots() {
+    let no = Answer::status(403, "Forbidden", "no Events for you");
+    for fate in [Fate::Says(no), Fate::Silent, Fate::Lost] {
+        let world = World::new(1, 1).await;
+        let refused = matches!(fate, Fate::Says(_));
+        world.server.set(|state| {
+            state.refusals_wanted = true;
+            let fault = Fault::of(fate.clone(), Verb::Create, "events");
+            state.faults.push(fault);
+        });
+        world.want(0);
+        // As long as with them.
+        world.until_rebooted(&[0], 1, 4 * MINUTE).await;
+        let met = u32::MAX - world.server.state().faults[0].times;
+        world.require(met > 0, &format!("{fate:?} was never met"));
+        let said = world.said(0, "Events cannot be written");
+        world.require(said || !refused, "nobody was told");
+        assert_eq!(events(&world, 0), []);
+    }
+}
+
 /// A node that has nothing to do writes its Node once an hour.
 #[tokio::test(start_paused = true)]
 async fn an_idle_node_says_once_an_hour_that_it_is_there() {

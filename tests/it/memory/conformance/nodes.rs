@@ -266,3 +266,23 @@ async fn a_deleted_or_replaced_node_is_as_on_a_real_server() {
     })
     .await;
 }
+
+/// The role of nodes allows those of core/v1 in every release.
+#[tokio::test]
+async fn events_about_the_own_node_answer_as_a_real_server() {
+    both(1, async |side| {
+        let all = "/api/v1/namespaces/default/events";
+        let name = format!("{}.1", side.name(0));
+        let event = json!({"metadata": {"name": name, "namespace": "default"}, "reason": "Idle",
+            "involvedObject": {"kind": "Node", "name": side.name(0)}, "count": 1});
+        let one = format!("{all}/{name}");
+        let count = |count: u32| json!({"count": count});
+        rows! { side:
+            "an Event", Node(0), Post, all, event;
+            "the same", Node(0), Post, all, event;
+            "again", Node(0), Merge(OURS), one, count(2);
+            "none", Node(0), Merge(OURS), format!("{all}/none"), count(2);
+        }
+    })
+    .await;
+}

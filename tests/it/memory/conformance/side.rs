@@ -392,6 +392,7 @@ fn typed(path: &str, body: &mut Value) {
     let kinds = [
         ("/leases", "coordination.k8s.io/v1", "Lease"),
         ("/nodes", "v1", "Node"),
+        ("/events", "v1", "Event"),
         ("/eviction", "policy/v1", "Eviction"),
         ("/poddisruptionbudgets", "policy/v1", "PodDisruptionBudget"),
         ("/pods", "v1", "Pod"),
