@@ -100,10 +100,11 @@ pub enum Verb {
     Nodes {
         #[command(flatten)]
         cluster: Cluster,
-        /// The group of slots [default: with the node's own credential the node's, else the configured one].
+        /// The slots and nodes of this group alone [default: the slots of the node's group, with its own credential, else of the
+        /// configured one, and all nodes].
         #[arg(long)]
         group: Option<String>,
-        /// Only nodes that a person has to look at, of whatever group; exit code 1 if there is one, and also, with nothing on
+        /// Only nodes that a person has to look at; exit code 1 if there is one, and also, with nothing on
         /// standard output, if it cannot be told.
         #[arg(long)]
         unhealthy: bool,

@@ -23,6 +23,9 @@ const CONDITIONS: [&str; 5] = [
     "MaintenanceInProgress",
 ];
 
+/// Annotations by which a daemon says who it is.
+const DAEMON: [&str; 2] = ["kube-rebootd/group", "kube-rebootd/version"];
+
 /// Who wants a 403, and why: node names or user names of tests.
 const WANTED_REFUSALS: [(&str, &str); 0] = [];
 
@@ -126,7 +129,7 @@ fn about(request: &Request, me: &str) -> bool {
     }
 }
 
-/// What the daemon says of itself: the types of docs/design.md 11, and the Node's uid as a precondition.
+/// What the daemon says of itself: the types of docs/design.md 11, its group and version, and the Node's uid as a precondition.
 fn tells_only(request: &Request) -> bool {
     let Some(body) = &request.request else {
         // The audit policy logs these bodies; without one nothing is known.
@@ -142,7 +145,8 @@ fn tells_only(request: &Request) -> bool {
             .all(|one| CONDITIONS.iter().any(|kind| one["type"] == *kind))
     });
     told && only(body, &["metadata", "status"])
-        && only(&body["metadata"], &["uid"])
+        && only(&body["metadata"], &["uid", "annotations"])
+        && only(&body["metadata"]["annotations"], &DAEMON)
         && only(&body["status"], &["conditions"])
 }
 

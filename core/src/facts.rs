@@ -18,7 +18,7 @@ use crate::node_fields::{Leftovers, NodeFields};
 use crate::peers::Peers;
 use crate::record::{Hold, Record};
 use crate::shutdown::Scheduled;
-use crate::slot::{Crowd, Fence, GiveUp, Lease, Mark, Shown, Take, TakeAnswer, Waiter};
+use crate::slot::{Crowd, Fence, GiveUp, Keys, Lease, Mark, Shown, Take, TakeAnswer, Waiter};
 use crate::stale::{Held, Look};
 use crate::trigger::Observed;
 
@@ -341,6 +341,8 @@ pub struct Tell {
     /// Of the Node: one registered anew is another.
     pub uid: String,
     pub conditions: Vec<Condition>,
+    /// Those of [`OF_THE_DAEMON`](crate::names::OF_THE_DAEMON) that the Node lacks; or that are to go.
+    pub annotations: Keys,
     /// What is told beside them, once they are written.
     pub event: Option<Event>,
 }

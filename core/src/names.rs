@@ -2,7 +2,7 @@
 
 /// The namespace of the slots, unless configured.
 pub const NAMESPACE: &str = "kube-rebootd";
-/// Label on a Lease: which group the slot belongs to.
+/// Label on a Lease: which group the slot belongs to. Annotation on the Node: that of its daemon.
 pub const GROUP: &str = "kube-rebootd/group";
 /// Label on a Lease: the protocol its users must speak; a higher number means hands off.
 pub const PROTOCOL: &str = "kube-rebootd/protocol";
@@ -25,6 +25,10 @@ pub const SLOT: &str = "kube-rebootd/slot";
 pub const STATE: &str = "kube-rebootd/state";
 /// Annotation on the Node: the last reboots with their reasons; no clean-up removes it.
 pub const HISTORY: &str = "kube-rebootd/history";
+/// Annotation on the Node: the version of its daemon.
+pub const VERSION: &str = "kube-rebootd/version";
+/// Annotations by which a daemon says who it is. They are for people, and go when it is taken off the node.
+pub const OF_THE_DAEMON: [&str; 2] = [GROUP, VERSION];
 /// Annotation on the Node: somebody asks for a reboot, and why.
 pub const REBOOT: &str = "kube-rebootd/reboot";
 /// Annotation that the shipped policy on Nodes refuses to everybody: `doctor` tries to set it, as a dry

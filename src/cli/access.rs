@@ -55,6 +55,8 @@ pub fn nodes(
     };
     let coordination = &config.coordination;
     let namespace = namespace(&config, cluster);
+    // Who names one wants to see that one.
+    let only = group.is_some();
     block_on(async {
         let identity = match identity(root, &config, cluster).await {
             Ok(identity) => identity,
@@ -87,6 +89,7 @@ pub fn nodes(
         };
         let now = Timestamp::now();
         match nodes::read(&client, &namespace, &group, now).await {
+            Ok(seen) if only => shown(&seen.only(), show, now),
             Ok(seen) => shown(&seen, show, now),
             Err(err) => refused(&err),
         }

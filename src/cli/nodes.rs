@@ -8,8 +8,6 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::{Client, ResourceExt};
 use kube_rebootd_core::names;
-use kube_rebootd_core::phase::Phase;
-use kube_rebootd_core::record::Record;
 use kube_rebootd_core::slot::Lease;
 use kube_rebootd_core::text::{self, NAME};
 use serde_json::{Value, json};
@@ -19,35 +17,12 @@ use crate::cluster::heartbeat;
 use crate::cluster::lease::Leases;
 
 mod fleet;
+mod held;
 
 use fleet::aligned;
 pub use fleet::{Cordon, Member, Reboot};
-
-/// One line of the group's table.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Row {
-    pub node: String,
-    pub what: What,
-    /// Wall clock of whoever wrote it; for display only (I5).
-    pub since: Option<Timestamp>,
-    /// How far the hold is, by the record on the Node.
-    pub stage: Option<String>,
-}
-
-/// What a node has to do with the group.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum What {
-    Holds(String),
-    /// Its Node carries the label, but the Lease is not its own.
-    Claims(String),
-    /// Its Node carries a label that names no slot of any group: nobody takes a slot while that is so.
-    Strays(String),
-    /// There are no slots in the namespace at all: those of the label are in another one, or deleted.
-    Elsewhere(String),
-    Waits,
-    /// It keeps its place, but a gate is closed or a failed attempt is too recent.
-    NotReady,
-}
+pub use held::{Row, What};
+use held::{held, stage};
 
 /// The group as it is now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,6 +36,23 @@ pub struct Group {
     pub rows: Vec<Row>,
     /// All Nodes of the cluster, of whatever group, by name.
     pub nodes: Vec<Member>,
+    /// Nodes that were left out by [`Group::only`].
+    pub left_out: usize,
+}
+
+impl Group {
+    /// Without the Nodes of other groups, and without those that tell none, unless they need a person.
+    #[must_use]
+    pub fn only(mut self) -> Self {
+        let all = self.nodes.len();
+        let (rows, name) = (&self.rows, &self.name);
+        self.nodes.retain(|node| match &node.group {
+            Some(group) => group == name,
+            None => node.person.is_some() || rows.iter().any(|row| row.node == node.node),
+        });
+        self.left_out = all - self.nodes.len();
+        self
+    }
 }
 
 /// Reads the group and all Nodes through a client that may list Nodes and Leases; `now` gives the ages.
@@ -109,6 +101,7 @@ pub async fn read(
         slots,
         rows,
         nodes,
+        left_out: 0,
     })
 }
 
@@ -122,56 +115,6 @@ fn judge(nodes: &mut Vec<Member>, rows: &[Row], now: Timestamp) {
         }
     }
     nodes.sort_by(|one, other| one.node.cmp(&other.node));
-}
-
-fn held(
-    slots: &[Lease],
-    others: &[Lease],
-    claims: &BTreeMap<String, (String, Option<String>)>,
-) -> Vec<Row> {
-    let mut rows = Vec::new();
-    for slot in slots {
-        if let Some(holder) = &slot.holder {
-            rows.push(Row {
-                node: holder.clone(),
-                what: What::Holds(slot.name.clone()),
-                since: slot.acquire_time,
-                stage: claims.get(holder).and_then(|(_, stage)| stage.clone()),
-            });
-        }
-    }
-    for (node, (slot, stage)) in claims {
-        let named = |leases: &[Lease]| leases.iter().any(|lease| lease.name == *slot);
-        let here = slots.iter().find(|lease| lease.name == *slot);
-        let what = match here {
-            Some(lease) if lease.holder.as_ref() == Some(node) => continue,
-            Some(_) => What::Claims(slot.clone()),
-            None if named(others) => continue,
-            None if slots.is_empty() && others.is_empty() => What::Elsewhere(slot.clone()),
-            None => What::Strays(slot.clone()),
-        };
-        rows.push(Row {
-            node: node.clone(),
-            what,
-            since: None,
-            stage: stage.clone(),
-        });
-    }
-    rows
-}
-
-/// How far the hold of a record is, in a word.
-fn stage(text: &str) -> String {
-    let word = match Record::decode(text) {
-        Err(_) => "unreadable",
-        Ok(record) if record.hold.is_none() => "kept",
-        Ok(record) => match record.phase(None) {
-            // The record changes once the node is healthy.
-            Phase::Rebooting => "rebooting or verifying",
-            phase => return phase.name().to_lowercase(),
-        },
-    };
-    word.to_owned()
 }
 
 /// The group for people; `now` gives the ages.
@@ -221,10 +164,24 @@ pub fn table(group: &Group, now: Timestamp) -> String {
         let _ = writeln!(text, "other groups (--group): {}", others.join(", "));
     }
     if !group.nodes.is_empty() {
-        text.push_str("\nall nodes, of whatever group:\n");
+        let whose = match group.left_out {
+            0 => "all nodes, of whatever group".to_owned(),
+            _ => format!("all nodes of the group {}", group.name),
+        };
+        let _ = writeln!(text, "\n{whose}:");
         text.push_str(&fleet::table(&group.nodes, now));
     }
+    text.push_str(&left_out(group));
     text
+}
+
+/// A node that is not shown must not be believed to be well.
+fn left_out(group: &Group) -> String {
+    match group.left_out {
+        0 => String::new(),
+        1 => "not shown: 1 node of another group, or that tells no group\n".to_owned(),
+        more => format!("not shown: {more} nodes of other groups, or that tell no group\n"),
+    }
 }
 
 /// Only those that need a person, for people.
@@ -232,11 +189,14 @@ pub fn unhealthy(group: &Group, now: Timestamp) -> String {
     let (sick, rest): (Vec<Member>, Vec<Member>) =
         (group.nodes.iter().cloned()).partition(|node| node.person.is_some());
     if !sick.is_empty() {
-        return fleet::table(&sick, now);
+        return fleet::table(&sick, now) + &left_out(group);
     }
     let report = rest.iter().filter(|node| node.required.is_some()).count();
     let all = rest.len();
-    format!("no node needs a person; {report} of {all} nodes report\n")
+    format!(
+        "no node needs a person; {report} of {all} nodes report\n{}",
+        left_out(group)
+    )
 }
 
 /// The same for scripts; stable: keys are added, never renamed or removed. `unhealthy`: `nodes` are only those that need a
@@ -268,6 +228,7 @@ pub fn report(group: &Group, unhealthy: bool) -> Value {
         "slots": slots.collect::<Vec<_>>(),
         "queue": rows.collect::<Vec<_>>(),
         "nodes": nodes,
+        "left_out": group.left_out,
     })
 }
 
@@ -312,6 +273,7 @@ mod tests {
             slots,
             rows,
             nodes: Vec::new(),
+            left_out: 0,
         };
         let text = table(&group, now);
         let queue = report(&group, false);
@@ -341,6 +303,7 @@ mod tests {
             slots: Vec::new(),
             rows: held(&[], &[], &claims),
             nodes: Vec::new(),
+            left_out: 0,
         };
         let text = table(&group, Timestamp::UNIX_EPOCH);
         let says = "n1    claims pool-a, of another namespace or deleted";
@@ -362,6 +325,7 @@ mod tests {
             rows: held(&[lease], &[], &BTreeMap::new()),
             slots: Vec::new(),
             nodes: Vec::new(),
+            left_out: 0,
         };
         let now = Timestamp::UNIX_EPOCH;
         assert_eq!(
@@ -372,6 +336,44 @@ mod tests {
         assert!(unhealthy(&group, now).contains("there is no such Node"));
         let nodes = report(&group, true);
         assert_eq!(nodes["nodes"][0]["node"], "n1");
+    }
+
+    /// Whoever looks at one group is told that there are others.
+    #[test]
+    fn the_nodes_of_one_group_alone() {
+        let member = |name: &str, group: Option<&str>, person: Option<&str>| Member {
+            group: group.map(str::to_owned),
+            person: person.map(str::to_owned),
+            ..fleet::missing(name)
+        };
+        let lease = Lease {
+            holder: Some("n5".to_owned()),
+            ..Lease::free("gpu", "gpu")
+        };
+        let group = Group {
+            name: "gpu".to_owned(),
+            namespace: "kube-rebootd".to_owned(),
+            others: BTreeSet::new(),
+            rows: held(&[lease], &[], &BTreeMap::new()),
+            slots: Vec::new(),
+            nodes: vec![
+                member("n1", Some("gpu"), None),
+                member("n2", Some("web"), Some("not healthy")),
+                member("n3", None, None),
+                member("n4", None, Some("not healthy")),
+                member("n5", None, None),
+            ],
+            left_out: 0,
+        };
+        let group = group.only();
+        let names: Vec<&str> = group.nodes.iter().map(|node| node.node.as_str()).collect();
+        assert_eq!(names, ["n1", "n4", "n5"]);
+        let says = "not shown: 2 nodes of other groups, or that tell no group\n";
+        let now = Timestamp::UNIX_EPOCH;
+        for text in [table(&group, now), unhealthy(&group, now)] {
+            assert!(text.ends_with(says), "{text}");
+        }
+        assert_eq!(report(&group, false)["left_out"], 2);
     }
 
     #[test]

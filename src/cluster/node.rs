@@ -81,7 +81,7 @@ impl OwnNode {
         Ok(read(&node, Some(asked)))
     }
 
-    /// Writes these conditions, at `wall` on the host's clock, and leaves those of others alone; what the Node is then.
+    /// Writes these conditions and annotations, at `wall` on the host's clock, and leaves those of others alone; what the Node is then.
     pub async fn tell(
         &self,
         tell: &Tell,
@@ -91,31 +91,38 @@ impl OwnNode {
         let time = wall.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let conditions = tell.conditions.iter().map(|one| written(one, &time));
         let what = "write the conditions of the own Node";
-        self.status(what, &tell.uid, conditions.collect(), asked)
-            .await
+        let body = json!({
+            "metadata": {"uid": tell.uid, "annotations": tell.annotations},
+            "status": {"conditions": conditions.collect::<Vec<_>>()},
+        });
+        self.status(what, body, asked).await
     }
 
-    /// Takes these conditions away.
+    /// Takes these conditions and annotations away.
     pub async fn untell(&self, tell: &Tell, asked: Duration) -> Result<Node, ApiError> {
         let gone = tell.conditions.iter();
         let gone = gone.map(|one| json!({"type": one.kind.name(), "$patch": "delete"}));
         let what = "take away the conditions of the own Node";
-        self.status(what, &tell.uid, gone.collect(), asked).await
+        let keys = tell.annotations.keys();
+        let keys: Map<_, _> = keys.map(|key| (key.clone(), Value::Null)).collect();
+        let body = json!({
+            "metadata": {"uid": tell.uid, "annotations": keys},
+            "status": {"conditions": gone.collect::<Vec<_>>()},
+        });
+        self.status(what, body, asked).await
     }
 
     /// Strategic, as the kubelet patches them itself: the server merges by type.
     async fn status(
         &self,
         what: &'static str,
-        uid: &str,
-        conditions: Vec<Value>,
+        body: Value,
         asked: Duration,
     ) -> Result<Node, ApiError> {
         let params = PatchParams {
             field_manager: Some(names::NODE_MANAGER.to_owned()),
             ..PatchParams::default()
         };
-        let body = json!({"metadata": {"uid": uid}, "status": {"conditions": conditions}});
         let patch = Patch::Strategic(body);
         let request = self.api.patch_status(&self.name, &params, &patch);
         let node = call(what, TELL, request).await?;

@@ -136,7 +136,7 @@ impl Daemon {
     pub(super) async fn tell(&mut self, tell: Tell, now: Now) {
         let requests = match self.api.connect().await {
             Ok(requests) => requests,
-            Err(err) => return self.not_told(&err.to_string(), false),
+            Err(err) => return self.not_told(&tell, &err.to_string(), false),
         };
         match requests.node.tell(&tell, now.wall, now.boot).await {
             Ok(node) => {
@@ -155,14 +155,14 @@ impl Daemon {
                 if gone && self.machine.facts().record.hold.is_none() {
                     self.machine.doubt_node();
                 }
-                self.not_told(&err.to_string(), err.refused());
+                self.not_told(&tell, &err.to_string(), err.refused());
             }
         }
     }
 
-    fn not_told(&mut self, why: &str, refused: bool) {
+    fn not_told(&mut self, tell: &Tell, why: &str, refused: bool) {
         let now = self.now().boot;
-        self.machine.not_told(why, refused, now);
+        self.machine.not_told(tell, why, refused, now);
     }
 
     /// Takes away what was told: nobody is there any more to say that it is over. What cannot be had is left.

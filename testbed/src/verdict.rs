@@ -16,6 +16,8 @@ const NAMESPACE: &str = "kube-rebootd";
 const PREFIX: &str = "kube-rebootd/";
 /// The one key that stays after a hold (I10).
 const HISTORY: &str = "kube-rebootd/history";
+/// How a daemon that runs says who it is.
+const OF_THE_DAEMON: [&str; 2] = ["kube-rebootd/group", "kube-rebootd/version"];
 /// User-Agent of the daemon.
 const DAEMON: &str = "kube-rebootd/";
 
@@ -228,12 +230,13 @@ pub fn nothing_left(bed: &Bed, hosts: &[&str], group: &str) -> Result<(), String
     Err(left.join("; "))
 }
 
-/// Keys of ours on an object, but the one that stays.
+/// Keys of ours on an object, but those that stay.
 fn keys(object: &Value) -> impl Iterator<Item = String> {
     ["labels", "annotations"].into_iter().flat_map(|kind| {
         let keys = object["metadata"][kind].as_object().into_iter().flatten();
         keys.map(|(key, _)| key)
             .filter(|key| key.starts_with(PREFIX) && *key != HISTORY)
+            .filter(|key| !OF_THE_DAEMON.contains(&key.as_str()))
             .map(move |key| format!("{kind} {key}"))
     })
 }

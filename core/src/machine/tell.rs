@@ -9,10 +9,12 @@ use super::Machine;
 use crate::condition::{self, Condition, Difference, Event, Reason};
 use crate::decide::{Policy, Step};
 use crate::facts::{Effect, Facts, Tell};
+use crate::names;
 use crate::node::{Node, Seen};
 use crate::now::Now;
 use crate::phase::Phase;
 use crate::scatter::share;
+use crate::slot::Keys;
 
 /// Between two writes where the state changed: a state that comes and goes is not written each time.
 const STATE: Duration = Duration::from_secs(5);
@@ -56,6 +58,8 @@ pub(super) struct Told {
     /// Since when no step was a wait.
     restless: Option<Duration>,
     quiet: bool,
+    /// Annotations were refused: conditions are told without them.
+    bare: bool,
 }
 
 /// Where in the daemon's work a word fits in.
@@ -78,7 +82,12 @@ impl Machine {
         if room == Room::None || policy.me.is_none() {
             return step;
         }
-        let wanted = condition::wanted(&step, &self.facts, policy, &node.conditions, now.wall);
+        let wanted = Tell {
+            uid: node.uid.clone(),
+            conditions: condition::wanted(&step, &self.facts, policy, &node.conditions, now.wall),
+            annotations: self.memory.told.introduces(policy, node),
+            event: None,
+        };
         let due = (self.memory.told).due(wanted, node, &step, room, now.boot);
         match due {
             Ok(tell) => Step {
@@ -109,8 +118,14 @@ impl Machine {
     }
 
     /// It was not, and why; `refused`: for good.
-    pub fn not_told(&mut self, why: &str, refused: bool, at: Duration) {
+    ///
+    /// Whoever may write on Nodes can fill their annotations (256 KiB): the conditions are told all the same.
+    pub fn not_told(&mut self, tell: &Tell, why: &str, refused: bool, at: Duration) {
         let told = &mut self.memory.told;
+        if refused && !tell.annotations.is_empty() {
+            told.bare = true;
+            return;
+        }
         told.not_before = at + if refused { REFUSED } else { UNANSWERED };
         if !refused {
             // It may have been done: what the Node shows then is not another's doing.
@@ -133,9 +148,12 @@ impl Machine {
             return None;
         };
         let ours = condition::ours(&node.conditions);
-        (!ours.is_empty()).then(|| Tell {
+        let mut annotations = node.annotations.clone();
+        annotations.retain(|key, _| names::OF_THE_DAEMON.contains(&key.as_str()));
+        (!ours.is_empty() || !annotations.is_empty()).then(|| Tell {
             uid: node.uid.clone(),
             conditions: ours,
+            annotations,
             event: None,
         })
     }
@@ -160,23 +178,46 @@ impl Told {
         }
     }
 
+    /// Who this daemon is, as far as the Node does not say so.
+    fn introduces(&self, policy: &Policy, node: &Node) -> Keys {
+        if self.bare {
+            return Keys::new();
+        }
+        let all = [
+            (names::GROUP, policy.group.as_str()),
+            (names::VERSION, env!("CARGO_PKG_VERSION")),
+        ];
+        let lacks = |(key, value): &(&str, &str)| {
+            node.annotations.get(*key).map(String::as_str) != Some(*value)
+        };
+        let lacking = all.into_iter().filter(lacks);
+        lacking
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .collect()
+    }
+
     /// What is to be told now, or else when.
     fn due(
         &mut self,
-        wanted: Vec<Condition>,
+        wanted: Tell,
         node: &Node,
         step: &Step,
         room: Room,
         now: Duration,
     ) -> Result<Tell, Duration> {
         let begun = *self.begun.get_or_insert(now);
-        let difference = condition::difference(&wanted, &node.conditions);
+        let difference = condition::difference(&wanted.conditions, &node.conditions);
+        let difference = if wanted.annotations.is_empty() {
+            difference
+        } else {
+            difference.max(Difference::Words)
+        };
         let since = self.news(difference, now);
         let last = self.last.as_ref().filter(|tell| tell.uid == node.uid);
         let known = last.is_some() || self.last.is_none();
         let at = self.at.filter(|_| known);
         let after = |pause: Duration| at.map_or(now, |at| at + pause);
-        let taken_away = last.is_some_and(|tell| same(&tell.conditions, &wanted));
+        let taken_away = last.is_some_and(|tell| same(&tell.conditions, &wanted.conditions));
         let part = |time: Duration| share(time, &[&node.name, "tell"]);
         let due = match difference {
             Difference::None => match at {
@@ -206,9 +247,8 @@ impl Told {
             return Err(due);
         }
         Ok(Tell {
-            uid: node.uid.clone(),
-            event: Event::of(&wanted, &node.conditions),
-            conditions: wanted,
+            event: Event::of(&wanted.conditions, &node.conditions),
+            ..wanted
         })
     }
 

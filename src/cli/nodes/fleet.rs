@@ -12,7 +12,7 @@ use kube_rebootd_core::condition::{Condition, Kind, Reason, Status};
 use kube_rebootd_core::names;
 use kube_rebootd_core::node::Node;
 use kube_rebootd_core::node_fields::{foreign_cordon, ours};
-use kube_rebootd_core::text::{self, WORDS};
+use kube_rebootd_core::text::{self, NAME, WORDS};
 use kube_rebootd_core::trigger::Past;
 use serde::Serialize;
 
@@ -34,6 +34,10 @@ const UNANSWERED: SignedDuration = SignedDuration::from_hours(24);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Member {
     pub node: String,
+    /// Whose slots its daemon takes; none: it never told.
+    pub group: Option<String>,
+    /// Of its daemon.
+    pub version: Option<String>,
     pub ready: bool,
     /// Whether a reboot is required: `True`, `False`, `Unknown`; none: no daemon ever told.
     pub required: Option<&'static str>,
@@ -87,7 +91,14 @@ pub(super) fn member(object: &Object, now: Timestamp) -> Member {
     let shown = node.conditions.iter();
     let shown = shown.clone().find(|one| one.kind == Kind::RebootRequired);
     let told = told(object);
+    let says = |key: &str| {
+        node.annotations
+            .get(key)
+            .map(|words| text::name(words, NAME))
+    };
     Member {
+        group: says(names::GROUP),
+        version: says(names::VERSION),
         ready: node.ready,
         required: shown.map(|one| one.status.name()),
         reason: shown.map(|one| one.reason.clone()),
@@ -110,6 +121,8 @@ fn known(time: &Timestamp) -> bool {
 pub(super) fn missing(name: &str) -> Member {
     Member {
         node: name.to_owned(),
+        group: None,
+        version: None,
         ready: false,
         required: None,
         reason: None,
@@ -201,6 +214,8 @@ fn person(
 pub(super) fn table(members: &[Member], now: Timestamp) -> String {
     let head = [
         "NODE",
+        "GROUP",
+        "VERSION",
         "REBOOT",
         "FOR",
         "REASON",
@@ -227,6 +242,8 @@ pub(super) fn table(members: &[Member], now: Timestamp) -> String {
         };
         lines.push([
             one.node.clone(),
+            or(one.group.clone()),
+            or(one.version.clone()),
             or(required.map(str::to_owned)),
             or(one.since.map(|since| age(now, since))),
             or(one.reason.clone()),
@@ -278,7 +295,8 @@ mod tests {
         let own = json!({"type": "RebootRequired", "status": status, "reason": reason, "message": message,
             "lastHeartbeatTime": told, "lastTransitionTime": "2026-11-24T09:00:00Z"});
         of(
-            json!({"metadata": {"name": name}, "status": {"conditions": [{"type": "Ready", "status": ready}, own]}}),
+            json!({"metadata": {"name": name, "annotations": {"kube-rebootd/group": "gpu", "kube-rebootd/version": "0.2.0"}},
+                "status": {"conditions": [{"type": "Ready", "status": ready}, own]}}),
         )
     }
 
@@ -397,11 +415,11 @@ mod tests {
         assert_eq!(last.reasons, ["kernel"]);
         let never = "no report from kube-rebootd";
         let lines = [
-            "NODE            REBOOT    FOR  REASON     CORDON        LAST REBOOT  WHY".to_owned(),
-            "n1              required  3h   Unhealthy  -             -            ! not healthy".to_owned(),
-            "n2              no        3h   Idle       -             -            idle: no reboot needed".to_owned(),
-            format!("kube-rebootd    -         -    -          kube-rebootd  24h          {never}"),
-            format!("kubectl-cordon  -         -    -          others        24h          {never}"),
+            "NODE            GROUP  VERSION  REBOOT    FOR  REASON     CORDON        LAST REBOOT  WHY".to_owned(),
+            "n1              gpu    0.2.0    required  3h   Unhealthy  -             -            ! not healthy".to_owned(),
+            "n2              gpu    0.2.0    no        3h   Idle       -             -            idle: no reboot needed".to_owned(),
+            format!("kube-rebootd    -      -        -         -    -          kube-rebootd  24h          {never}"),
+            format!("kubectl-cordon  -      -        -         -    -          others        24h          {never}"),
         ];
         let text = table(&members, at(NOW));
         assert_eq!(text.lines().collect::<Vec<_>>(), lines);

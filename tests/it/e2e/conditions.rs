@@ -130,6 +130,8 @@ fn conditions_tell_a_whole_cycle_and_the_kubelet_leaves_them_alone() {
         (&own["required"], &own["reason"]),
         (&"False".into(), &"Idle".into())
     );
+    assert_eq!(own["group"], site.group.as_str());
+    assert_eq!(own["version"], env!("CARGO_PKG_VERSION"));
     assert_eq!(
         (&own["person"], &own["cordon"]),
         (&Value::Null, &Value::Null)
@@ -158,6 +160,14 @@ fn undrain_takes_the_conditions_away() {
     host.systemctl(&["stop", "kube-rebootd"]).unwrap();
     host.sh("kube-rebootd undrain --release").unwrap();
     assert_eq!(said(&site, &host, "RebootRequired"), "");
+    let node = site.node(&host);
+    let annotations = node["metadata"]["annotations"].as_object();
+    let ours = annotations.into_iter().flatten();
+    let ours: Vec<&String> = ours
+        .map(|(key, _)| key)
+        .filter(|key| key.starts_with("kube-rebootd/"))
+        .collect();
+    assert!(ours.is_empty(), "{ours:?}");
     assert!(said(&site, &host, "Ready").starts_with("True "));
     host.systemctl(&["start", "kube-rebootd"]).unwrap();
     wait_said(&site, &host, "RebootRequired", "False Idle");

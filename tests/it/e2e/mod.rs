@@ -275,7 +275,8 @@ impl Site {
     pub(crate) fn nothing_left(&self, host: &Host) {
         let node = self.node(host);
         assert_eq!(node["spec"].get("unschedulable"), None, "still cordoned");
-        Self::no_keys(&node["metadata"], &["kube-rebootd/history"]);
+        let stay = ["history", "group", "version"].map(|key| format!("kube-rebootd/{key}"));
+        Self::no_keys(&node["metadata"], &stay.each_ref().map(String::as_str));
         let beat = self.bed.get(&format!("{HEARTBEATS}/{}", host.name()));
         let beat = beat.unwrap();
         Self::no_keys(&beat["metadata"], &[]);

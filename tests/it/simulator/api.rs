@@ -90,6 +90,7 @@ impl World {
             shown.retain(|one| one.kind != condition.kind);
             shown.push(condition.clone());
         }
+        node.annotations.extend(tell.annotations.clone());
         node.version = version.parse().unwrap();
         Said::Done
     }

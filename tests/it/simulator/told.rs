@@ -123,9 +123,9 @@ fn learn_of_the_node(
         (Effect::Tell(tell), Some(Said::Done)) => {
             machine.told(node.unwrap(), tell.clone(), now.boot);
         }
-        (Effect::Tell(_), said) => {
+        (Effect::Tell(tell), said) => {
             let refused = said == Some(Said::Refused);
-            machine.not_told("no answer", refused, now.boot);
+            machine.not_told(tell, "no answer", refused, now.boot);
         }
         (Effect::Rehearse(_), Some(said)) => {
             let said = match said {

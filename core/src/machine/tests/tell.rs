@@ -3,6 +3,7 @@
 use super::*;
 use crate::condition::{Condition, Reason, Status};
 use crate::facts::{Effect, Tell};
+use crate::names;
 use crate::scatter::share;
 
 fn at(seconds: u64) -> Now {
@@ -44,6 +45,7 @@ fn tells(machine: &mut Machine, step: &Step, seconds: u64) -> Option<Tell> {
 fn done(machine: &mut Machine, tell: Tell, seconds: u64) {
     let mut node = node(machine).clone();
     node.conditions.clone_from(&tell.conditions);
+    node.annotations.extend(tell.annotations.clone());
     machine.told(node, tell, at(seconds).boot);
 }
 
@@ -211,8 +213,9 @@ fn i7_a_refusal_rests_ten_minutes_and_silence_one() {
     for (refused, pause) in [(true, 600), (false, 60)] {
         let mut machine = told();
         let verifying = step(&machine, Phase::Verifying, Effect::Wait);
+        let tell = tells(&mut machine, &verifying, 10).expect("news");
         for _ in 0..2 {
-            machine.not_told("no", refused, at(10).boot);
+            machine.not_told(&tell, "no", refused, at(10).boot);
         }
         let warnings = machine.take_warnings();
         assert_eq!(warnings.len(), 1, "once: {warnings:?}");
@@ -239,8 +242,8 @@ fn a_write_that_may_have_been_done_is_no_writing_of_others() {
     let [idle, verifying] =
         [Phase::Idle, Phase::Verifying].map(|phase| step(&machine, phase, Effect::Wait));
     let tell = tells(&mut machine, &verifying, 10).expect("news");
+    machine.not_told(&tell, "no answer", false, at(15).boot);
     node(&mut machine).conditions = tell.conditions;
-    machine.not_told("no answer", false, at(15).boot);
     assert_eq!(first(&mut machine, &idle, 15..1_000), Some(75));
 }
 
@@ -287,7 +290,11 @@ fn who_only_gives_back_tells_nothing_and_takes_away_what_was_told() {
         .map(|one| one.kind.name())
         .collect();
     assert_eq!(kinds, ["RebootRequired"]);
+    let keys: Vec<&str> = gone.annotations.keys().map(String::as_str).collect();
+    assert_eq!(keys, names::OF_THE_DAEMON);
     node(&mut machine).conditions.clear();
+    assert!(machine.untells().is_some());
+    node(&mut machine).annotations.clear();
     assert_eq!(machine.untells(), None);
 }
 
@@ -305,4 +312,49 @@ fn nothing_is_told_before_the_start_is_over_or_of_a_node_that_is_not_known() {
     let idle = step(&machine, Phase::Idle, Effect::Wait);
     let nameless = machine.policy(None);
     assert_eq!(machine.tells(idle, &nameless, now()).effect, Effect::Wait);
+}
+
+/// Group and version are written when they are others, within a minute, and then no more.
+#[test]
+fn a_daemon_says_who_it_is() {
+    let mut machine = told();
+    let shown = node(&mut machine).annotations.clone();
+    assert_eq!(shown[names::GROUP], "default");
+    assert_eq!(shown[names::VERSION], env!("CARGO_PKG_VERSION"));
+    let idle = step(&machine, Phase::Idle, Effect::Wait);
+    assert_eq!(first(&mut machine, &idle, 1..1_000), None);
+    // As after an update, in the next process.
+    machine.memory.told = super::super::tell::Told::default();
+    let old = |machine: &mut Machine| {
+        let annotations = &mut node(machine).annotations;
+        annotations.insert(names::VERSION.to_owned(), "0.0.1".to_owned());
+    };
+    old(&mut machine);
+    let mut seconds = 1..62;
+    let told = seconds.find_map(|second| Some((second, tells(&mut machine, &idle, second)?)));
+    let (soon, tell) = told.expect("within a minute");
+    assert_eq!(
+        tell.annotations.len(),
+        1,
+        "what the Node has is not written again"
+    );
+    assert_eq!(tell.event, None);
+    done(&mut machine, tell, soon);
+    // A tool that writes them as well.
+    old(&mut machine);
+    assert_eq!(first(&mut machine, &idle, soon..1_000), Some(soon + 600));
+}
+
+/// The annotations of a Node may be full: whoever may write on it can fill them.
+#[test]
+fn i14_annotations_that_are_refused_keep_no_condition_back() {
+    let mut machine = idle();
+    let idle = step(&machine, Phase::Idle, Effect::Wait);
+    let tell = tells(&mut machine, &idle, 0).expect("news");
+    assert!(!tell.annotations.is_empty());
+    machine.not_told(&tell, "too long", true, at(1).boot);
+    let tell = tells(&mut machine, &idle, 1).expect("at once");
+    assert!(tell.annotations.is_empty() && !tell.conditions.is_empty());
+    machine.not_told(&tell, "a policy", true, at(2).boot);
+    assert_eq!(first(&mut machine, &idle, 2..1_000), Some(602));
 }

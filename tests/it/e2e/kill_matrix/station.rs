@@ -31,6 +31,12 @@ const INHIBIT: &str = "[Login]\nInhibitDelayMaxSec=30\n";
 const LATER: &str = "[Unit]\nAfter=kube-rebootd.service\n[Service]\nExecStartPre=sleep 1\n";
 /// A made-up node that holds the slot until the host has queued.
 const HOLDER: &str = "somebody-else";
+/// Keys on a Node that outlive a hold.
+const STAY: [&str; 3] = [
+    "kube-rebootd/history",
+    "kube-rebootd/group",
+    "kube-rebootd/version",
+];
 
 /// One host and what belongs to it.
 pub(super) struct Station {
@@ -189,7 +195,7 @@ impl Station {
             let annotations = metadata.annotations.unwrap_or_default().into_keys();
             let ours = labels
                 .chain(annotations)
-                .find(|key| key.starts_with("kube-rebootd/") && key != "kube-rebootd/history");
+                .find(|key| key.starts_with("kube-rebootd/") && !STAY.contains(&key.as_str()));
             ensure!(ours.is_none(), "{what} still has {ours:?}");
         }
         let status = self.host.status()?;
