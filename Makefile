@@ -44,6 +44,8 @@ ALPMDIR = $(PREFIX)/share/libalpm
 
 install: build
 	install -D -m 755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/kube-rebootd
+	# kubectl's plugin: kubectl rebootd.
+	ln -sf kube-rebootd $(DESTDIR)$(PREFIX)/bin/kubectl-rebootd
 	install -D -m 644 -t $(DESTDIR)$(UNITDIR) systemd/kube-rebootd.service
 	install -D -m 644 -t $(DESTDIR)$(CATALOGDIR) packaging/kube-rebootd.catalog
 	# What an administrator wrote stays.
@@ -55,7 +57,7 @@ install: build
 	install -D -m 644 -t $(DESTDIR)$(DBUSDIR)/system.d packaging/dbus/org.kuberebootd1.conf
 	install -D -m 644 -t $(DESTDIR)$(DBUSDIR)/interfaces packaging/dbus/org.kuberebootd1.Node.xml
 	install -D -m 644 -t $(DESTDIR)$(MANDIR)/man5 packaging/man/kube-rebootd.toml.5
-	install -D -m 644 -t $(DESTDIR)$(MANDIR)/man8 packaging/man/kube-rebootd.8
+	install -D -m 644 -t $(DESTDIR)$(MANDIR)/man8 packaging/man/kube-rebootd.8 packaging/man/kubectl-rebootd.8
 	install -D -m 644 packaging/completions/kube-rebootd.bash $(DESTDIR)$(BASHDIR)/kube-rebootd
 	install -D -m 644 -t $(DESTDIR)$(ZSHDIR) packaging/completions/_kube-rebootd
 	install -D -m 644 -t $(DESTDIR)$(FISHDIR) packaging/completions/kube-rebootd.fish

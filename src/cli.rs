@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use kube_rebootd_core::config::Builtin;
-use kube_rebootd_core::text::printable;
+use kube_rebootd_core::text::{WORDS, clean, printable};
 
 use crate::cluster::manifests::Grant;
+use wish::Wish;
 
 pub mod access;
 pub mod check;
@@ -21,6 +22,7 @@ pub mod run;
 pub mod status;
 pub mod undrain;
 pub mod unlock;
+pub mod wish;
 
 /// Exit codes: 0 done, 1 failed, 2 usage, 3 not running, 4 denied, 75 not now, 78 configuration.
 pub mod exit {
@@ -112,6 +114,45 @@ pub enum Verb {
         #[arg(long)]
         json: bool,
     },
+    /// Keep nodes, a group, or all groups from beginning a reboot, until `resume`.
+    ///
+    /// A node that holds a slot of a paused group goes on, reboot included. A paused node goes no further, as long as logind was
+    /// not asked; where it was cordoned it stays so until `resume`.
+    Pause {
+        #[command(flatten)]
+        whom: Whom,
+        /// Why, for whoever looks [default: who, and when].
+        #[arg(long, value_name = "TEXT", value_parser = words)]
+        reason: Option<String>,
+        #[command(flatten)]
+        cluster: Cluster,
+    },
+    /// End a `pause`, or open new slots.
+    Resume {
+        #[command(flatten)]
+        whom: Whom,
+        #[command(flatten)]
+        cluster: Cluster,
+    },
+    /// Ask nodes to reboot when it is their turn: gates, slot and drain as ever.
+    Reboot {
+        /// The nodes.
+        #[arg(value_name = "NODE", required = true)]
+        nodes: Vec<String>,
+        /// Why, for whoever looks [default: who, and when].
+        #[arg(long, value_name = "TEXT", value_parser = words)]
+        reason: Option<String>,
+        #[command(flatten)]
+        cluster: Cluster,
+    },
+    /// Take a `reboot` back, also in the middle of its drain.
+    Cancel {
+        /// The nodes.
+        #[arg(value_name = "NODE", required = true)]
+        nodes: Vec<String>,
+        #[command(flatten)]
+        cluster: Cluster,
+    },
     /// Free the slot of a node that will not give it back by itself (as an admin).
     Unlock {
         /// The node that holds.
@@ -150,6 +191,21 @@ pub enum Verb {
     Config(ConfigVerb),
 }
 
+/// Nodes, or slots.
+#[derive(Debug, Clone, Args)]
+#[group(required = true, multiple = false)]
+pub struct Whom {
+    /// These nodes.
+    #[arg(value_name = "NODE")]
+    pub nodes: Vec<String>,
+    /// All slots of this group.
+    #[arg(long, value_name = "NAME")]
+    pub group: Option<String>,
+    /// All slots of all groups.
+    #[arg(long)]
+    pub all: bool,
+}
+
 /// Which cluster, and as whom.
 #[derive(Debug, Clone, Args)]
 pub struct Cluster {
@@ -175,6 +231,25 @@ pub enum ConfigVerb {
     },
 }
 
+impl Whom {
+    /// Nodes alone.
+    fn of(nodes: Vec<String>) -> Self {
+        Self {
+            nodes,
+            group: None,
+            all: false,
+        }
+    }
+}
+
+/// An annotation without words reads as none.
+fn words(text: &str) -> Result<String, &'static str> {
+    match clean(text, WORDS) {
+        text if text.is_empty() => Err("it has no words"),
+        text => Ok(text),
+    }
+}
+
 impl Host {
     /// The root of host paths.
     pub fn root(&self) -> crate::root::Root {
@@ -182,6 +257,25 @@ impl Host {
             .as_ref()
             .map_or_else(crate::root::Root::host, crate::root::Root::at)
     }
+}
+
+/// What kubectl looks for in `$PATH` where somebody says `kubectl rebootd`.
+const PLUGIN: &str = "kubectl-rebootd";
+/// What is about the host it runs on, and not shown to whoever uses the plugin.
+const OF_THE_HOST: [&str; 6] = ["run", "status", "check", "doctor", "undrain", "config"];
+
+/// The command line of this process; what is wrong with it ends the process.
+pub fn parse() -> Cli {
+    let program = PathBuf::from(std::env::args_os().next().unwrap_or_default());
+    let mut command = Cli::command();
+    if program.file_name().is_some_and(|name| name == PLUGIN) {
+        command = OF_THE_HOST.iter().fold(
+            command.name(PLUGIN).bin_name("kubectl rebootd"),
+            |command, verb| command.mut_subcommand(verb, |verb| verb.hide(true)),
+        );
+    }
+    let parsed = Cli::from_arg_matches(&command.get_matches());
+    parsed.unwrap_or_else(|err| err.exit())
 }
 
 /// Does what the command line says.
@@ -211,6 +305,31 @@ pub fn main(cli: Cli) -> ExitCode {
                 group,
                 access::Show { unhealthy, json },
             )
+        }
+        Verb::Pause {
+            whom,
+            reason,
+            cluster,
+        } => access::wish(&root, cli.host.config.as_deref(), &cluster, &whom, |by| {
+            Wish::Pause(reason.unwrap_or(by))
+        }),
+        Verb::Resume { whom, cluster } => {
+            let file = cli.host.config.as_deref();
+            access::wish(&root, file, &cluster, &whom, |_| Wish::Resume)
+        }
+        Verb::Reboot {
+            nodes,
+            reason,
+            cluster,
+        } => {
+            let (whom, file) = (Whom::of(nodes), cli.host.config.as_deref());
+            access::wish(&root, file, &cluster, &whom, |by| {
+                Wish::Reboot(reason.unwrap_or(by))
+            })
+        }
+        Verb::Cancel { nodes, cluster } => {
+            let (whom, file) = (Whom::of(nodes), cli.host.config.as_deref());
+            access::wish(&root, file, &cluster, &whom, |_| Wish::Cancel)
         }
         Verb::Unlock {
             node,

@@ -2,11 +2,10 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
-use kube_rebootd::cli::{self, Cli};
+use kube_rebootd::cli;
 
 fn main() -> ExitCode {
     // kube's clients need a crypto provider; only one is compiled in, so that this cannot fail twice.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    cli::main(Cli::parse())
+    cli::main(cli::parse())
 }

@@ -34,6 +34,10 @@ complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "check" -d
 complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "doctor" -d 'Look for everything that would keep this node from rebooting well, and name the cures; exits 1 on a failure'
 complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "undrain" -d 'Give back what a stopped daemon holds'
 complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "nodes" -d 'The group and all nodes, from anywhere: who holds a slot, who waits, who needs a person'
+complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "pause" -d 'Keep nodes, a group, or all groups from beginning a reboot, until `resume`'
+complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "resume" -d 'End a `pause`, or open new slots'
+complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "reboot" -d 'Ask nodes to reboot when it is their turn: gates, slot and drain as ever'
+complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "cancel" -d 'Take a `reboot` back, also in the middle of its drain'
 complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "unlock" -d 'Free the slot of a node that will not give it back by itself (as an admin)'
 complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "manifests" -d 'Print the manifests that a cluster needs'
 complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "config" -d 'Look at or check the configuration'
@@ -69,6 +73,36 @@ complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l root
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l unhealthy -d 'Only nodes that a person has to look at; exit code 1 if there is one, and also, with nothing on standard output, if it cannot be told'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l json -d 'Print JSON; keys are added, never renamed or removed'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand pause" -l group -d 'All slots of this group' -r
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand pause" -l reason -d 'Why, for whoever looks [default: who, and when]' -r
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand pause" -l kubeconfig -d 'Use this kubeconfig alone [default: those of $KUBECONFIG merged, else ~/.kube/config]' -r -F
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand pause" -l context -d 'Use this context of the kubeconfig [default: its current one]' -r
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand pause" -l namespace -d 'The namespace of the slots [default: the configured one]' -r
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand pause" -l config -d 'Use this file instead of config.toml (drop-ins still apply)' -r -F
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand pause" -l root -d 'Look for every host path below this directory, for tests and images' -r -F
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand pause" -l all -d 'All slots of all groups'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand pause" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand resume" -l group -d 'All slots of this group' -r
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand resume" -l kubeconfig -d 'Use this kubeconfig alone [default: those of $KUBECONFIG merged, else ~/.kube/config]' -r -F
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand resume" -l context -d 'Use this context of the kubeconfig [default: its current one]' -r
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand resume" -l namespace -d 'The namespace of the slots [default: the configured one]' -r
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand resume" -l config -d 'Use this file instead of config.toml (drop-ins still apply)' -r -F
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand resume" -l root -d 'Look for every host path below this directory, for tests and images' -r -F
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand resume" -l all -d 'All slots of all groups'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand resume" -s h -l help -d 'Print help'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand reboot" -l reason -d 'Why, for whoever looks [default: who, and when]' -r
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand reboot" -l kubeconfig -d 'Use this kubeconfig alone [default: those of $KUBECONFIG merged, else ~/.kube/config]' -r -F
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand reboot" -l context -d 'Use this context of the kubeconfig [default: its current one]' -r
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand reboot" -l namespace -d 'The namespace of the slots [default: the configured one]' -r
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand reboot" -l config -d 'Use this file instead of config.toml (drop-ins still apply)' -r -F
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand reboot" -l root -d 'Look for every host path below this directory, for tests and images' -r -F
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand reboot" -s h -l help -d 'Print help'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand cancel" -l kubeconfig -d 'Use this kubeconfig alone [default: those of $KUBECONFIG merged, else ~/.kube/config]' -r -F
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand cancel" -l context -d 'Use this context of the kubeconfig [default: its current one]' -r
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand cancel" -l namespace -d 'The namespace of the slots [default: the configured one]' -r
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand cancel" -l config -d 'Use this file instead of config.toml (drop-ins still apply)' -r -F
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand cancel" -l root -d 'Look for every host path below this directory, for tests and images' -r -F
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand cancel" -s h -l help -d 'Print help'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand unlock" -l kubeconfig -d 'Use this kubeconfig alone [default: those of $KUBECONFIG merged, else ~/.kube/config]' -r -F
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand unlock" -l context -d 'Use this context of the kubeconfig [default: its current one]' -r
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand unlock" -l namespace -d 'The namespace of the slots [default: the configured one]' -r
@@ -99,15 +133,19 @@ complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand config; and __
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand config; and __fish_seen_subcommand_from help" -f -a "show" -d 'Print the effective values, each with the file it came from'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand config; and __fish_seen_subcommand_from help" -f -a "check" -d 'Check files alone, or this host\'s own configuration'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand config; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes unlock manifests config help" -f -a "run" -d 'Run the daemon; systemd starts it'
-complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes unlock manifests config help" -f -a "status" -d 'What this node does and why; exits 3 when the daemon does not run, 1 when systemd does not answer'
-complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes unlock manifests config help" -f -a "check" -d 'What the triggers say now; exits 75 while a package manager works or something inhibits a shutdown, 1 when one does not answer'
-complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes unlock manifests config help" -f -a "doctor" -d 'Look for everything that would keep this node from rebooting well, and name the cures; exits 1 on a failure'
-complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes unlock manifests config help" -f -a "undrain" -d 'Give back what a stopped daemon holds'
-complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes unlock manifests config help" -f -a "nodes" -d 'The group and all nodes, from anywhere: who holds a slot, who waits, who needs a person'
-complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes unlock manifests config help" -f -a "unlock" -d 'Free the slot of a node that will not give it back by itself (as an admin)'
-complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes unlock manifests config help" -f -a "manifests" -d 'Print the manifests that a cluster needs'
-complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes unlock manifests config help" -f -a "config" -d 'Look at or check the configuration'
-complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes unlock manifests config help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes pause resume reboot cancel unlock manifests config help" -f -a "run" -d 'Run the daemon; systemd starts it'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes pause resume reboot cancel unlock manifests config help" -f -a "status" -d 'What this node does and why; exits 3 when the daemon does not run, 1 when systemd does not answer'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes pause resume reboot cancel unlock manifests config help" -f -a "check" -d 'What the triggers say now; exits 75 while a package manager works or something inhibits a shutdown, 1 when one does not answer'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes pause resume reboot cancel unlock manifests config help" -f -a "doctor" -d 'Look for everything that would keep this node from rebooting well, and name the cures; exits 1 on a failure'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes pause resume reboot cancel unlock manifests config help" -f -a "undrain" -d 'Give back what a stopped daemon holds'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes pause resume reboot cancel unlock manifests config help" -f -a "nodes" -d 'The group and all nodes, from anywhere: who holds a slot, who waits, who needs a person'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes pause resume reboot cancel unlock manifests config help" -f -a "pause" -d 'Keep nodes, a group, or all groups from beginning a reboot, until `resume`'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes pause resume reboot cancel unlock manifests config help" -f -a "resume" -d 'End a `pause`, or open new slots'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes pause resume reboot cancel unlock manifests config help" -f -a "reboot" -d 'Ask nodes to reboot when it is their turn: gates, slot and drain as ever'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes pause resume reboot cancel unlock manifests config help" -f -a "cancel" -d 'Take a `reboot` back, also in the middle of its drain'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes pause resume reboot cancel unlock manifests config help" -f -a "unlock" -d 'Free the slot of a node that will not give it back by itself (as an admin)'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes pause resume reboot cancel unlock manifests config help" -f -a "manifests" -d 'Print the manifests that a cluster needs'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes pause resume reboot cancel unlock manifests config help" -f -a "config" -d 'Look at or check the configuration'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes pause resume reboot cancel unlock manifests config help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and __fish_seen_subcommand_from config" -f -a "show" -d 'Print the effective values, each with the file it came from'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and __fish_seen_subcommand_from config" -f -a "check" -d 'Check files alone, or this host\'s own configuration'

@@ -12,9 +12,10 @@ use kube::{Api, Client, ResourceExt};
 use kube_rebootd_core::config::{Config, Coordination};
 
 use super::unlock::{Order, UnlockError};
-use super::{Cluster, block_on, complain, exit, nodes, print, unlock};
+use super::wish::Wish;
+use super::{Cluster, Whom, block_on, complain, exit, nodes, print, unlock, wish};
 use crate::cluster::answer::{ApiError, CALL, call, found};
-use crate::cluster::client::{Admin, Connector, admin};
+use crate::cluster::client::{Admin, Connector, admin, whoami};
 use crate::cluster::connect_error::ConnectError;
 use crate::cluster::lean::{Named, Node};
 use crate::daemon::{access, connect};
@@ -143,10 +144,7 @@ pub fn unlock(
     block_on(async {
         let client = match identity(root, &config, cluster).await {
             Ok(Identity::Person(admin)) => {
-                // Said before anything is changed: the wrong cluster is a mistake that people make.
-                let server = admin.server.trim_end_matches('/');
-                let context = &admin.context;
-                print(&format!("cluster {server}, context {context}\n"));
+                print(&which(&admin));
                 admin.client
             }
             Ok(Identity::Host { node: client, .. }) => client,
@@ -182,6 +180,62 @@ pub fn unlock(
             Err(err) => failed(&err),
         }
     })
+}
+
+/// `pause`, `resume`, `reboot` and `cancel`; `wish` makes the wish of who asks, and when.
+pub fn wish(
+    root: &Root,
+    file: Option<&Path>,
+    cluster: &Cluster,
+    whom: &Whom,
+    wish: impl FnOnce(String) -> Wish,
+) -> ExitCode {
+    let config = match configured(root, file) {
+        Ok(config) => config,
+        Err(code) => return code,
+    };
+    let namespace = namespace(&config, cluster);
+    block_on(async {
+        let (nodes, slots) = match identity(root, &config, cluster).await {
+            Ok(Identity::Person(admin)) => {
+                print(&which(&admin));
+                (admin.client.clone(), admin.client)
+            }
+            Ok(Identity::Host {
+                node, coordinator, ..
+            }) => (node, coordinator),
+            Err(err) => return failed(&err),
+        };
+        let user = match whoami(&nodes).await {
+            Ok(user) => user,
+            Err(err) => return refused(&err),
+        };
+        let wish = wish(wish::by(&user, Timestamp::now()));
+        if whom.nodes.is_empty() {
+            let group = whom.group.as_deref().filter(|_| !whom.all);
+            return match wish::slots(&slots, &namespace, group, &wish).await {
+                Ok(lines) => {
+                    print(&(lines.join("\n") + "\n"));
+                    ExitCode::SUCCESS
+                }
+                Err(err) => refused(&err),
+            };
+        }
+        let mut code = ExitCode::SUCCESS;
+        for name in &whom.nodes {
+            match wish::node(&nodes, name, &wish).await {
+                Ok(line) => print(&(line + "\n")),
+                Err(err) => code = refused(&err),
+            }
+        }
+        code
+    })
+}
+
+/// Said before anything is changed: the wrong cluster is a mistake that people make.
+fn which(admin: &Admin) -> String {
+    let server = admin.server.trim_end_matches('/');
+    format!("cluster {server}, context {}\n", admin.context)
 }
 
 /// Writing to a String does not fail.

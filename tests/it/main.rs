@@ -15,6 +15,7 @@ mod cluster_lease;
 mod cluster_node;
 mod cluster_pods;
 mod cluster_queue;
+mod cluster_wish;
 mod control_plane;
 mod e2e;
 mod fake_bus;

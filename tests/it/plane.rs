@@ -60,7 +60,7 @@ impl Drop for Plane {
 
 static PLANE: OnceLock<Plane> = OnceLock::new();
 
-fn bin(name: &str) -> PathBuf {
+pub(crate) fn bin(name: &str) -> PathBuf {
     testbed::binaries()
         .expect("the test bed builds them")
         .join(name)

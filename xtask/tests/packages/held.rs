@@ -62,7 +62,11 @@ fn installed() -> Files {
                     b'-'
                 }
             };
-            let kind = if metadata.is_dir() { b'd' } else { b'-' };
+            let kind = match metadata.file_type() {
+                kind if kind.is_dir() => b'd',
+                kind if kind.is_symlink() => b'l',
+                _ => b'-',
+            };
             let mode = [kind].into_iter().chain((0..9).rev().map(letter)).collect();
             let below = path.strip_prefix(root).unwrap().to_str().unwrap();
             put(files, &String::from_utf8(mode).unwrap(), below);
@@ -80,6 +84,8 @@ fn installed() -> Files {
 fn listed(text: &str) -> Files {
     let mut files = Files::new();
     for line in text.lines() {
+        // Where a link leads follows it.
+        let (line, _) = line.split_once(" -> ").unwrap_or((line, ""));
         let words: Vec<&str> = line.split_whitespace().collect();
         let (mode, path) = (words[0], words[words.len() - 1]);
         let metadata = path.starts_with('.') && !path.starts_with("./");
@@ -132,6 +138,7 @@ fn the_contents_are_all_there() {
     let files = installed();
     for path in [
         "usr/bin/kube-rebootd",
+        "usr/bin/kubectl-rebootd",
         "usr/lib/systemd/system/kube-rebootd.service",
         "usr/lib/systemd/catalog/kube-rebootd.catalog",
         "usr/lib/tmpfiles.d/kube-rebootd.conf",
@@ -140,6 +147,7 @@ fn the_contents_are_all_there() {
         "etc/kube-rebootd/config.toml",
         "etc/kube-rebootd/config.d",
         "usr/share/man/man8/kube-rebootd.8",
+        "usr/share/man/man8/kubectl-rebootd.8",
         "usr/share/man/man5/kube-rebootd.toml.5",
         "usr/share/bash-completion/completions/kube-rebootd",
         "usr/share/zsh/site-functions/_kube-rebootd",

@@ -16,7 +16,7 @@ use crate::shell::commands;
 const EVERYWHERE: [(&str, &[&str]); 13] = [
     ("bash, dash", &["bash", "sh"]),
     ("coreutils", &[
-        "cat", "chown", "cp", "env", "id", "install", "ls", "mkdir", "mktemp", "mv", "rm", "rmdir", "sha256sum",
+        "cat", "chown", "cp", "env", "id", "install", "ln", "ls", "mkdir", "mktemp", "mv", "rm", "rmdir", "sha256sum",
         "sort", "stat", "timeout", "touch", "uname",
     ]),
     ("diffutils", &["cmp"]),
