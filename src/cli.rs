@@ -106,8 +106,7 @@ pub enum Verb {
         /// configured one, and all nodes].
         #[arg(long)]
         group: Option<String>,
-        /// Only nodes that a person has to look at; exit code 1 if there is one, and also, with nothing on
-        /// standard output, if it cannot be told.
+        /// Only nodes that a person has to look at; exit code 1 if there is one, and also if not all can be seen.
         #[arg(long)]
         unhealthy: bool,
         /// Print JSON; keys are added, never renamed or removed.

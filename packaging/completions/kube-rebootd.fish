@@ -70,7 +70,7 @@ complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l name
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l group -d 'The slots and nodes of this group alone [default: the slots of the node\'s group, with its own credential, else of the configured one, and all nodes]' -r
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l config -d 'Use this file instead of config.toml (drop-ins still apply)' -r -F
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l root -d 'Look for every host path below this directory, for tests and images' -r -F
-complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l unhealthy -d 'Only nodes that a person has to look at; exit code 1 if there is one, and also, with nothing on standard output, if it cannot be told'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l unhealthy -d 'Only nodes that a person has to look at; exit code 1 if there is one, and also if not all can be seen'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l json -d 'Print JSON; keys are added, never renamed or removed'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand pause" -l group -d 'All slots of this group' -r

@@ -15,7 +15,7 @@ use super::unlock::{Order, UnlockError};
 use super::wish::Wish;
 use super::{Cluster, Whom, block_on, complain, exit, nodes, print, unlock, wish};
 use crate::cluster::answer::{ApiError, CALL, call, found};
-use crate::cluster::client::{Admin, Connector, admin, whoami};
+use crate::cluster::client::{Admin, Connector, admin, server_time, whoami};
 use crate::cluster::connect_error::ConnectError;
 use crate::cluster::lean::{Named, Node};
 use crate::daemon::{access, connect};
@@ -88,7 +88,8 @@ pub fn nodes(
                 Err(err) => return refused(&err),
             },
         };
-        let now = Timestamp::now();
+        // The ages of a laptop whose clock is wrong would call every node silent.
+        let now = server_time(&client).await.unwrap_or_else(Timestamp::now);
         match nodes::read(&client, &namespace, &group, now).await {
             Ok(seen) if only => shown(&seen.only(), show, now),
             Ok(seen) => shown(&seen, show, now),
@@ -106,11 +107,16 @@ fn shown(seen: &nodes::Group, show: Show, now: Timestamp) -> ExitCode {
         Show { .. } => nodes::table(seen, now),
     };
     print(&text);
-    let sick = seen.nodes.iter().any(|node| node.person.is_some());
-    if show.unhealthy && sick {
-        return ExitCode::from(exit::FAILED);
+    for err in &seen.hidden {
+        complain(err);
     }
-    ExitCode::SUCCESS
+    let sick = seen.nodes.iter().any(|node| node.person.is_some());
+    match seen.hidden.is_empty() {
+        // A slot whose Node is gone, or whose label strays, would not be seen.
+        hidden if show.unhealthy && (sick || !hidden) => ExitCode::from(exit::FAILED),
+        false => ExitCode::from(exit::DENIED),
+        true => ExitCode::SUCCESS,
+    }
 }
 
 /// The group of this host. Its Node is read only where a label of it may name the group.

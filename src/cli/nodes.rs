@@ -22,7 +22,7 @@ mod held;
 use fleet::aligned;
 pub use fleet::{Cordon, Member, Reboot};
 pub use held::{Row, What};
-use held::{held, stage};
+use held::{held, labelled, stage};
 
 /// The group as it is now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +38,8 @@ pub struct Group {
     pub nodes: Vec<Member>,
     /// Nodes that were left out by [`Group::only`].
     pub left_out: usize,
+    /// What could not be looked at, as it was denied: slots or waiters.
+    pub hidden: Vec<ApiError>,
 }
 
 impl Group {
@@ -62,12 +64,12 @@ pub async fn read(
     group: &str,
     now: Timestamp,
 ) -> Result<Group, ApiError> {
+    let mut hidden = Vec::new();
     let leases = Leases::new(client.clone(), namespace, "");
-    let (slots, others): (Vec<Lease>, Vec<Lease>) = leases
-        .all(Duration::ZERO)
-        .await?
-        .into_iter()
-        .partition(|lease| lease.group == group);
+    let leases = unless_denied(leases.all(Duration::ZERO).await, &mut hidden)?;
+    let unknown = !hidden.is_empty();
+    let (slots, others): (Vec<Lease>, Vec<Lease>) =
+        leases.into_iter().partition(|lease| lease.group == group);
     let all = fleet::list(client).await?;
     let claims: BTreeMap<String, (String, Option<String>)> = all
         .iter()
@@ -78,8 +80,13 @@ pub async fn read(
         })
         .collect();
     let mut nodes: Vec<Member> = all.iter().map(|node| fleet::member(node, now)).collect();
-    let mut rows = held(&slots, &others, &claims);
-    for waiter in heartbeat::list(client, group, "").await? {
+    let mut rows = if unknown {
+        labelled(&claims)
+    } else {
+        held(&slots, &others, &claims)
+    };
+    let waiters = heartbeat::list(client, group, "").await;
+    for waiter in unless_denied(waiters, &mut hidden)? {
         rows.push(Row {
             node: waiter.node,
             what: if waiter.ready {
@@ -102,7 +109,22 @@ pub async fn read(
         rows,
         nodes,
         left_out: 0,
+        hidden,
     })
+}
+
+/// Who may see Nodes and no Leases sees the Nodes.
+fn unless_denied<T>(
+    answer: Result<Vec<T>, ApiError>,
+    hidden: &mut Vec<ApiError>,
+) -> Result<Vec<T>, ApiError> {
+    match answer {
+        Err(err @ ApiError::Denied { code: 403, .. }) => {
+            hidden.push(err);
+            Ok(Vec::new())
+        }
+        answer => answer,
+    }
 }
 
 /// What the slots say of each Node, also of one that is gone.
@@ -126,6 +148,7 @@ pub fn table(group: &Group, now: Timestamp) -> String {
             What::Claims(slot) => format!("claims {slot}, which is not its own"),
             What::Strays(slot) => format!("claims {slot}, which is no slot: nobody begins"),
             What::Elsewhere(slot) => format!("claims {slot}, of another namespace or deleted"),
+            What::Labelled(slot) => format!("claims {slot}, whose Lease cannot be seen"),
             What::Waits => "waits".to_owned(),
             What::NotReady => "waits, but not now".to_owned(),
         };
@@ -147,15 +170,17 @@ pub fn table(group: &Group, now: Timestamp) -> String {
             .map_or_else(String::new, |why| format!(" (no slot: {why})"));
         let _ = writeln!(text, "slot {}: {state}{unusable}", slot.name);
     }
-    if group.slots.is_empty() {
+    if group.slots.is_empty() && group.hidden.is_empty() {
         let _ = writeln!(
             text,
             "no slots: no Lease of this group is in namespace {} (--namespace)",
             group.namespace
         );
     }
-    if group.rows.is_empty() {
+    if group.rows.is_empty() && group.hidden.is_empty() {
         text.push_str("no node holds or waits\n");
+    } else if group.rows.is_empty() {
+        text.push_str("who holds or waits cannot be seen\n");
     } else {
         text.push_str(&aligned(&lines));
     }
@@ -216,6 +241,7 @@ pub fn report(group: &Group, unhealthy: bool) -> Value {
             What::Claims(slot) => ("claims", Some(slot)),
             What::Strays(slot) => ("strays", Some(slot)),
             What::Elsewhere(slot) => ("elsewhere", Some(slot)),
+            What::Labelled(slot) => ("labelled", Some(slot)),
             What::Waits => ("waits", None),
             What::NotReady => ("waits-not-now", None),
         };
@@ -229,6 +255,7 @@ pub fn report(group: &Group, unhealthy: bool) -> Value {
         "queue": rows.collect::<Vec<_>>(),
         "nodes": nodes,
         "left_out": group.left_out,
+        "hidden": group.hidden.iter().map(ToString::to_string).collect::<Vec<_>>(),
     })
 }
 
@@ -274,6 +301,7 @@ mod tests {
             rows,
             nodes: Vec::new(),
             left_out: 0,
+            hidden: Vec::new(),
         };
         let text = table(&group, now);
         let queue = report(&group, false);
@@ -304,6 +332,7 @@ mod tests {
             rows: held(&[], &[], &claims),
             nodes: Vec::new(),
             left_out: 0,
+            hidden: Vec::new(),
         };
         let text = table(&group, Timestamp::UNIX_EPOCH);
         let says = "n1    claims pool-a, of another namespace or deleted";
@@ -326,6 +355,7 @@ mod tests {
             slots: Vec::new(),
             nodes: Vec::new(),
             left_out: 0,
+            hidden: Vec::new(),
         };
         let now = Timestamp::UNIX_EPOCH;
         assert_eq!(
@@ -364,6 +394,7 @@ mod tests {
                 member("n5", None, None),
             ],
             left_out: 0,
+            hidden: Vec::new(),
         };
         let group = group.only();
         let names: Vec<&str> = group.nodes.iter().map(|node| node.node.as_str()).collect();

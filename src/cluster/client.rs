@@ -10,9 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use jiff::fmt::rfc2822::DateTimeParser;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::api::PostParams;
+use kube::client::Body;
 use kube::config::AuthInfo;
 use kube::{Api, Client};
 use kube_rebootd_core::kubelet::MainProcess;
@@ -335,6 +337,16 @@ pub async fn whoami(client: &Client) -> Result<String, ApiError> {
         .and_then(|status| status.user_info)
         .and_then(|user| user.username)
         .unwrap_or_default())
+}
+
+/// The API server's clock, in whole seconds, as each of its answers tells it; none: it does not say.
+pub async fn server_time(client: &Client) -> Option<Timestamp> {
+    // Anybody may ask for it, and a refusal tells the time as well.
+    let request = http::Request::get("/version").body(Body::empty()).ok()?;
+    let answer = tokio::time::timeout(CALL, client.send(request)).await;
+    let answer = answer.ok()?.ok()?;
+    let date = answer.headers().get(http::header::DATE)?.to_str().ok()?;
+    DateTimeParser::new().parse_timestamp(date).ok()
 }
 
 #[cfg(test)]

@@ -188,3 +188,75 @@ async fn a_persons_verbs_find_the_cluster_as_kubectl_does_and_say_which_it_is() 
     assert_eq!(nodes.code, Some(0), "{}", nodes.err);
     assert!(nodes.out.contains("cli-force"), "{}", nodes.out);
 }
+
+/// Found by an operator's reading: who may see Nodes and no Leases was shown nothing at all.
+#[tokio::test]
+async fn who_sees_no_leases_sees_the_nodes() {
+    let plane = enter();
+    let host = plane.host().await;
+    // The name of no slot would keep all other tests' daemons waiting.
+    make_slot(&host.admin, "not-seen", "not-seen").await;
+    let label = json!({"metadata": {"labels": {"kube-rebootd/slot": "not-seen"}}});
+    let nodes: Api<Node> = Api::all(host.clients.node.clone());
+    let (params, label) = (PatchParams::default(), Patch::Merge(label));
+    nodes
+        .patch(&host.name, &params, &label)
+        .await
+        .expect("labelled");
+    let rights = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: sees-nodes}\nrules:\n- {apiGroups: [''], resources: [nodes], verbs: [list]}\n---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: sees-nodes}\nroleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: sees-nodes}\nsubjects:\n- {apiGroup: rbac.authorization.k8s.io, kind: User, name: sees-nodes}\n";
+    plane.kubectl(&["apply", "-f", "-"], rights);
+    let config = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: here\nclusters:\n- name: c\n  cluster: {{server: 'https://127.0.0.1:{PORT}', insecure-skip-tls-verify: true}}\ncontexts:\n- name: here\n  context: {{cluster: c, user: u}}\nusers:\n- name: u\n  user: {{token: admin, as: sees-nodes}}\n"
+    );
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("config");
+    std::fs::write(&file, config).expect("written");
+    let run = async |words: &[&str]| {
+        let mut command = binary();
+        command.arg("--root").arg(dir.path()).args(words);
+        said(
+            command
+                .env("KUBECONFIG", &file)
+                .output()
+                .await
+                .expect("it runs"),
+        )
+    };
+    let all = run(&["nodes"]).await;
+    assert_eq!(all.code, Some(4), "{}{}", all.out, all.err);
+    assert!(
+        all.out
+            .contains("claims not-seen, whose Lease cannot be seen"),
+        "{}",
+        all.out
+    );
+    assert!(
+        all.out.contains("no report from kube-rebootd"),
+        "{}",
+        all.out
+    );
+    assert!(
+        all.err.contains("list Leases: denied (403)") && all.err.contains("list waiters: denied"),
+        "{}",
+        all.err
+    );
+    let sick = run(&["nodes", "--unhealthy"]).await;
+    assert_eq!(
+        sick.code,
+        Some(1),
+        "not all is seen: {}{}",
+        sick.out,
+        sick.err
+    );
+    let json = run(&["nodes", "--json"]).await;
+    let json: serde_json::Value = serde_json::from_str(&json.out).expect("JSON");
+    assert_eq!(json["hidden"].as_array().map(Vec::len), Some(2));
+    nodes
+        .patch(
+            &host.name,
+            &params,
+            &Patch::Merge(json!({"metadata": {"labels": {"kube-rebootd/slot": null}}})),
+        )
+        .await
+        .expect("taken off");
+}

@@ -1,11 +1,7 @@
 //! Checks from the kubeconfig to the Node: can this host talk to the cluster, and as whom (I11).
 
-use http::Request;
-use http::header::DATE;
 use jiff::Timestamp;
-use jiff::fmt::rfc2822::DateTimeParser;
 use kube::Client;
-use kube::client::Body;
 use kube_rebootd_core::config::Config;
 use kube_rebootd_core::names;
 use kube_rebootd_core::node::Node;
@@ -13,8 +9,8 @@ use kube_rebootd_core::node::Node;
 use super::certificate::{CREDENTIAL, credential};
 use super::{Check, aside, rights, slow};
 use crate::clock::Clock;
-use crate::cluster::answer::{ApiError, CALL};
-use crate::cluster::client::{Clients, Connector, whoami};
+use crate::cluster::answer::ApiError;
+use crate::cluster::client::{Clients, Connector, server_time, whoami};
 use crate::cluster::connect_error::ConnectError;
 use crate::cluster::credentials;
 use crate::cluster::node::OwnNode;
@@ -209,13 +205,7 @@ async fn own_node(clients: &Clients) -> (Check, Option<Node>) {
 
 /// Only a warning: nothing rests on clocks that agree (I5), but people read times.
 async fn clock(client: &Client) -> Check {
-    let answer = async {
-        let request = Request::get("/version").body(Body::empty()).ok()?;
-        let answer = client.send(request).await.ok()?;
-        let date = answer.headers().get(DATE)?.to_str().ok()?;
-        DateTimeParser::new().parse_timestamp(date).ok()
-    };
-    let Ok(Some(theirs)) = tokio::time::timeout(CALL, answer).await else {
+    let Some(theirs) = server_time(client).await else {
         return Check::warn(
             CLOCK,
             "the API server did not say what time it is",

@@ -145,9 +145,12 @@ pub(super) fn judged(member: &mut Member, what: &What, now: Timestamp) {
             )
         }
         What::Strays(slot) => format!("claims {slot}, which is no slot: nobody begins"),
-        What::Holds(_) | What::Claims(_) | What::Elsewhere(_) | What::Waits | What::NotReady => {
-            return;
-        }
+        What::Holds(_)
+        | What::Claims(_)
+        | What::Elsewhere(_)
+        | What::Labelled(_)
+        | What::Waits
+        | What::NotReady => return,
     };
     member.person.get_or_insert(why);
 }

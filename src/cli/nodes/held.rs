@@ -28,6 +28,8 @@ pub enum What {
     Strays(String),
     /// There are no slots in the namespace at all: those of the label are in another one, or deleted.
     Elsewhere(String),
+    /// Its Node carries the label of this slot, whose Lease the person may not see.
+    Labelled(String),
     Waits,
     /// It keeps its place, but a gate is closed or a failed attempt is too recent.
     NotReady,
@@ -82,4 +84,15 @@ pub(super) fn stage(text: &str) -> String {
         },
     };
     word.to_owned()
+}
+
+/// The same where the Leases cannot be seen.
+pub(super) fn labelled(claims: &BTreeMap<String, (String, Option<String>)>) -> Vec<Row> {
+    let row = |(node, (slot, stage)): (&String, &(String, Option<String>))| Row {
+        node: node.clone(),
+        what: What::Labelled(slot.clone()),
+        since: None,
+        stage: stage.clone(),
+    };
+    claims.iter().map(row).collect()
 }
