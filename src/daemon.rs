@@ -51,7 +51,7 @@ use triggers::Triggers;
 pub use credential::{access, connect, kubelets};
 pub use start::{StartError, start};
 pub(crate) use triggers::{command, sentinel};
-pub use undrain::Left;
+pub use undrain::{Left, Released};
 
 /// After a write that failed: what must be durable waits, the CPU rests.
 const UNWRITABLE: Duration = Duration::from_secs(1);

@@ -39,8 +39,13 @@ pub fn main(root: Root, config: Option<PathBuf>, limit: Duration) -> ExitCode {
                 Err(err) => return failed(&err),
             };
         match Box::pin(daemon.release(limit)).await {
-            Ok(words) => {
-                print(&format!("{words}\n"));
+            Ok(released) => {
+                print(&format!("{}\n", released.words));
+                if let Some(why) = released.stays {
+                    complain(&format!(
+                        "the Node's conditions, and its annotations kube-rebootd/group and kube-rebootd/version, stay: {why}; an admin takes them away (docs/distributions.md)"
+                    ));
+                }
                 ExitCode::SUCCESS
             }
             Err(left) => failed(&unfinished(&left, limit)),

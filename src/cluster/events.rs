@@ -3,7 +3,6 @@
 //! They are of core/v1, as the role of nodes allows no others before Kubernetes 1.36, and in the namespace `default`, where
 //! those of Nodes belong. A task of its own writes them: nothing rests on one, and nobody waits for one (I7).
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -25,8 +24,9 @@ const NAMESPACE: &str = "default";
 const LIMIT: Duration = Duration::from_secs(5);
 /// So many wait while one is written; the next are dropped.
 const QUEUE: usize = 16;
-/// So many are counted on when they happen again, as `kubectl` shows it ("x3 over 10m").
-const COUNTED: usize = 16;
+/// So often one that happens again is counted, as `kubectl` shows it ("x3 over 10m"): somebody may make a node come and go
+/// between two reasons all the time.
+const COUNTED: Duration = Duration::from_secs(60);
 /// Characters of a Node's name in that of an Event, which must not exceed 253 with what follows it.
 const NODE_NAME: usize = 200;
 
@@ -66,16 +66,18 @@ impl Events {
     }
 }
 
-/// One that was written, and how often it has happened.
+/// One that was written, and how often it has happened. There are as many as reasons, and a few more.
 struct Written {
     name: String,
     uid: String,
     event: Event,
     count: u32,
+    /// When the API server was last told.
+    told: Timestamp,
 }
 
 async fn write(mut letters: mpsc::Receiver<Letter>) {
-    let mut written = VecDeque::new();
+    let mut written = Vec::new();
     let mut trouble = String::new();
     while let Some(letter) = letters.recv().await {
         let words = match said(&letter, &mut written).await {
@@ -90,23 +92,24 @@ async fn write(mut letters: mpsc::Receiver<Letter>) {
 }
 
 /// Counts the Event, or writes it.
-async fn said(letter: &Letter, written: &mut VecDeque<Written>) -> Result<(), ApiError> {
+async fn said(letter: &Letter, written: &mut Vec<Written>) -> Result<(), ApiError> {
     let api: Api<Object> = Api::namespaced(letter.client.clone(), NAMESPACE);
-    let same = |one: &Written| one.uid == letter.uid && one.event == letter.event;
-    if let Some(place) = written.iter().position(same)
-        && let Some(mut known) = written.remove(place)
-    {
+    // A Node that was registered anew has none of them.
+    written.retain(|one| one.uid == letter.uid);
+    if let Some(place) = written.iter().position(|one| one.event == letter.event) {
+        let known = &mut written[place];
         known.count += 1;
+        if letter.at.duration_since(known.told).unsigned_abs() < COUNTED {
+            return Ok(());
+        }
+        known.told = letter.at;
         let patch = json!({"count": known.count, "lastTimestamp": Time(seconds(letter.at))});
         let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
         let counted = api.patch(&known.name, &params, &patch);
         match call("count an Event of the Node", LIMIT, counted).await {
-            Ok(_) => {
-                written.push_back(known);
-                return Ok(());
-            }
+            Ok(_) => return Ok(()),
             // The API server keeps them for an hour, unless it is told otherwise.
-            Err(ApiError::Gone { .. }) => {}
+            Err(ApiError::Gone { .. }) => drop(written.swap_remove(place)),
             Err(err) => return Err(err),
         }
     }
@@ -118,14 +121,12 @@ async fn said(letter: &Letter, written: &mut VecDeque<Written>) -> Result<(), Ap
     };
     let made = api.create(&params, &object);
     call("write an Event of the Node", LIMIT, made).await?;
-    if written.len() >= COUNTED {
-        written.pop_front();
-    }
-    written.push_back(Written {
+    written.push(Written {
         name,
         uid: letter.uid.clone(),
-        event: letter.event.clone(),
+        event: letter.event,
         count: 1,
+        told: letter.at,
     });
     Ok(())
 }
@@ -139,7 +140,7 @@ fn name(letter: &Letter) -> String {
 
 fn object(letter: &Letter, name: &str) -> Object {
     let at = Some(Time(seconds(letter.at)));
-    let kind = if letter.event.warning {
+    let kind = if letter.event.warning() {
         "Warning"
     } else {
         "Normal"
@@ -157,8 +158,8 @@ fn object(letter: &Letter, name: &str) -> Object {
             uid: Some(letter.uid.clone()),
             ..ObjectReference::default()
         },
-        reason: Some(letter.event.reason.clone()),
-        message: Some(letter.event.message.clone()),
+        reason: Some(letter.event.reason.name().to_owned()),
+        message: Some(letter.event.message()),
         type_: Some(kind.to_owned()),
         source: Some(EventSource {
             component: Some(names::NODE_MANAGER.to_owned()),

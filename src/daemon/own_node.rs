@@ -15,6 +15,10 @@ use crate::cluster::answer::ApiError;
 
 /// After an apply that was changed on its way: somebody must mend a webhook first.
 const DROPPED: Duration = Duration::from_secs(5);
+/// So often, and with such a pause, it is tried to take away what was told: within 15 seconds where nobody answers.
+const UNTELL: u32 = 3;
+const UNTELL_PAUSE: Duration = Duration::from_millis(500);
+
 /// How to find who changes the Node.
 fn who(node: &str) -> String {
     format!(
@@ -140,7 +144,7 @@ impl Daemon {
         };
         match requests.node.tell(&tell, now.wall, now.boot).await {
             Ok(node) => {
-                if let Some(event) = tell.event.clone() {
+                if let Some(event) = tell.event {
                     let client = requests.clients.node.clone();
                     (self.events).tell(client, &node.name, &tell.uid, event, now.wall);
                 }
@@ -165,17 +169,27 @@ impl Daemon {
         self.machine.not_told(tell, why, refused, now);
     }
 
-    /// Takes away what was told: nobody is there any more to say that it is over. What cannot be had is left.
-    pub(super) async fn untell(&mut self) {
-        let (now, Some(tell)) = (self.now(), self.machine.untells()) else {
-            return;
+    /// Takes away what was told: nobody is there any more to say that it is over. Why it stays, if it does.
+    pub(super) async fn untell(&mut self) -> Result<(), String> {
+        let Some(tell) = self.machine.untells() else {
+            return Ok(());
         };
-        let done = match self.api.connect().await {
-            Ok(requests) => requests.node.untell(&tell, now.boot).await.map(drop),
-            Err(err) => return warn!("the conditions of the Node stay as they are: {err}"),
-        };
-        if let Err(err) = done {
-            warn!("the conditions of the Node stay as they are: {err}");
+        let mut tries = UNTELL;
+        loop {
+            let now = self.now();
+            let done = match self.api.connect().await {
+                Ok(requests) => {
+                    let done = requests.node.untell(&tell, now.boot).await;
+                    done.map_err(|err| err.to_string())
+                }
+                Err(err) => Err(err.to_string()),
+            };
+            tries -= 1;
+            match done {
+                Ok(_) => return Ok(()),
+                Err(why) if tries == 0 => return Err(why),
+                Err(_) => tokio::time::sleep(UNTELL_PAUSE).await,
+            }
         }
     }
 

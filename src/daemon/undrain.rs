@@ -23,20 +23,31 @@ pub struct Left {
     pub lease: Option<String>,
 }
 
+/// What was given back in time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Released {
+    /// For people.
+    pub words: String,
+    /// Why the conditions and annotations that say what this daemon does stay on the Node; none: they are gone.
+    pub stays: Option<String>,
+}
+
 impl Daemon {
     /// Gives back whatever hold is on record, within `limit`: what was given back, or what is left and
     /// what to do. Being cut off at any point is as harmless as a SIGKILL.
-    pub async fn release(mut self, limit: Duration) -> Result<String, Left> {
+    pub async fn release(mut self, limit: Duration) -> Result<Released, Left> {
         let mut lease = None;
-        if timeout(limit, self.give_all_back(&mut lease)).await.is_ok() {
-            // What is held is given back, whatever becomes of these.
-            self.untell().await;
-            return Ok(lease.map_or_else(
-                || "nothing was held".to_owned(),
-                |lease| format!("slot {lease} is given back"),
-            ));
+        let done = timeout(limit, self.give_all_back(&mut lease)).await;
+        // Whatever became of what is held: the Node may be written where the Leases are not to be had any more.
+        let stays = self.untell().await.err();
+        if done.is_err() {
+            return Err(self.left(lease));
         }
-        Err(self.left(lease))
+        let words = lease.map_or_else(
+            || "nothing was held".to_owned(),
+            |lease| format!("slot {lease} is given back"),
+        );
+        Ok(Released { words, stays })
     }
 
     async fn give_all_back(&mut self, lease: &mut Option<String>) {

@@ -2,34 +2,52 @@
 
 use super::{Condition, Kind, Reason};
 
-/// An Event about the own Node, in the words of its condition: both say the same.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// An Event about the own Node.
+///
+/// It has fixed words. Whoever may look into the namespace `default` reads it, and the condition's message names pods of other
+/// namespaces, packages, and what people and programs wrote (I14).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
-    pub reason: String,
-    /// For people.
-    pub message: String,
-    /// Of type Warning: somebody has to look at it, or an attempt failed.
-    pub warning: bool,
+    pub reason: Reason,
+    /// What it ends, for people; empty: nothing.
+    pub ends: &'static str,
 }
 
 impl Event {
     /// What to tell once a Node that shows `shown` is to show `wanted`. A daemon that comes to a node which needs no reboot is
     /// no event.
     pub(crate) fn of(wanted: &[Condition], shown: &[Condition]) -> Option<Self> {
-        let ours = |all: &[Condition]| {
-            let one = all.iter().find(|one| one.kind == Kind::RebootRequired);
-            one.cloned()
+        let reason = |all: &[Condition]| {
+            let one = all.iter().find(|one| one.kind == Kind::RebootRequired)?;
+            Reason::of_name(&one.reason)
         };
-        let (wanted, shown) = (ours(wanted)?, ours(shown));
-        let same = match &shown {
-            Some(shown) => shown.reason == wanted.reason,
-            None => wanted.reason == Reason::Idle.name(),
-        };
-        let reason = Reason::of_name(&wanted.reason);
+        let (wanted, before) = (reason(wanted)?, reason(shown));
+        let same = before.unwrap_or(Reason::Idle) == wanted;
         (!same).then(|| Self {
-            warning: reason.is_some_and(Reason::warns),
-            reason: wanted.reason,
-            message: wanted.message,
+            reason: wanted,
+            ends: before.map_or("", |before| ends(before, wanted)),
         })
+    }
+
+    /// For people.
+    pub fn message(&self) -> String {
+        format!("{}{}", self.ends, self.reason.words())
+    }
+
+    /// Of type Warning: somebody has to look at it, or an attempt failed.
+    pub fn warning(&self) -> bool {
+        self.reason.needs_person() || self.reason == Reason::BackingOff
+    }
+}
+
+/// Undoing takes a moment, and is seldom seen itself.
+fn ends(before: Reason, now: Reason) -> &'static str {
+    match before {
+        _ if now.of_a_hold() => "",
+        Reason::Verifying | Reason::Unhealthy | Reason::Releasing => {
+            "rebooted and proved healthy; "
+        }
+        before if before.of_a_hold() => "the attempt was given up; ",
+        _ => "",
     }
 }

@@ -189,9 +189,58 @@ impl Reason {
         }
     }
 
-    /// Its Event is a warning.
-    pub(crate) fn warns(self) -> bool {
-        self.needs_person() || self == Self::BackingOff
+    /// Of a node that holds a slot, or is about to.
+    pub(crate) fn of_a_hold(self) -> bool {
+        matches!(
+            self,
+            Self::Claiming
+                | Self::Draining
+                | Self::BlockedByBudget
+                | Self::Rebooting
+                | Self::Verifying
+                | Self::Unhealthy
+                | Self::Releasing
+                | Self::Undoing
+                | Self::NotReleased
+        )
+    }
+
+    /// In fixed words, for people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Idle => "no reboot is required",
+            Self::TriggerUnknown => "a trigger gives no answer",
+            Self::NotCleared => "the last reboot did not clear what asked for it",
+            Self::Observing => "a reboot is required, and the daemon only observes",
+            Self::Pending => "a reboot is required, and waits",
+            Self::Paused => "a reboot is required, and the node or its group is paused",
+            Self::Inhibited => "a reboot is required, and a program of the host inhibits it",
+            Self::PackageManager => "a reboot is required, and a package manager works",
+            Self::MinUptime => "a reboot is required, and the host started a short time ago",
+            Self::Settling => "a reboot is required, and what asks for it has not settled yet",
+            Self::BlockedByPod => "a reboot is required, and a pod is in its way",
+            Self::StateNotWritable => "a reboot is required, and the state file cannot be written",
+            Self::ShuttingDown => "the host is shutting down",
+            Self::LimitReached => "a reboot is required, and reboot.max_per_day is reached",
+            Self::Flapping => "what asks for a reboot came and went of late",
+            Self::BackingOff => "the last attempt failed; the next one is later",
+            Self::Failing => "three attempts or more failed in a row; the next one is later",
+            Self::NodeRefused => "the API server would refuse what a hold sets on the Node",
+            Self::Queued => "waiting for a slot",
+            Self::NotRegistered => "there is no such Node",
+            Self::SlotsUnknown => "the Leases of the slots cannot be had",
+            Self::NoSlot => "the group has no slot",
+            Self::TooFewAvailable => "too few nodes are available, or it is not known how many are",
+            Self::Claiming => "taking a slot",
+            Self::Draining => "draining the node",
+            Self::BlockedByBudget => "a PodDisruptionBudget holds the drain up",
+            Self::Rebooting => "about to reboot the host",
+            Self::Verifying => "the host has rebooted, and is not proved healthy yet",
+            Self::Unhealthy => "the host is not healthy within health.timeout after its reboot",
+            Self::Releasing => "healthy after the reboot, giving the slot back",
+            Self::Undoing => "giving back what was taken",
+            Self::NotReleased => "giving the slot back takes too long",
+        }
     }
 
     /// As the condition writes it.

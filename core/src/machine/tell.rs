@@ -58,8 +58,8 @@ pub(super) struct Told {
     /// Since when no step was a wait.
     restless: Option<Duration>,
     quiet: bool,
-    /// Annotations were refused: conditions are told without them.
-    bare: bool,
+    /// Annotations were refused: conditions are told without them until this boot time.
+    bare: Option<Duration>,
 }
 
 /// Where in the daemon's work a word fits in.
@@ -85,7 +85,11 @@ impl Machine {
         let wanted = Tell {
             uid: node.uid.clone(),
             conditions: condition::wanted(&step, &self.facts, policy, &node.conditions, now.wall),
-            annotations: self.memory.told.introduces(policy, node),
+            annotations: match room {
+                // Were they refused, the reboot would wait for a second try.
+                Room::Last => Keys::new(),
+                Room::Idle | Room::None => self.memory.told.introduces(policy, node, now.boot),
+            },
             event: None,
         };
         let due = (self.memory.told).due(wanted, node, &step, room, now.boot);
@@ -123,7 +127,7 @@ impl Machine {
     pub fn not_told(&mut self, tell: &Tell, why: &str, refused: bool, at: Duration) {
         let told = &mut self.memory.told;
         if refused && !tell.annotations.is_empty() {
-            told.bare = true;
+            told.bare = Some(at + HEARTBEAT);
             return;
         }
         told.not_before = at + if refused { REFUSED } else { UNANSWERED };
@@ -179,8 +183,8 @@ impl Told {
     }
 
     /// Who this daemon is, as far as the Node does not say so.
-    fn introduces(&self, policy: &Policy, node: &Node) -> Keys {
-        if self.bare {
+    fn introduces(&self, policy: &Policy, node: &Node, now: Duration) -> Keys {
+        if self.bare.is_some_and(|until| now < until) {
             return Keys::new();
         }
         let all = [
@@ -228,19 +232,16 @@ impl Told {
             Difference::Words => after(WORDS).max(since + part(WORDS)),
             Difference::State if room == Room::Last => now,
             Difference::State if step.reason == Reason::TriggerUnknown => since + UNSURE,
-            Difference::State => match step.phase {
-                // Only who waits is one of many, and may do so again and again.
-                Phase::Idle | Phase::Pending | Phase::Queued => {
-                    let flaps = self.states.len() >= STATES;
-                    let pause = if flaps { WORDS } else { STATE };
-                    let spread = match step.phase {
-                        Phase::Idle => Duration::ZERO,
-                        _ => part(SPREAD),
-                    };
-                    after(pause).max(since + spread)
-                }
-                _ => after(STATE),
-            },
+            Difference::State => {
+                let flaps = self.states.len() >= STATES;
+                let pause = if flaps { WORDS } else { STATE };
+                let spread = match step.phase {
+                    // Only who waits is one of many.
+                    Phase::Pending | Phase::Queued => part(SPREAD),
+                    _ => Duration::ZERO,
+                };
+                after(pause).max(since + spread)
+            }
         };
         let due = due.max(self.not_before);
         if now < due {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube_rebootd::clock::Clock;
 use kube_rebootd::cluster::client::Origin;
-use kube_rebootd::daemon;
+use kube_rebootd::daemon::{self, Daemon, Left, Released, StartError};
 use kube_rebootd::host::Bus;
 use kube_rebootd::root::Root;
 use kube_rebootd_core::now::Now;
@@ -159,22 +159,31 @@ impl Host {
         }
     }
 
-    /// One daemon, from its start to its end.
-    async fn run(&self, ordered: &mut mpsc::UnboundedReceiver<Order>) -> End {
-        let (_services, bus) = in_process(&self.logind).await;
+    async fn daemon(&self, bus: zbus::Connection) -> Result<Daemon, StartError> {
         let client = |user| self.server.client(&self.name, user);
         let clients = Origin::Given {
             node: client(User::Node(self.name.clone())),
             coordinator: client(User::Coordinator),
         };
-        let (clock, down) = {
-            let logind = self.logind();
-            (self.state().clock.clone(), Arc::clone(&logind.going_down))
-        };
+        let clock = self.state().clock.clone();
         let root = Root::at(self.dir.path());
+        daemon::start(root, None, Bus::given(bus), clock, clients).await
+    }
+
+    /// `undrain --release`, while no daemon runs.
+    pub(super) async fn release(&self, limit: Duration) -> Result<Released, Left> {
+        let (_services, bus) = in_process(&self.logind).await;
+        let daemon = self.daemon(bus).await.expect("it starts");
+        Box::pin(daemon.release(limit)).await
+    }
+
+    /// One daemon, from its start to its end.
+    async fn run(&self, ordered: &mut mpsc::UnboundedReceiver<Order>) -> End {
+        let (_services, bus) = in_process(&self.logind).await;
+        let down = Arc::clone(&self.logind().going_down);
         let span = info_span!("daemon", host = self.name.as_str());
         let life = async {
-            match daemon::start(root, None, Bus::given(bus), clock, clients).await {
+            match self.daemon(bus).await {
                 Ok(daemon) => match Box::pin(daemon.run()).await {
                     Ok(()) => "it stopped".to_owned(),
                     Err(err) => err.to_string(),

@@ -355,6 +355,8 @@ fn i14_annotations_that_are_refused_keep_no_condition_back() {
     machine.not_told(&tell, "too long", true, at(1).boot);
     let tell = tells(&mut machine, &idle, 1).expect("at once");
     assert!(tell.annotations.is_empty() && !tell.conditions.is_empty());
-    machine.not_told(&tell, "a policy", true, at(2).boot);
-    assert_eq!(first(&mut machine, &idle, 2..1_000), Some(602));
+    done(&mut machine, tell, 2);
+    assert_eq!(first(&mut machine, &idle, 3..3_601), None);
+    let tell = tells(&mut machine, &idle, 3_601 + 60).expect("an hour later they are tried again");
+    assert!(!tell.annotations.is_empty());
 }
