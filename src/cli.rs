@@ -126,10 +126,13 @@ pub enum Verb {
         #[command(flatten)]
         cluster: Cluster,
     },
-    /// End a `pause`, or open new slots.
+    /// End a pause, whoever made it, or open new slots.
     Resume {
         #[command(flatten)]
         whom: Whom,
+        /// Only what is paused for this reason.
+        #[arg(long, value_name = "TEXT", value_parser = words)]
+        reason: Option<String>,
         #[command(flatten)]
         cluster: Cluster,
     },
@@ -263,15 +266,25 @@ const PLUGIN: &str = "kubectl-rebootd";
 /// What is about the host it runs on, and not shown to whoever uses the plugin.
 const OF_THE_HOST: [&str; 6] = ["run", "status", "check", "doctor", "undrain", "config"];
 
+/// How a person called this program.
+fn program() -> &'static str {
+    let program = PathBuf::from(std::env::args_os().next().unwrap_or_default());
+    match program.file_name() {
+        Some(name) if name == PLUGIN => "kubectl rebootd",
+        Some(_) | None => "kube-rebootd",
+    }
+}
+
 /// The command line of this process; what is wrong with it ends the process.
 pub fn parse() -> Cli {
-    let program = PathBuf::from(std::env::args_os().next().unwrap_or_default());
     let mut command = Cli::command();
-    if program.file_name().is_some_and(|name| name == PLUGIN) {
-        command = OF_THE_HOST.iter().fold(
-            command.name(PLUGIN).bin_name("kubectl rebootd"),
-            |command, verb| command.mut_subcommand(verb, |verb| verb.hide(true)),
-        );
+    let program = program();
+    if program != "kube-rebootd" {
+        command = OF_THE_HOST
+            .iter()
+            .fold(command.name(PLUGIN).bin_name(program), |command, verb| {
+                command.mut_subcommand(verb, |verb| verb.hide(true))
+            });
     }
     let parsed = Cli::from_arg_matches(&command.get_matches());
     parsed.unwrap_or_else(|err| err.exit())
@@ -309,26 +322,33 @@ pub fn main(cli: Cli) -> ExitCode {
             whom,
             reason,
             cluster,
-        } => access::wish(&root, cli.host.config.as_deref(), &cluster, &whom, |by| {
-            Wish::Pause(reason.unwrap_or(by))
-        }),
-        Verb::Resume { whom, cluster } => {
+        } => {
+            let (file, unnamed) = (cli.host.config.as_deref(), reason.is_none());
+            let wish = |by: Option<String>| Wish::Pause(reason.or(by).unwrap_or_default());
+            access::wish(&root, file, &cluster, &whom, wish, unnamed)
+        }
+        Verb::Resume {
+            whom,
+            reason,
+            cluster,
+        } => {
             let file = cli.host.config.as_deref();
-            access::wish(&root, file, &cluster, &whom, |_| Wish::Resume)
+            let wish = |_| Wish::Resume(reason);
+            access::wish(&root, file, &cluster, &whom, wish, false)
         }
         Verb::Reboot {
             nodes,
             reason,
             cluster,
         } => {
-            let (whom, file) = (Whom::of(nodes), cli.host.config.as_deref());
-            access::wish(&root, file, &cluster, &whom, |by| {
-                Wish::Reboot(reason.unwrap_or(by))
-            })
+            let (file, unnamed) = (cli.host.config.as_deref(), reason.is_none());
+            let wish = |by: Option<String>| Wish::Reboot(reason.or(by).unwrap_or_default());
+            access::wish(&root, file, &cluster, &Whom::of(nodes), wish, unnamed)
         }
         Verb::Cancel { nodes, cluster } => {
-            let (whom, file) = (Whom::of(nodes), cli.host.config.as_deref());
-            access::wish(&root, file, &cluster, &whom, |_| Wish::Cancel)
+            let file = cli.host.config.as_deref();
+            let wish = |_| Wish::Cancel;
+            access::wish(&root, file, &cluster, &Whom::of(nodes), wish, false)
         }
         Verb::Unlock {
             node,

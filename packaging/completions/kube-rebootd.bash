@@ -751,13 +751,17 @@ _kube__rebootd() {
             return 0
             ;;
         kube__subcmd__rebootd__subcmd__resume)
-            opts="-h --group --all --kubeconfig --context --namespace --config --root --help"
+            opts="-h --group --all --reason --kubeconfig --context --namespace --config --root --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --group)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --reason)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

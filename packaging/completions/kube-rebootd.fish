@@ -35,7 +35,7 @@ complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "doctor" -
 complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "undrain" -d 'Give back what a stopped daemon holds'
 complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "nodes" -d 'The group and all nodes, from anywhere: who holds a slot, who waits, who needs a person'
 complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "pause" -d 'Keep nodes, a group, or all groups from beginning a reboot, until `resume`'
-complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "resume" -d 'End a `pause`, or open new slots'
+complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "resume" -d 'End a pause, whoever made it, or open new slots'
 complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "reboot" -d 'Ask nodes to reboot when it is their turn: gates, slot and drain as ever'
 complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "cancel" -d 'Take a `reboot` back, also in the middle of its drain'
 complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "unlock" -d 'Free the slot of a node that will not give it back by itself (as an admin)'
@@ -83,6 +83,7 @@ complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand pause" -l root
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand pause" -l all -d 'All slots of all groups'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand pause" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand resume" -l group -d 'All slots of this group' -r
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand resume" -l reason -d 'Only what is paused for this reason' -r
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand resume" -l kubeconfig -d 'Use this kubeconfig alone [default: those of $KUBECONFIG merged, else ~/.kube/config]' -r -F
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand resume" -l context -d 'Use this context of the kubeconfig [default: its current one]' -r
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand resume" -l namespace -d 'The namespace of the slots [default: the configured one]' -r
@@ -140,7 +141,7 @@ complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not 
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes pause resume reboot cancel unlock manifests config help" -f -a "undrain" -d 'Give back what a stopped daemon holds'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes pause resume reboot cancel unlock manifests config help" -f -a "nodes" -d 'The group and all nodes, from anywhere: who holds a slot, who waits, who needs a person'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes pause resume reboot cancel unlock manifests config help" -f -a "pause" -d 'Keep nodes, a group, or all groups from beginning a reboot, until `resume`'
-complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes pause resume reboot cancel unlock manifests config help" -f -a "resume" -d 'End a `pause`, or open new slots'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes pause resume reboot cancel unlock manifests config help" -f -a "resume" -d 'End a pause, whoever made it, or open new slots'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes pause resume reboot cancel unlock manifests config help" -f -a "reboot" -d 'Ask nodes to reboot when it is their turn: gates, slot and drain as ever'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes pause resume reboot cancel unlock manifests config help" -f -a "cancel" -d 'Take a `reboot` back, also in the middle of its drain'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status check doctor undrain nodes pause resume reboot cancel unlock manifests config help" -f -a "unlock" -d 'Free the slot of a node that will not give it back by itself (as an admin)'

@@ -12,8 +12,8 @@ use kube::{Api, Client, ResourceExt};
 use kube_rebootd_core::config::{Config, Coordination};
 
 use super::unlock::{Order, UnlockError};
-use super::wish::Wish;
-use super::{Cluster, Whom, block_on, complain, exit, nodes, print, unlock, wish};
+use super::wish::{Again, Wish};
+use super::{Cluster, Whom, block_on, complain, exit, nodes, print, program, unlock, wish};
 use crate::cluster::answer::{ApiError, CALL, call, found};
 use crate::cluster::client::{Admin, Connector, admin, server_time, whoami};
 use crate::cluster::connect_error::ConnectError;
@@ -188,13 +188,14 @@ pub fn unlock(
     })
 }
 
-/// `pause`, `resume`, `reboot` and `cancel`; `wish` makes the wish of who asks, and when.
+/// `pause`, `resume`, `reboot` and `cancel`; `wish` makes the wish, of who asks, and when, where nobody said why.
 pub fn wish(
     root: &Root,
     file: Option<&Path>,
     cluster: &Cluster,
     whom: &Whom,
-    wish: impl FnOnce(String) -> Wish,
+    wish: impl FnOnce(Option<String>) -> Wish,
+    unnamed: bool,
 ) -> ExitCode {
     let config = match configured(root, file) {
         Ok(config) => config,
@@ -208,34 +209,80 @@ pub fn wish(
                 (admin.client.clone(), admin.client)
             }
             Ok(Identity::Host {
-                node, coordinator, ..
-            }) => (node, coordinator),
+                node,
+                coordinator,
+                name,
+            }) => {
+                print(&format!("as node {name}, by the credential of this host\n"));
+                (node, coordinator)
+            }
             Err(err) => return failed(&err),
         };
-        let user = match whoami(&nodes).await {
-            Ok(user) => user,
-            Err(err) => return refused(&err),
+        let now = server_time(&nodes).await.unwrap_or_else(Timestamp::now);
+        // Whoever cannot be named stops nothing.
+        let by = if unnamed {
+            Some(wish::by(&whoami(&nodes).await.unwrap_or_default(), now))
+        } else {
+            None
         };
-        let wish = wish(wish::by(&user, Timestamp::now()));
+        let (wish, again) = (wish(by), again(cluster));
         if whom.nodes.is_empty() {
             let group = whom.group.as_deref().filter(|_| !whom.all);
-            return match wish::slots(&slots, &namespace, group, &wish).await {
-                Ok(lines) => {
-                    print(&(lines.join("\n") + "\n"));
-                    ExitCode::SUCCESS
-                }
+            return match wish::slots(&slots, &namespace, group, &wish, &again).await {
+                Ok(lines) => told_all(lines),
                 Err(err) => refused(&err),
             };
         }
-        let mut code = ExitCode::SUCCESS;
+        let mut lines = Vec::new();
         for name in &whom.nodes {
-            match wish::node(&nodes, name, &wish).await {
-                Ok(line) => print(&(line + "\n")),
-                Err(err) => code = refused(&err),
-            }
+            lines.push(wish::node(&nodes, name, &wish, &again, now).await);
         }
-        code
+        told_all(lines)
     })
+}
+
+/// Each line, or why there is none; the exit code is that of the last failure.
+fn told_all(lines: Vec<Result<String, ApiError>>) -> ExitCode {
+    let mut code = ExitCode::SUCCESS;
+    for line in lines {
+        match line {
+            Ok(line) => print(&(line + "\n")),
+            Err(err) => code = refused(&err),
+        }
+    }
+    code
+}
+
+/// How the same cluster is named in a next command.
+fn again(cluster: &Cluster) -> Again {
+    let mut options = String::new();
+    let file = cluster
+        .kubeconfig
+        .as_ref()
+        .map(|file| file.display().to_string());
+    for (option, value) in [
+        ("kubeconfig", file),
+        ("context", cluster.context.clone()),
+        ("namespace", cluster.namespace.clone()),
+    ] {
+        if let Some(value) = value {
+            // Writing to a String does not fail.
+            let _ = write!(options, " --{option} {}", quoted(&value));
+        }
+    }
+    Again {
+        program: program(),
+        options,
+    }
+}
+
+/// As one word of a shell.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-/:@%+".contains(c);
+    if word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 /// Said before anything is changed: the wrong cluster is a mistake that people make.
@@ -306,6 +353,22 @@ async fn identity(
         let files = files.into_iter().map(absolute).collect();
         let admin = admin(files, cluster.context.clone()).await;
         return admin.map(Identity::Person);
+    }
+    // A context that was named, or a file, is not this host's cluster.
+    let named = std::env::var_os("KUBECONFIG").filter(|named| !named.is_empty());
+    if let Some(named) = named {
+        return Err(ConnectError::Unusable {
+            path: named.into(),
+            why: "$KUBECONFIG names it, and there is no such file".to_owned(),
+        });
+    }
+    if let Some(context) = &cluster.context {
+        return Err(ConnectError::Unusable {
+            path: "~/.kube/config".into(),
+            why: format!(
+                "there is none, and so no context {context}; name another with --kubeconfig"
+            ),
+        });
     }
     let connector = Connector::new(access(root, config));
     let clients = connect(&connector, root, &Bus::system()).await?;

@@ -20,6 +20,7 @@ mod fleet;
 mod held;
 
 use fleet::aligned;
+pub(super) use fleet::member;
 pub use fleet::{Cordon, Member, Reboot};
 pub use held::{Row, What};
 use held::{held, labelled, stage};
@@ -43,14 +44,19 @@ pub struct Group {
 }
 
 impl Group {
-    /// Without the Nodes of other groups, and without those that tell none, unless they need a person.
+    /// Without the Nodes of other groups that have nothing to do with its slots, and without those that tell none, unless they
+    /// need a person.
     #[must_use]
     pub fn only(mut self) -> Self {
         let all = self.nodes.len();
         let (rows, name) = (&self.rows, &self.name);
-        self.nodes.retain(|node| match &node.group {
-            Some(group) => group == name,
-            None => node.person.is_some() || rows.iter().any(|row| row.node == node.node),
+        // A node may say any group of itself: what it holds counts.
+        self.nodes.retain(|node| {
+            let member = match &node.group {
+                Some(group) => group == name,
+                None => node.person.is_some(),
+            };
+            member || rows.iter().any(|row| row.node == node.node)
         });
         self.left_out = all - self.nodes.len();
         self
@@ -79,7 +85,7 @@ pub async fn read(
             Some((text::name(&node.name_any(), NAME), (slot, stage)))
         })
         .collect();
-    let mut nodes: Vec<Member> = all.iter().map(|node| fleet::member(node, now)).collect();
+    let mut nodes: Vec<Member> = all.iter().map(|node| member(node, now)).collect();
     let mut rows = if unknown {
         labelled(&claims)
     } else {
@@ -218,8 +224,13 @@ pub fn unhealthy(group: &Group, now: Timestamp) -> String {
     }
     let report = rest.iter().filter(|node| node.required.is_some()).count();
     let all = rest.len();
+    let seen = if group.hidden.is_empty() {
+        "no node needs a person"
+    } else {
+        "slots or waiters cannot be seen; no Node shows that it needs a person"
+    };
     format!(
-        "no node needs a person; {report} of {all} nodes report\n{}",
+        "{seen}; {report} of {all} nodes report\n{}",
         left_out(group)
     )
 }
@@ -260,7 +271,7 @@ pub fn report(group: &Group, unhealthy: bool) -> Value {
 }
 
 /// The largest whole unit of the time since `then`; clocks may disagree, so never less than 0.
-fn age(now: Timestamp, then: Timestamp) -> String {
+pub(super) fn age(now: Timestamp, then: Timestamp) -> String {
     let seconds = now.as_second().saturating_sub(then.as_second()).max(0);
     match seconds {
         0..120 => format!("{seconds}s"),
@@ -391,7 +402,7 @@ mod tests {
                 member("n2", Some("web"), Some("not healthy")),
                 member("n3", None, None),
                 member("n4", None, Some("not healthy")),
-                member("n5", None, None),
+                member("n5", Some("web"), None),
             ],
             left_out: 0,
             hidden: Vec::new(),

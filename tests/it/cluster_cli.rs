@@ -260,3 +260,30 @@ async fn who_sees_no_leases_sees_the_nodes() {
         .await
         .expect("taken off");
 }
+
+/// Found by an attacker's reading: where no file of $KUBECONFIG existed, or the context that was named, root on a node changed
+/// this host's own cluster.
+#[tokio::test]
+async fn who_names_another_cluster_never_changes_this_hosts() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for (words, file) in [
+        (&["resume", "--all"][..], Some("/no/such")),
+        (&["resume", "--all", "--context", "staging"], None),
+    ] {
+        let mut command = binary();
+        command.arg("--root").arg(dir.path()).args(words);
+        if let Some(file) = file {
+            command.env("KUBECONFIG", file);
+        }
+        let said = said(command.output().await.expect("it runs"));
+        assert_eq!(
+            (said.code, said.out.as_str()),
+            (Some(1), ""),
+            "{}",
+            said.err
+        );
+        let named =
+            said.err.contains("$KUBECONFIG names it") || said.err.contains("no context staging");
+        assert!(named, "{}", said.err);
+    }
+}

@@ -4,10 +4,12 @@ use std::os::unix::fs::symlink;
 use std::process::Command;
 use std::time::Duration;
 
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Patch, PatchParams};
-use kube::{Api, ResourceExt};
-use kube_rebootd::cli::wish::{Wish, node, slots};
+use kube::{Api, Client, ResourceExt};
+use kube_rebootd::cli::wish::{Again, Wish, node, slots};
 use kube_rebootd::cluster::answer::ApiError;
 use kube_rebootd::cluster::lease::{Leases, Took, stored};
 use kube_rebootd_core::names;
@@ -26,58 +28,105 @@ async fn stands(host: &Host, key: &str) -> Option<String> {
 }
 
 /// The Node's condition `RebootRequired`, with this reason.
-async fn reports(host: &Host, reason: &str) {
+async fn reports(host: &Host, reason: &str, message: &str) {
     let nodes: Api<Node> = Api::all(host.admin.clone());
     let status = json!({"status": {"conditions": [
-        {"type": "RebootRequired", "status": "True", "reason": reason}]}});
+        {"type": "RebootRequired", "status": "True", "reason": reason, "message": message,
+         "lastHeartbeatTime": "2026-11-24T12:00:00Z"}]}});
     let (params, patch) = (PatchParams::default(), Patch::Strategic(status));
     let told = nodes.patch_status(&host.name, &params, &patch).await;
     told.expect("reported");
 }
 
+fn again() -> Again {
+    Again {
+        program: "kube-rebootd",
+        options: " --context here".to_owned(),
+    }
+}
+
+async fn wishes(client: &Client, name: &str, wish: &Wish) -> Result<String, ApiError> {
+    node(client, name, wish, &again(), Timestamp::now()).await
+}
+
 #[tokio::test]
-async fn a_wish_for_a_node_is_an_annotation_and_those_of_others_stay() {
+async fn a_wish_for_a_node_is_an_annotation_and_is_told_beside_its_last_words() {
     let host = enter().host().await;
+    let me = &host.name;
     let wish = async |wish: &Wish| {
-        let line = node(&host.admin, &host.name, wish).await.expect("done");
-        let begins = format!("node {}: ", host.name);
-        let line = line.strip_prefix(&begins).map(str::to_owned);
-        line.expect("which node it is")
+        let said = wishes(&host.admin, me, wish).await.expect("done");
+        let begins = format!("node {me}: ");
+        let said = said.strip_prefix(&begins).map(str::to_owned);
+        let said = said.expect("which node it is");
+        said.lines()
+            .map(|line| line.trim().to_owned())
+            .collect::<Vec<_>>()
     };
-    let silent = "; no daemon ever reported there: does kube-rebootd run on it?";
+    let silent = "no daemon ever reported there: does kube-rebootd run on it?";
     let pause = |why: &str| Wish::Pause(why.to_owned());
-    assert_eq!(wish(&Wish::Resume).await, "was not paused");
-    assert_eq!(wish(&pause("the rack")).await, format!("paused{silent}"));
+    let reboot = |why: &str| Wish::Reboot(why.to_owned());
+    assert_eq!(wish(&Wish::Resume(None)).await, ["was not paused", silent]);
+    assert_eq!(wish(&pause("the rack")).await, ["paused", silent]);
     let stays = "was paused before, which stays: the rack";
-    assert_eq!(wish(&pause("the disks")).await, stays);
+    assert_eq!(wish(&pause("the disks")).await[0], stays);
     assert_eq!(
         stands(&host, names::PAUSED).await.as_deref(),
         Some("the rack")
     );
-    reports(&host, "Idle").await;
+    let paused = format!("but it is paused (the rack): kube-rebootd resume {me} --context here");
+    let asked = "asked to reboot when it is its turn: a new kernel";
+    assert_eq!(
+        wish(&reboot("a new kernel")).await,
+        [asked, &paused, silent]
+    );
+    let others = Wish::Resume(Some("the disks".to_owned()));
+    assert_eq!(wish(&others).await[0], "stays paused: the rack");
     let done = "not paused any more (it was: the rack)";
-    assert_eq!(wish(&Wish::Resume).await, done);
+    assert_eq!(wish(&Wish::Resume(None)).await[0], done);
     assert_eq!(stands(&host, names::PAUSED).await, None);
 
-    let reboot = Wish::Reboot("a new kernel".to_owned());
-    let asked = "asked to reboot when it is its turn: a new kernel";
-    assert_eq!(wish(&reboot).await, asked);
+    // The first may have been served already: the second is a wish of its own.
+    let again =
+        "asked to reboot when it is its turn: a second one (it was asked before: a new kernel)";
+    assert_eq!(wish(&reboot("a second one")).await[0], again);
     assert_eq!(
         stands(&host, names::REBOOT).await.as_deref(),
-        Some("a new kernel")
+        Some("a second one")
     );
-    let again = "was asked before, which stays: a new kernel";
-    assert_eq!(wish(&Wish::Reboot("more".to_owned())).await, again);
-    reports(&host, "Rebooting").await;
-    let late =
-        "not asked any more (it was: a new kernel); its host goes down now, too late to be stopped";
-    assert_eq!(wish(&Wish::Cancel).await, late);
-    assert_eq!(stands(&host, names::REBOOT).await, None);
-    reports(&host, "Queued").await;
-    let other = wish(&Wish::Cancel).await;
+    reports(
+        &host,
+        "Rebooting",
+        "about to reboot; asked for by node annotation (a second one)",
+    )
+    .await;
+    let told = wish(&Wish::Cancel).await;
+    assert_eq!(
+        told[0],
+        "not asked by annotation any more (it was: a second one)"
+    );
+    assert_eq!(told[1], "it may be too late: it was about to reboot");
     assert!(
-        other.starts_with("nobody asked it by annotation; what else asks it stays"),
-        "{other}"
+        told[2].starts_with("it last said, ") && told[2].contains("ago: about to reboot"),
+        "{told:?}"
+    );
+    assert_eq!(stands(&host, names::REBOOT).await, None);
+    reports(
+        &host,
+        "Draining",
+        "draining; asked for by sentinel /run/reboot-required",
+    )
+    .await;
+    let goes_on = format!(
+        "what else asks for its reboot goes on to do so; kube-rebootd pause {me} --context here stops it"
+    );
+    assert_eq!(
+        wish(&Wish::Cancel).await[..2],
+        ["nobody asked it by annotation".to_owned(), goes_on]
+    );
+    let undoes = wish(&pause("stop")).await;
+    assert!(
+        undoes[1].starts_with("it undoes its drain, keeps its cordon"),
+        "{undoes:?}"
     );
 }
 
@@ -86,19 +135,29 @@ async fn i11_a_node_may_wish_for_itself_alone() {
     let plane = enter();
     let (host, other) = (plane.host().await, plane.host().await);
     let reboot = Wish::Reboot("now".to_owned());
-    let own = node(&host.clients.node, &host.name, &reboot).await;
+    let own = wishes(&host.clients.node, &host.name, &reboot).await;
     assert!(own.is_ok(), "{own:?}");
-    let others = node(&host.clients.node, &other.name, &reboot).await;
+    let others = wishes(&host.clients.node, &other.name, &reboot).await;
     assert!(matches!(others, Err(ApiError::Denied { .. })), "{others:?}");
-    let none = node(&host.admin, "no-such-node", &reboot).await;
+    let none = wishes(&host.admin, "no-such-node", &reboot).await;
     let words = none.expect_err("there is none").to_string();
     assert!(words.contains("there is no such Node"), "{words}");
+}
+
+/// A slot with these annotations, of the group.
+async fn annotate(host: &Host, slot: &str, key: &str, value: &str) {
+    let api: Api<Lease> = Api::namespaced(host.admin.clone(), NAMESPACE);
+    let patch = json!({"metadata": {"annotations": {key: value}}});
+    let done = api
+        .patch(slot, &PatchParams::default(), &Patch::Merge(patch))
+        .await;
+    done.expect("annotated");
 }
 
 #[tokio::test]
 async fn a_group_is_paused_and_who_goes_on_is_told() {
     let host = enter().host().await;
-    for slot in ["wish-1", "wish-2"] {
+    for slot in ["wish-1", "wish-2", "wish-3"] {
         make_slot(&host.admin, slot, "wish").await;
     }
     let leases = Leases::new(host.clients.coordinator.clone(), NAMESPACE, &host.name);
@@ -106,32 +165,70 @@ async fn a_group_is_paused_and_who_goes_on_is_told() {
         let read = leases.get(name, Duration::ZERO).await.expect("read");
         read.expect("there")
     };
-    let since = stored(jiff::Timestamp::now());
+    let since = stored(Timestamp::now());
     let take = Take::of(&lease("wish-2").await, NAMESPACE, since, false);
     let taken = leases.take(&take, Duration::ZERO).await;
     assert!(matches!(taken, Took::Ours(_)), "{taken:?}");
-    let wish = async |wish: &Wish| slots(&host.admin, NAMESPACE, Some("wish"), wish).await;
+    annotate(&host, "wish-3", names::PAUSED, "training until Friday").await;
+    let wish = async |wish: &Wish| {
+        let lines = slots(&host.admin, NAMESPACE, Some("wish"), wish, &again()).await;
+        let lines = lines.expect("they are listed");
+        lines
+            .into_iter()
+            .map(|line| line.expect("done"))
+            .collect::<Vec<_>>()
+    };
     let pause = Wish::Pause("a bad kernel".to_owned());
     let me = &host.name;
     let goes_on = format!(
-        "slot wish-2: paused; {me}, which holds it, goes on, reboot included: kube-rebootd pause {me} stops that one too"
+        "slot wish-2: paused; {me}, which holds it, goes on, reboot included: kube-rebootd pause {me} --context here stops that one too"
     );
-    let lines = wish(&pause).await.expect("done");
-    assert_eq!(lines, ["slot wish-1: paused".to_owned(), goes_on]);
+    let before = "slot wish-3: was paused before, which stays: training until Friday";
+    assert_eq!(
+        wish(&pause).await,
+        ["slot wish-1: paused", &goes_on, before]
+    );
     for slot in ["wish-1", "wish-2"] {
         assert_eq!(lease(slot).await.paused.as_deref(), Some("a bad kernel"));
     }
-    let lines = wish(&Wish::Resume).await.expect("done");
+    let own = Wish::Resume(Some("a bad kernel".to_owned()));
     let open = |slot: &str| format!("slot {slot}: open (it was paused: a bad kernel)");
-    assert_eq!(lines, [open("wish-1"), open("wish-2")]);
+    let stays = "slot wish-3: stays paused: training until Friday".to_owned();
+    assert_eq!(wish(&own).await, [open("wish-1"), open("wish-2"), stays]);
     assert_eq!(lease("wish-2").await.paused, None);
     assert_eq!(lease("wish-2").await.holder.as_ref(), Some(me));
-    let none = slots(&host.admin, NAMESPACE, Some("no-such"), &pause).await;
+    let opened = "slot wish-3: open (it was paused: training until Friday)";
+    assert_eq!(wish(&Wish::Resume(None)).await[2], opened);
+    let none = slots(&host.admin, NAMESPACE, Some("no-such"), &pause, &again()).await;
     let words = none.expect_err("no slots").to_string();
     assert!(
         words.contains("no Lease of group no-such is in namespace kube-rebootd"),
         "{words}"
     );
+}
+
+/// Found by an attacker's reading: whoever may write slots could fill one, so that those after it stayed open, and put a
+/// command into the line that an admin copies.
+#[tokio::test]
+async fn i14_a_slot_that_cannot_be_paused_keeps_no_other_open_and_a_holder_is_no_command() {
+    let host = enter().host().await;
+    for slot in ["full-1", "full-2"] {
+        make_slot(&host.admin, slot, "full").await;
+    }
+    annotate(&host, "full-1", "a/b", &"x".repeat(256 * 1024 - 20)).await;
+    let api: Api<Lease> = Api::namespaced(host.admin.clone(), NAMESPACE);
+    let holder = json!({"spec": {"holderIdentity": "n1; reboot #"}});
+    let patch = Patch::Merge(holder);
+    api.patch("full-2", &PatchParams::default(), &patch)
+        .await
+        .expect("held");
+    let pause = Wish::Pause("a bad kernel".to_owned());
+    let lines = slots(&host.admin, NAMESPACE, Some("full"), &pause, &again()).await;
+    let lines = lines.expect("they are listed");
+    let refused = lines[0].as_ref().expect_err("there is no room").to_string();
+    assert!(refused.contains("Lease full-1"), "{refused}");
+    let paused = "slot full-2: paused; it is held by a name that no node can have";
+    assert_eq!(lines[1].as_ref().expect("done"), paused);
 }
 
 /// What packages install beside the program is found by the real kubectl, shows only what works from anywhere, and says who
@@ -170,6 +267,10 @@ async fn kubectl_has_it_as_a_plugin() {
         why.starts_with("by admin, 20") && why.ends_with('Z'),
         "{why}"
     );
-    run(&["cancel", &host.name]);
+    let said = run(&["cancel", &host.name]);
+    assert!(
+        said.contains("not asked by annotation any more (it was: by admin, "),
+        "{said}"
+    );
     assert_eq!(stands(&host, names::REBOOT).await, None);
 }

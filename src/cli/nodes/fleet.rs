@@ -49,6 +49,8 @@ pub struct Member {
     pub told: Option<Timestamp>,
     pub message: Option<String>,
     pub cordon: Option<Cordon>,
+    /// Why somebody paused this node; none: it is not.
+    pub paused: Option<String>,
     pub last_reboot: Option<Reboot>,
     /// Why somebody has to look at it.
     pub person: Option<String>,
@@ -86,7 +88,7 @@ pub(super) async fn list(client: &Client) -> Result<Vec<Object>, ApiError> {
 }
 
 /// What one Node shows at `now`.
-pub(super) fn member(object: &Object, now: Timestamp) -> Member {
+pub(in crate::cli) fn member(object: &Object, now: Timestamp) -> Member {
     let node = node::read(object, None);
     let shown = node.conditions.iter();
     let shown = shown.clone().find(|one| one.kind == Kind::RebootRequired);
@@ -106,6 +108,7 @@ pub(super) fn member(object: &Object, now: Timestamp) -> Member {
         told: told.filter(known),
         message: shown.map(|one| one.message.clone()),
         cordon: cordon(&node),
+        paused: node.annotations.get(names::PAUSED).cloned(),
         last_reboot: last_reboot(&node),
         person: shown.and_then(|one| person(one, told, node.ready, now)),
         node: node.name,
@@ -130,6 +133,7 @@ pub(super) fn missing(name: &str) -> Member {
         told: None,
         message: None,
         cordon: None,
+        paused: None,
         last_reboot: None,
         person: Some("its slot is held, and there is no such Node".to_owned()),
     }
@@ -242,6 +246,16 @@ pub(super) fn table(members: &[Member], now: Timestamp) -> String {
             (Some(why), _) => format!("! {why}"),
             (None, Some(message)) => message.clone(),
             (None, None) => "no report from kube-rebootd".to_owned(),
+        };
+        // An idle node does not say so, and nothing else may show it.
+        let why = match &one.paused {
+            Some(pause) if !why.contains(pause) => format!("paused ({pause}); {why}"),
+            _ => why,
+        };
+        let why = if one.ready || one.person.is_some() {
+            why
+        } else {
+            format!("not Ready; {why}")
         };
         lines.push([
             one.node.clone(),
@@ -416,7 +430,7 @@ mod tests {
         assert_eq!(members[2].cordon, Some(Cordon::KubeRebootd));
         let last = members[2].last_reboot.as_ref().expect("a reboot");
         assert_eq!(last.reasons, ["kernel"]);
-        let never = "no report from kube-rebootd";
+        let never = "not Ready; no report from kube-rebootd";
         let lines = [
             "NODE            GROUP  VERSION  REBOOT    FOR  REASON     CORDON        LAST REBOOT  WHY".to_owned(),
             "n1              gpu    0.2.0    required  3h   Unhealthy  -             -            ! not healthy".to_owned(),
