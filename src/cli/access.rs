@@ -63,6 +63,7 @@ pub fn nodes(
             Ok(identity) => identity,
             Err(err) => return failed(&err),
         };
+        let now = now(&identity).await;
         let (client, group) = match (identity, group) {
             (Identity::Person(admin), Some(group)) => (admin.client, group),
             (Identity::Person(admin), None) => {
@@ -88,8 +89,6 @@ pub fn nodes(
                 Err(err) => return refused(&err),
             },
         };
-        // The ages of a laptop whose clock is wrong would call every node silent.
-        let now = server_time(&client).await.unwrap_or_else(Timestamp::now);
         match nodes::read(&client, &namespace, &group, now).await {
             Ok(seen) if only => shown(&seen.only(), show, now),
             Ok(seen) => shown(&seen, show, now),
@@ -203,22 +202,25 @@ pub fn wish(
     };
     let namespace = namespace(&config, cluster);
     block_on(async {
-        let (nodes, slots) = match identity(root, &config, cluster).await {
-            Ok(Identity::Person(admin)) => {
+        let identity = match identity(root, &config, cluster).await {
+            Ok(identity) => identity,
+            Err(err) => return failed(&err),
+        };
+        let now = now(&identity).await;
+        let (nodes, slots) = match identity {
+            Identity::Person(admin) => {
                 print(&which(&admin));
                 (admin.client.clone(), admin.client)
             }
-            Ok(Identity::Host {
+            Identity::Host {
                 node,
                 coordinator,
                 name,
-            }) => {
+            } => {
                 print(&format!("as node {name}, by the credential of this host\n"));
                 (node, coordinator)
             }
-            Err(err) => return failed(&err),
         };
-        let now = server_time(&nodes).await.unwrap_or_else(Timestamp::now);
         // Whoever cannot be named stops nothing.
         let by = if unnamed {
             Some(wish::by(&whoami(&nodes).await.unwrap_or_default(), now))
@@ -239,6 +241,15 @@ pub fn wish(
         }
         told_all(lines)
     })
+}
+
+/// By the API server's clock: the ages of a laptop whose clock is wrong would call every node silent. A node's own is kept.
+async fn now(identity: &Identity) -> Timestamp {
+    let theirs = match identity {
+        Identity::Person(admin) => server_time(&admin.client).await,
+        Identity::Host { .. } => None,
+    };
+    theirs.unwrap_or_else(Timestamp::now)
 }
 
 /// Each line, or why there is none; the exit code is that of the last failure.
