@@ -233,6 +233,12 @@ impl Host {
         Ok(fs::read_to_string(self.dir.join("boots"))?.lines().count())
     }
 
+    /// When it did so last.
+    pub fn booted(&self) -> Result<jiff::Timestamp> {
+        let written = fs::metadata(self.dir.join("boots"))?.modified()?;
+        Ok(written.try_into()?)
+    }
+
     /// The journal of a unit, over all boots.
     pub fn journal(&self, unit: &str) -> Result<String> {
         self.sh(&format!(
@@ -356,8 +362,9 @@ impl Host {
 
     /// Prints what daemon and kubelet said, its Node and all Leases.
     pub fn tell(&self) {
-        for unit in ["kube-rebootd", "kubelet"] {
-            let said = self.sh(&format!("journalctl --no-pager -n 200 -u {unit}"));
+        // A kubelet says so much that its last moments would push everything else out of what CI keeps.
+        for (unit, lines) in [("kube-rebootd", 200), ("kubelet", 40)] {
+            let said = self.sh(&format!("journalctl --no-pager -n {lines} -u {unit}"));
             eprintln!(
                 "--- {} of {}:\n{}",
                 unit,

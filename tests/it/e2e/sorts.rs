@@ -209,17 +209,21 @@ fn i9_a_full_node_drains_with_hardly_more_requests_than_pods() {
         println!("{} {} {} {}", one.at, one.verb, one.code, one.uri);
     }
     assert_eq!(evictions.filter(|one| one.code == 201).count(), 110);
-    assert!(asked.len() <= 115, "{} requests", asked.len());
+    // Lists and a watch; some more where an eviction is asked for again.
+    assert!(asked.len() <= 120, "{} requests", asked.len());
     site.wait_rebooted(&host, 1);
     site.nothing_left(&host);
 }
 
-/// What the daemon of a host asked about pods since then, in order. A watch is logged when it is opened
-/// and again when it ends.
+/// What the daemon of a host asked about pods since then and before its boot, in order: reading the log may take so long that
+/// it has asked again after the boot. A watch is logged when it is opened and again when it ends.
 fn requests(site: &Site, host: &Host, since: jiff::Timestamp) -> Vec<testbed::Request> {
     let user = format!("system:node:{}", host.name());
+    let time = since..host.booted().unwrap();
     let mut all = site.bed.requests_by("kube-rebootd/").unwrap();
-    all.retain(|one| one.at >= since && one.user == user && one.resource.starts_with("pods"));
+    all.retain(|one| {
+        time.contains(&one.at) && one.user == user && one.resource.starts_with("pods")
+    });
     all.dedup_by(|one, before| one.verb == "watch" && one.at == before.at);
     all
 }
