@@ -40,14 +40,12 @@ impl Event {
     }
 }
 
-/// Undoing takes a moment, and is seldom seen itself.
+/// Only what is certain: what came between may not have been told, so that a drain that ended may have ended in a reboot.
 fn ends(before: Reason, now: Reason) -> &'static str {
     match before {
         _ if now.of_a_hold() => "",
-        Reason::Verifying | Reason::Unhealthy | Reason::Releasing => {
-            "rebooted and proved healthy; "
-        }
-        before if before.of_a_hold() => "the attempt was given up; ",
+        Reason::Verifying | Reason::Unhealthy | Reason::Releasing => "the host has rebooted; ",
+        Reason::Undoing => "the attempt was given up; ",
         _ => "",
     }
 }

@@ -236,7 +236,7 @@ impl Reason {
             Self::BlockedByBudget => "a PodDisruptionBudget holds the drain up",
             Self::Rebooting => "about to reboot the host",
             Self::Verifying => "the host has rebooted, and is not proved healthy yet",
-            Self::Unhealthy => "the host is not healthy within health.timeout after its reboot",
+            Self::Unhealthy => "the host was not healthy within health.timeout after its reboot",
             Self::Releasing => "healthy after the reboot, giving the slot back",
             Self::Undoing => "giving back what was taken",
             Self::NotReleased => "giving the slot back takes too long",

@@ -430,3 +430,52 @@ fn operating_md_names_every_reason_that_needs_a_person() {
         assert_eq!(Reason::of_name(reason.name()), Some(reason));
     }
 }
+
+/// What came between two reasons may not have been told: an Event says of the past what is certain alone.
+#[test]
+fn an_event_says_what_is_certain() {
+    let shows = |reason: Reason| {
+        vec![Condition {
+            kind: Kind::RebootRequired,
+            status: Status::True,
+            reason: reason.name().to_owned(),
+            message: "pod shop/a".to_owned(),
+            since: None,
+        }]
+    };
+    let rows = [
+        (
+            Reason::Verifying,
+            Reason::Idle,
+            "the host has rebooted; no reboot is required",
+        ),
+        (
+            Reason::Unhealthy,
+            Reason::Releasing,
+            "healthy after the reboot, giving the slot back",
+        ),
+        (
+            Reason::Undoing,
+            Reason::Paused,
+            "the attempt was given up; a reboot is required, and the node or its group is paused",
+        ),
+        // It may have rebooted, and been proved meanwhile; or given up.
+        (Reason::Rebooting, Reason::Idle, "no reboot is required"),
+        (Reason::NotReleased, Reason::Idle, "no reboot is required"),
+        (Reason::Draining, Reason::Queued, "waiting for a slot"),
+    ];
+    for (before, now, words) in rows {
+        let event = Event::of(&shows(now), &shows(before)).expect("another reason");
+        assert_eq!(event.message(), words, "{before} {now}");
+        assert_eq!(Event::of(&shows(now), &shows(now)), None);
+    }
+    assert_eq!(Event::of(&shows(Reason::Idle), &[]), None);
+    for reason in Reason::ALL {
+        // What kubectl prints is one line, and names nobody.
+        let event = Event::of(&shows(reason), &[]);
+        let words = event.map_or_else(String::new, |event| event.message());
+        assert!(!words.contains("shop") && words.len() < 100, "{words}");
+        let warns = reason.needs_person() || reason == Reason::BackingOff;
+        assert!(event.is_none_or(|event| event.warning() == warns));
+    }
+}
