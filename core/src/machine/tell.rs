@@ -127,7 +127,12 @@ impl Machine {
     pub fn not_told(&mut self, tell: &Tell, why: &str, refused: bool, at: Duration) {
         let told = &mut self.memory.told;
         if refused && !tell.annotations.is_empty() {
-            told.bare = Some(at + HEARTBEAT);
+            let first = told.bare.replace(at + HEARTBEAT).is_none();
+            if first {
+                self.say(format!(
+                    "group and version cannot be written on the Node: {why}"
+                ));
+            }
             return;
         }
         told.not_before = at + if refused { REFUSED } else { UNANSWERED };
