@@ -292,69 +292,52 @@ pub fn parse() -> Cli {
 
 /// Does what the command line says.
 pub fn main(cli: Cli) -> ExitCode {
-    let root = cli.host.root();
+    let (root, file) = (cli.host.root(), cli.host.config);
+    let config = file.as_deref();
     match cli.verb {
-        Verb::Run => run::run(root, cli.host.config),
+        Verb::Run => run::run(root, file),
         Verb::Status { json } => status::main(&root, json),
-        Verb::Check { builtin, json } => {
-            check::main(&root, cli.host.config.as_ref(), &builtin, json)
-        }
-        Verb::Doctor { json } => doctor::main(root, cli.host.config, json),
-        Verb::Undrain { timeout, .. } => {
-            undrain::main(root, cli.host.config, Duration::from_secs(timeout))
-        }
+        Verb::Check { builtin, json } => check::main(&root, file.as_ref(), &builtin, json),
+        Verb::Doctor { json } => doctor::main(root, file, json),
+        Verb::Undrain { timeout, .. } => undrain::main(root, file, Duration::from_secs(timeout)),
         Verb::Nodes {
             cluster,
             group,
             unhealthy,
             json,
         } => {
-            let file = cli.host.config.as_deref();
-            access::nodes(
-                &root,
-                file,
-                &cluster,
-                group,
-                access::Show { unhealthy, json },
-            )
+            let show = access::Show { unhealthy, json };
+            access::nodes(&root, config, &cluster, group, show)
         }
         Verb::Pause {
             whom,
             reason,
             cluster,
         } => {
-            let (file, unnamed) = (cli.host.config.as_deref(), reason.is_none());
-            let wish = |by: Option<String>| Wish::Pause(reason.or(by).unwrap_or_default());
-            access::wish(&root, file, &cluster, &whom, wish, unnamed)
+            let wish = |by| Wish::Pause(reason.unwrap_or(by));
+            access::wish(&root, config, &cluster, &whom, wish)
         }
         Verb::Resume {
             whom,
             reason,
             cluster,
-        } => {
-            let file = cli.host.config.as_deref();
-            let wish = |_| Wish::Resume(reason);
-            access::wish(&root, file, &cluster, &whom, wish, false)
-        }
+        } => access::wish(&root, config, &cluster, &whom, |_| Wish::Resume(reason)),
         Verb::Reboot {
             nodes,
             reason,
             cluster,
         } => {
-            let (file, unnamed) = (cli.host.config.as_deref(), reason.is_none());
-            let wish = |by: Option<String>| Wish::Reboot(reason.or(by).unwrap_or_default());
-            access::wish(&root, file, &cluster, &Whom::of(nodes), wish, unnamed)
+            let wish = |by| Wish::Reboot(reason.unwrap_or(by));
+            access::wish(&root, config, &cluster, &Whom::of(nodes), wish)
         }
         Verb::Cancel { nodes, cluster } => {
-            let file = cli.host.config.as_deref();
-            let wish = |_| Wish::Cancel;
-            access::wish(&root, file, &cluster, &Whom::of(nodes), wish, false)
+            access::wish(&root, config, &cluster, &Whom::of(nodes), |_| Wish::Cancel)
         }
         Verb::Unlock {
             node,
             force,
             cluster,
-        } => access::unlock(&root, cli.host.config.as_deref(), &cluster, &node, force),
+        } => access::unlock(&root, config, &cluster, &node, force),
         Verb::Manifests {
             namespace,
             group,
@@ -367,16 +350,13 @@ pub fn main(cli: Cli) -> ExitCode {
                 None if constrained => Grant::Constrained,
                 None => Grant::Plain,
             };
-            let config = cli.host.config.as_deref();
             match namespace.map_or_else(|| access::configured_namespace(&root, config), Ok) {
                 Ok(namespace) => manifests::main(&namespace, group.as_deref(), slots, &grant),
                 Err(code) => code,
             }
         }
-        Verb::Config(ConfigVerb::Show) => config::show(&root, cli.host.config.as_deref()),
-        Verb::Config(ConfigVerb::Check { files }) => {
-            config::check(&root, cli.host.config.as_deref(), &files)
-        }
+        Verb::Config(ConfigVerb::Show) => config::show(&root, config),
+        Verb::Config(ConfigVerb::Check { files }) => config::check(&root, config, &files),
     }
 }
 

@@ -12,7 +12,7 @@ use kube::{Api, Client, ResourceExt};
 use kube_rebootd_core::config::{Config, Coordination};
 
 use super::unlock::{Order, UnlockError};
-use super::wish::{Again, Wish};
+use super::wish::{Again, Wish, WishError};
 use super::{Cluster, Whom, block_on, complain, exit, nodes, print, program, unlock, wish};
 use crate::cluster::answer::{ApiError, CALL, call, found};
 use crate::cluster::client::{Admin, Connector, admin, server_time, whoami};
@@ -42,6 +42,26 @@ pub struct Show {
     pub json: bool,
 }
 
+/// Does `work` with the configuration, the namespace of the slots and whoever asks.
+fn reached(
+    root: &Root,
+    file: Option<&Path>,
+    cluster: &Cluster,
+    work: impl AsyncFnOnce(&Config, &str, Identity) -> ExitCode,
+) -> ExitCode {
+    let config = match configured(root, file) {
+        Ok(config) => config,
+        Err(code) => return code,
+    };
+    let namespace = namespace(&config, cluster);
+    block_on(async {
+        match identity(root, &config, cluster).await {
+            Ok(identity) => work(&config, &namespace, identity).await,
+            Err(err) => failed(&err),
+        }
+    })
+}
+
 /// `kube-rebootd nodes`: the group, and all Nodes.
 pub fn nodes(
     root: &Root,
@@ -50,19 +70,10 @@ pub fn nodes(
     group: Option<String>,
     show: Show,
 ) -> ExitCode {
-    let config = match configured(root, file) {
-        Ok(config) => config,
-        Err(code) => return code,
-    };
-    let coordination = &config.coordination;
-    let namespace = namespace(&config, cluster);
     // Who names one wants to see that one.
     let only = group.is_some();
-    block_on(async {
-        let identity = match identity(root, &config, cluster).await {
-            Ok(identity) => identity,
-            Err(err) => return failed(&err),
-        };
+    reached(root, file, cluster, async |config, namespace, identity| {
+        let coordination = &config.coordination;
         let now = now(&identity).await;
         let (client, group) = match (identity, group) {
             (Identity::Person(admin), Some(group)) => (admin.client, group),
@@ -89,7 +100,7 @@ pub fn nodes(
                 Err(err) => return refused(&err),
             },
         };
-        match nodes::read(&client, &namespace, &group, now).await {
+        match nodes::read(&client, namespace, &group, now).await {
             Ok(seen) if only => shown(&seen.only(), show, now),
             Ok(seen) => shown(&seen, show, now),
             Err(err) => refused(&err),
@@ -110,12 +121,15 @@ fn shown(seen: &nodes::Group, show: Show, now: Timestamp) -> ExitCode {
         complain(err);
     }
     let sick = seen.nodes.iter().any(|node| node.person.is_some());
-    match seen.hidden.is_empty() {
-        // A slot whose Node is gone, or whose label strays, would not be seen.
-        hidden if show.unhealthy && (sick || !hidden) => ExitCode::from(exit::FAILED),
-        false => ExitCode::from(exit::DENIED),
-        true => ExitCode::SUCCESS,
+    let all = seen.hidden.is_empty();
+    // A slot whose Node is gone, or whose label strays, would not be seen.
+    if show.unhealthy && (sick || !all) {
+        return ExitCode::from(exit::FAILED);
     }
+    if all {
+        return ExitCode::SUCCESS;
+    }
+    ExitCode::from(exit::DENIED)
 }
 
 /// The group of this host. Its Node is read only where a label of it may name the group.
@@ -193,19 +207,9 @@ pub fn wish(
     file: Option<&Path>,
     cluster: &Cluster,
     whom: &Whom,
-    wish: impl FnOnce(Option<String>) -> Wish,
-    unnamed: bool,
+    wish: impl FnOnce(String) -> Wish,
 ) -> ExitCode {
-    let config = match configured(root, file) {
-        Ok(config) => config,
-        Err(code) => return code,
-    };
-    let namespace = namespace(&config, cluster);
-    block_on(async {
-        let identity = match identity(root, &config, cluster).await {
-            Ok(identity) => identity,
-            Err(err) => return failed(&err),
-        };
+    reached(root, file, cluster, async |_, namespace, identity| {
         let now = now(&identity).await;
         let (nodes, slots) = match identity {
             Identity::Person(admin) => {
@@ -222,18 +226,12 @@ pub fn wish(
             }
         };
         // Whoever cannot be named stops nothing.
-        let by = if unnamed {
-            Some(wish::by(&whoami(&nodes).await.unwrap_or_default(), now))
-        } else {
-            None
-        };
-        let (wish, again) = (wish(by), again(cluster));
+        let user = whoami(&nodes).await.unwrap_or_default();
+        let (wish, again) = (wish(wish::by(&user, now)), again(cluster));
         if whom.nodes.is_empty() {
             let group = whom.group.as_deref().filter(|_| !whom.all);
-            return match wish::slots(&slots, &namespace, group, &wish, &again).await {
-                Ok(lines) => told_all(lines),
-                Err(err) => refused(&err),
-            };
+            let lines = wish::slots(&slots, namespace, group, &wish, &again).await;
+            return told_all(lines.unwrap_or_else(|err| vec![Err(err)]));
         }
         let mut lines = Vec::new();
         for name in &whom.nodes {
@@ -253,12 +251,13 @@ async fn now(identity: &Identity) -> Timestamp {
 }
 
 /// Each line, or why there is none; the exit code is that of the last failure.
-fn told_all(lines: Vec<Result<String, ApiError>>) -> ExitCode {
+fn told_all(lines: Vec<Result<String, WishError>>) -> ExitCode {
     let mut code = ExitCode::SUCCESS;
     for line in lines {
         match line {
             Ok(line) => print(&(line + "\n")),
-            Err(err) => code = refused(&err),
+            Err(WishError::Api(err)) => code = refused(&err),
+            Err(err) => code = failed(&err),
         }
     }
     code
@@ -370,7 +369,8 @@ async fn identity(
     if let Some(named) = named {
         return Err(ConnectError::Unusable {
             path: named.into(),
-            why: "$KUBECONFIG names it, and there is no such file".to_owned(),
+            why: "$KUBECONFIG names it, and there is no such file; unset it, or name another with --kubeconfig"
+                .to_owned(),
         });
     }
     if let Some(context) = &cluster.context {

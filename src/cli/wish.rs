@@ -64,6 +64,24 @@ impl Wish {
     }
 }
 
+/// Why it was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum WishError {
+    #[error("there is no Node {0}; kubectl get nodes shows all")]
+    NoNode(String),
+    #[error(
+        "no Lease{} is in namespace {namespace}; `nodes` names the groups, --namespace another namespace",
+        group.as_ref().map_or_else(String::new, |group| format!(" of group {group}"))
+    )]
+    NoSlots {
+        namespace: String,
+        /// None: of any.
+        group: Option<String>,
+    },
+    #[error(transparent)]
+    Api(#[from] ApiError),
+}
+
 /// How this program is called again, for the same cluster.
 #[derive(Debug, Clone)]
 pub struct Again {
@@ -85,17 +103,13 @@ pub async fn node(
     wish: &Wish,
     again: &Again,
     now: Timestamp,
-) -> Result<String, ApiError> {
+) -> Result<String, WishError> {
     let nodes: Api<NodeObject> = Api::all(client.clone());
     let what = format!("get Node {name}");
     let mut tries = TRIES;
     let object = loop {
         let Some(object) = found(call(&what, CALL, nodes.get(name)).await)? else {
-            return Err(ApiError::Other {
-                what,
-                message: "there is no such Node; kubectl get nodes shows all".to_owned(),
-                code: 404,
-            });
+            return Err(WishError::NoNode(name.to_owned()));
         };
         match change(&nodes, &object, wish).await {
             Err(ApiError::Conflict { .. }) if tries > 1 => tries -= 1,
@@ -134,18 +148,14 @@ pub async fn slots(
     group: Option<&str>,
     wish: &Wish,
     again: &Again,
-) -> Result<Vec<Result<String, ApiError>>, ApiError> {
+) -> Result<Vec<Result<String, WishError>>, WishError> {
     let leases = Leases::new(client.clone(), namespace, "");
     let mut slots = leases.all(Duration::ZERO).await?;
     slots.retain(|lease| group.is_none_or(|group| lease.group == group));
     if slots.is_empty() {
-        let of = group.map_or_else(String::new, |group| format!(" of group {group}"));
-        return Err(ApiError::Other {
-            what: "look for slots".to_owned(),
-            message: format!(
-                "no Lease{of} is in namespace {namespace}; `nodes` names the groups, --namespace another namespace"
-            ),
-            code: 404,
+        return Err(WishError::NoSlots {
+            namespace: namespace.to_owned(),
+            group: group.map(str::to_owned),
         });
     }
     let api: Api<LeaseObject> = Api::namespaced(client.clone(), namespace);
@@ -163,7 +173,7 @@ async fn one_slot(
     mut slot: Lease,
     wish: &Wish,
     again: &Again,
-) -> Result<String, ApiError> {
+) -> Result<String, WishError> {
     let name = slot.name.clone();
     let what = format!("change Lease {name}");
     let mut tries = TRIES;
@@ -180,7 +190,7 @@ async fn one_slot(
                 let read = leases.get(&name, Duration::ZERO).await?;
                 slot = read.filter(|_| tries > 0).ok_or(conflict)?;
             }
-            Err(err) => return Err(err),
+            Err(err) => return Err(err.into()),
         }
     };
     let done = done(wish, slot.paused.as_deref(), "slot");

@@ -9,7 +9,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
-use kube_rebootd::cli::wish::{Again, Wish, node, slots};
+use kube_rebootd::cli::wish::{Again, Wish, WishError, node, slots};
 use kube_rebootd::cluster::answer::ApiError;
 use kube_rebootd::cluster::lease::{Leases, Took, stored};
 use kube_rebootd_core::names;
@@ -45,7 +45,7 @@ fn again() -> Again {
     }
 }
 
-async fn wishes(client: &Client, name: &str, wish: &Wish) -> Result<String, ApiError> {
+async fn wishes(client: &Client, name: &str, wish: &Wish) -> Result<String, WishError> {
     node(client, name, wish, &again(), Timestamp::now()).await
 }
 
@@ -138,10 +138,13 @@ async fn i11_a_node_may_wish_for_itself_alone() {
     let own = wishes(&host.clients.node, &host.name, &reboot).await;
     assert!(own.is_ok(), "{own:?}");
     let others = wishes(&host.clients.node, &other.name, &reboot).await;
-    assert!(matches!(others, Err(ApiError::Denied { .. })), "{others:?}");
+    assert!(
+        matches!(others, Err(WishError::Api(ApiError::Denied { .. }))),
+        "{others:?}"
+    );
     let none = wishes(&host.admin, "no-such-node", &reboot).await;
     let words = none.expect_err("there is none").to_string();
-    assert!(words.contains("there is no such Node"), "{words}");
+    assert!(words.contains("there is no Node no-such-node"), "{words}");
 }
 
 /// A slot with these annotations, of the group.
