@@ -247,9 +247,10 @@ pub(super) fn table(members: &[Member], now: Timestamp) -> String {
             (None, Some(message)) => message.clone(),
             (None, None) => "no report from kube-rebootd".to_owned(),
         };
-        // An idle node does not say so, and nothing else may show it.
+        // Only a node that wants to reboot says so itself.
+        let says = one.reason.as_deref() == Some(Reason::Paused.name());
         let why = match &one.paused {
-            Some(pause) if !why.contains(pause) => format!("paused ({pause}); {why}"),
+            Some(pause) if !says => format!("paused ({pause}); {why}"),
             _ => why,
         };
         let why = if one.ready || one.person.is_some() {
