@@ -41,18 +41,26 @@ pub fn main(root: Root, config: Option<PathBuf>, limit: Duration) -> ExitCode {
         match Box::pin(daemon.release(limit)).await {
             Ok(released) => {
                 print(&format!("{}\n", released.words));
-                if let Some(why) = released.stays {
-                    complain(&format!(
-                        "the Node's conditions, and its annotations kube-rebootd/group and kube-rebootd/version, stay: {why}; an admin takes them away (docs/distributions.md)"
-                    ));
-                }
+                stays(released.stays.as_deref());
                 ExitCode::SUCCESS
             }
-            Err(left) => failed(&unfinished(&left, limit)),
+            Err(left) => {
+                stays(left.stays.as_deref());
+                failed(&unfinished(&left, limit))
+            }
         }
     });
     drop(lock);
     code
+}
+
+/// What the daemon told stays on the Node, for this reason.
+fn stays(why: Option<&str>) {
+    if let Some(why) = why {
+        complain(&format!(
+            "the Node's conditions, and its annotations kube-rebootd/group and kube-rebootd/version, stay: {why}; an admin takes them away (docs/distributions.md)"
+        ));
+    }
 }
 
 /// What is left and who can give it back instead.

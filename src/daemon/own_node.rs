@@ -15,9 +15,11 @@ use crate::cluster::answer::ApiError;
 
 /// After an apply that was changed on its way: somebody must mend a webhook first.
 const DROPPED: Duration = Duration::from_secs(5);
-/// So often, and with such a pause, it is tried to take away what was told: within 15 seconds where nobody answers.
-const UNTELL: u32 = 3;
-const UNTELL_PAUSE: Duration = Duration::from_millis(500);
+/// So long it is tried to take away what was told. With the 30 seconds of `undrain` before it, it must end within the 45 that
+/// packages give a removal.
+const UNTELL: Duration = Duration::from_secs(8);
+/// After a refusal, or a busy server.
+const UNTELL_PAUSE: Duration = Duration::from_secs(1);
 
 /// How to find who changes the Node.
 fn who(node: &str) -> String {
@@ -174,23 +176,25 @@ impl Daemon {
         let Some(tell) = self.machine.untells() else {
             return Ok(());
         };
-        let mut tries = UNTELL;
-        loop {
-            let now = self.now();
-            let done = match self.api.connect().await {
-                Ok(requests) => {
-                    let done = requests.node.untell(&tell, now.boot).await;
-                    done.map_err(|err| err.to_string())
+        let mut last = "the API server was too slow".to_owned();
+        let tries = async {
+            loop {
+                match self.try_to_untell(&tell).await {
+                    Ok(()) => return,
+                    Err(why) => last = why,
                 }
-                Err(err) => Err(err.to_string()),
-            };
-            tries -= 1;
-            match done {
-                Ok(_) => return Ok(()),
-                Err(why) if tries == 0 => return Err(why),
-                Err(_) => tokio::time::sleep(UNTELL_PAUSE).await,
+                tokio::time::sleep(UNTELL_PAUSE).await;
             }
-        }
+        };
+        let done = tokio::time::timeout(UNTELL, tries).await;
+        done.map_err(|_| last)
+    }
+
+    async fn try_to_untell(&mut self, tell: &Tell) -> Result<(), String> {
+        let now = self.now().boot;
+        let requests = self.api.connect().await.map_err(|err| err.to_string())?;
+        let done = requests.node.untell(tell, now).await;
+        done.map(drop).map_err(|err| err.to_string())
     }
 
     /// What the own kube-node-lease Lease shows from now on. A Lease that is not there, or a refusal, must not

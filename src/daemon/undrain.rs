@@ -21,6 +21,8 @@ pub struct Left {
     /// None when not even the node's name could be asked for.
     pub node: Option<String>,
     pub lease: Option<String>,
+    /// As [`Released::stays`].
+    pub stays: Option<String>,
 }
 
 /// What was given back in time.
@@ -38,10 +40,15 @@ impl Daemon {
     pub async fn release(mut self, limit: Duration) -> Result<Released, Left> {
         let mut lease = None;
         let done = timeout(limit, self.give_all_back(&mut lease)).await;
-        // Whatever became of what is held: the Node may be written where the Leases are not to be had any more.
-        let stays = self.untell().await.err();
-        if done.is_err() {
-            return Err(self.left(lease));
+        let left = done.err().map(|_| self.left(lease.clone()));
+        // Where the Leases are not to be had any more the Node may be written; what is still held goes on to be told.
+        let stays = if left.is_none() || self.machine.facts().record.hold.is_none() {
+            self.untell().await.err()
+        } else {
+            None
+        };
+        if let Some(left) = left {
+            return Err(Left { stays, ..left });
         }
         let words = lease.map_or_else(
             || "nothing was held".to_owned(),
@@ -104,6 +111,7 @@ impl Daemon {
             namespace: self.machine.namespace().to_owned(),
             node: self.api.name().map(str::to_owned),
             lease,
+            stays: None,
         }
     }
 }
