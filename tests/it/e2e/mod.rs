@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use kube_rebootd_core::names;
 use serde_json::Value;
 use testbed::{Bed, Host, HostSpec, Standing};
 
@@ -40,6 +41,8 @@ pub(crate) mod workload;
 /// Longest wait for a whole cycle of one host, on two busy cores.
 pub(crate) const CYCLE: Duration = Duration::from_secs(120);
 
+/// Keys on a Node that outlive a hold.
+pub(crate) const STAY: [&str; 3] = [names::HISTORY, names::GROUP, names::VERSION];
 /// Where the slots are.
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-rebootd/leases";
 /// Where kubelets have their heartbeats.
@@ -275,8 +278,7 @@ impl Site {
     pub(crate) fn nothing_left(&self, host: &Host) {
         let node = self.node(host);
         assert_eq!(node["spec"].get("unschedulable"), None, "still cordoned");
-        let stay = ["history", "group", "version"].map(|key| format!("kube-rebootd/{key}"));
-        Self::no_keys(&node["metadata"], &stay.each_ref().map(String::as_str));
+        Self::no_keys(&node["metadata"], &STAY);
         let beat = self.bed.get(&format!("{HEARTBEATS}/{}", host.name()));
         let beat = beat.unwrap();
         Self::no_keys(&beat["metadata"], &[]);

@@ -24,6 +24,20 @@ fn told(world: &World, host: usize, kind: &str) -> String {
     })
 }
 
+/// From now on the API server says no to this; where it counts as no breach of I11.
+fn refuse(world: &World, verb: Verb, resource: &'static str) {
+    let no = Answer::status(403, "Forbidden", "a policy");
+    meets(world, &Fate::Says(no), verb, resource, u32::MAX);
+}
+
+fn meets(world: &World, fate: &Fate, verb: Verb, resource: &'static str, times: u32) {
+    world.server.set(|state| {
+        state.refusals_wanted = true;
+        let fault = Fault::of(fate.clone(), verb, resource);
+        state.faults.push(Fault { times, ..fault });
+    });
+}
+
 #[tokio::test(start_paused = true)]
 async fn conditions_follow_a_whole_cycle() {
     let world = World::new(2, 1).await;
@@ -81,11 +95,7 @@ async fn i7_whatever_becomes_of_a_condition_the_host_reboots() {
     for fate in [Fate::Says(no), Fate::Silent, Fate::Lost, Fate::AnswerSilent] {
         let world = World::new(1, 1).await;
         let refused = matches!(fate, Fate::Says(_));
-        world.server.set(|state| {
-            state.refusals_wanted = true;
-            let fault = Fault::of(fate.clone(), Verb::Patch, STATUS);
-            state.faults.push(fault);
-        });
+        meets(&world, &fate, Verb::Patch, STATUS, u32::MAX);
         world.want(0);
         // A whole cycle takes some two minutes, and each word that nobody answers five seconds.
         world.until_rebooted(&[0], 1, 4 * MINUTE).await;
@@ -104,12 +114,7 @@ async fn a_node_whose_uncordon_is_refused_is_told_to_be_unhealthy() {
     let world = World::new(1, 1).await;
     world.want(0);
     world.until_phase(0, "Verifying", HOUR).await;
-    let no = Answer::status(403, "Forbidden", "a policy");
-    world.server.set(|state| {
-        state.refusals_wanted = true;
-        let fault = Fault::of(Fate::Says(no), Verb::Patch, "nodes");
-        state.faults.push(fault);
-    });
+    refuse(&world, Verb::Patch, "nodes");
     world
         .until("it to be told", 2 * HOUR, |world| {
             required(world, 0) == "True Unhealthy"
@@ -131,12 +136,7 @@ async fn a_node_that_cannot_give_its_slot_back_says_so() {
     let world = World::new(1, 1).await;
     world.want(0);
     world.until_phase(0, "Verifying", HOUR).await;
-    let no = Answer::status(403, "Forbidden", "a policy");
-    world.server.set(|state| {
-        state.refusals_wanted = true;
-        let fault = Fault::of(Fate::Says(no), Verb::Patch, "leases");
-        state.faults.push(fault);
-    });
+    refuse(&world, Verb::Patch, "leases");
     world
         .until("it to be told", HOUR, |world| {
             required(world, 0) == "True NotReleased"
@@ -237,11 +237,7 @@ async fn i7_whatever_becomes_of_an_event_the_host_reboots() {
     for fate in [Fate::Says(no), Fate::Silent, Fate::Lost] {
         let world = World::new(1, 1).await;
         let refused = matches!(fate, Fate::Says(_));
-        world.server.set(|state| {
-            state.refusals_wanted = true;
-            let fault = Fault::of(fate.clone(), Verb::Create, "events");
-            state.faults.push(fault);
-        });
+        meets(&world, &fate, Verb::Create, "events", u32::MAX);
         world.want(0);
         // As long as with them.
         world.until_rebooted(&[0], 1, 4 * MINUTE).await;
@@ -270,12 +266,8 @@ async fn i3_what_was_told_is_taken_away_also_where_leases_are_not_to_be_had() {
         world.pass(2 * MINUTE).await;
         world.hosts[0].order(Order::Kill(HOUR));
         world.pass(MINUTE).await;
-        world.server.set(|state| {
-            state.refusals_wanted = true;
-            let no = Answer::status(403, "Forbidden", "not any more");
-            let fault = Fault::of(Fate::Says(no), verb, resource);
-            state.faults.push(Fault { times, ..fault });
-        });
+        let no = Answer::status(403, "Forbidden", "not any more");
+        meets(&world, &Fate::Says(no), verb, resource, times);
         let done = world.hosts[0].release(Duration::from_secs(30)).await;
         let node = world.node(0);
         let keys = node["metadata"]["annotations"].as_object();

@@ -15,7 +15,7 @@ use testbed::{Host, HostSpec, IMAGE, Runtime};
 use tokio::runtime;
 
 use super::Kind;
-use crate::e2e::{Site, stop_points};
+use crate::e2e::{STAY, Site, stop_points};
 
 pub(super) const STATE: &str = "/var/lib/kube-rebootd";
 const SENTINEL: &str = "/run/reboot-required";
@@ -31,12 +31,6 @@ const INHIBIT: &str = "[Login]\nInhibitDelayMaxSec=30\n";
 const LATER: &str = "[Unit]\nAfter=kube-rebootd.service\n[Service]\nExecStartPre=sleep 1\n";
 /// A made-up node that holds the slot until the host has queued.
 const HOLDER: &str = "somebody-else";
-/// Keys on a Node that outlive a hold.
-const STAY: [&str; 3] = [
-    "kube-rebootd/history",
-    "kube-rebootd/group",
-    "kube-rebootd/version",
-];
 
 /// One host and what belongs to it.
 pub(super) struct Station {
