@@ -1,28 +1,31 @@
-//! The command line (docs/design.md 11): verbs, their arguments, their exit codes.
+//! The command line (docs/design.md 11): its verbs and their exit codes.
 
 use std::io::Write as _;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use kube_rebootd_core::config::Builtin;
-use kube_rebootd_core::text::{WORDS, clean, printable};
+use kube_rebootd_core::order::Order;
+use kube_rebootd_core::text::printable;
 
 use crate::cluster::manifests::Grant;
 use wish::Wish;
 
 pub mod access;
+mod args;
 pub mod check;
 pub mod config;
 pub mod doctor;
 pub mod manifests;
 pub mod nodes;
+pub mod order;
 pub mod run;
 pub mod status;
 pub mod undrain;
 pub mod unlock;
 pub mod wish;
+
+use args::program;
+pub use args::{Cli, Cluster, ConfigVerb, Host, Verb, Whom, parse};
 
 /// Exit codes: 0 done, 1 failed, 2 usage, 3 not running, 4 denied, 75 not now, 78 configuration.
 pub mod exit {
@@ -36,258 +39,6 @@ pub mod exit {
     pub const NOT_NOW: u8 = 75;
     /// `EX_CONFIG` of sysexits(3).
     pub const CONFIGURATION: u8 = 78;
-}
-
-/// Reboots this Kubernetes node when the host needs it and the cluster allows it.
-#[derive(Debug, Parser)]
-#[command(name = "kube-rebootd", version, max_term_width = 100)]
-pub struct Cli {
-    #[command(flatten)]
-    pub host: Host,
-    #[command(subcommand)]
-    pub verb: Verb,
-}
-
-/// Where the host's files are.
-#[derive(Debug, Clone, Args)]
-pub struct Host {
-    /// Use this file instead of config.toml (drop-ins still apply).
-    #[arg(long, value_name = "FILE", global = true)]
-    pub config: Option<PathBuf>,
-    /// Look for every host path below this directory, for tests and images.
-    #[arg(long, value_name = "DIR", global = true)]
-    pub root: Option<PathBuf>,
-}
-
-/// What to do.
-#[derive(Debug, Subcommand)]
-pub enum Verb {
-    /// Run the daemon; systemd starts it.
-    Run,
-    /// What this node does and why; exits 3 when the daemon does not run, 1 when systemd does not answer.
-    Status {
-        /// For programs: one stable JSON object.
-        #[arg(long)]
-        json: bool,
-    },
-    /// What the triggers say now; exits 75 while a package manager works or something inhibits a shutdown, 1 when one does
-    /// not answer.
-    Check {
-        /// Only this built-in check, configured or not.
-        #[arg(long, value_name = "NAME", value_parser = check::builtins())]
-        builtin: Vec<Builtin>,
-        /// For programs: one stable JSON object.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Look for everything that would keep this node from rebooting well, and name the cures; exits 1 on a failure.
-    Doctor {
-        /// For programs: one stable JSON object.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Give back what a stopped daemon holds.
-    Undrain {
-        /// Finish the hold on record: uncordon, take the label off, free the slot.
-        #[arg(long, required = true)]
-        release: bool,
-        /// Give up trying after this many seconds.
-        #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
-        timeout: u64,
-    },
-    /// The group and all nodes, from anywhere: who holds a slot, who waits, who needs a person.
-    ///
-    /// A node that waits, but not now, keeps its place: one of its gates is closed, or an attempt has just failed. Where a
-    /// person has to look at a node, its last column begins with an exclamation mark.
-    Nodes {
-        #[command(flatten)]
-        cluster: Cluster,
-        /// The slots and nodes of this group alone [default: the slots of the node's group, with its own credential, else of the
-        /// configured one, and all nodes].
-        #[arg(long)]
-        group: Option<String>,
-        /// Only nodes that a person has to look at; exit code 1 if there is one, and also if not all can be seen.
-        #[arg(long)]
-        unhealthy: bool,
-        /// Print JSON; keys are added, never renamed or removed.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Keep nodes, a group, or all groups from beginning a reboot, until `resume`.
-    ///
-    /// A node that holds a slot of a paused group goes on, reboot included. A paused node goes no further, as long as logind was
-    /// not asked; where it was cordoned it stays so until `resume`.
-    Pause {
-        #[command(flatten)]
-        whom: Whom,
-        /// Why, for whoever looks [default: who, and when].
-        #[arg(long, value_name = "TEXT", value_parser = words)]
-        reason: Option<String>,
-        #[command(flatten)]
-        cluster: Cluster,
-    },
-    /// End a pause, whoever made it, or open new slots.
-    Resume {
-        #[command(flatten)]
-        whom: Whom,
-        /// Only what is paused for this reason.
-        #[arg(long, value_name = "TEXT", value_parser = words)]
-        reason: Option<String>,
-        #[command(flatten)]
-        cluster: Cluster,
-    },
-    /// Ask nodes to reboot when it is their turn: gates, slot and drain as ever.
-    Reboot {
-        /// The nodes.
-        #[arg(value_name = "NODE", required = true)]
-        nodes: Vec<String>,
-        /// Why, for whoever looks [default: who, and when].
-        #[arg(long, value_name = "TEXT", value_parser = words)]
-        reason: Option<String>,
-        #[command(flatten)]
-        cluster: Cluster,
-    },
-    /// Take a `reboot` back, also in the middle of its drain.
-    Cancel {
-        /// The nodes.
-        #[arg(value_name = "NODE", required = true)]
-        nodes: Vec<String>,
-        #[command(flatten)]
-        cluster: Cluster,
-    },
-    /// Free the slot of a node that will not give it back by itself (as an admin).
-    Unlock {
-        /// The node that holds.
-        node: String,
-        /// Also when the node is Ready, so that its own daemon could give the slot back, or said that it goes down now.
-        #[arg(long)]
-        force: bool,
-        #[command(flatten)]
-        cluster: Cluster,
-    },
-    /// Print the manifests that a cluster needs.
-    ///
-    /// Without --group and --slots they hold the rights and policies and no slot: apply them as often as you
-    /// like. With one of the two the paused slots are printed as well: make those once, with
-    /// `kubectl create -l kube-rebootd/group -f -`, which leaves existing slots alone.
-    Manifests {
-        /// The namespace of the slots [default: the configured one].
-        #[arg(long)]
-        namespace: Option<String>,
-        /// Print slots as well, of this group [default: default].
-        #[arg(long)]
-        group: Option<String>,
-        /// Print so many slots as well: how many nodes of the group may be down at once [default: 1].
-        #[arg(long)]
-        slots: Option<u32>,
-        /// These nodes prove who they are (`coordination.prove_node = true` there), and write only
-        /// their own name into a slot.
-        #[arg(long, value_name = "NODE", num_args = 1.., conflicts_with = "constrained")]
-        strict: Option<Vec<String>>,
-        /// Nodes act as the coordinator for the daemon's requests only; servers from 1.36.
-        #[arg(long)]
-        constrained: bool,
-    },
-    /// Look at or check the configuration.
-    #[command(subcommand)]
-    Config(ConfigVerb),
-}
-
-/// Nodes, or slots.
-#[derive(Debug, Clone, Args)]
-#[group(required = true, multiple = false)]
-pub struct Whom {
-    /// These nodes.
-    #[arg(value_name = "NODE")]
-    pub nodes: Vec<String>,
-    /// All slots of this group.
-    #[arg(long, value_name = "NAME")]
-    pub group: Option<String>,
-    /// All slots of all groups.
-    #[arg(long)]
-    pub all: bool,
-}
-
-/// Which cluster, and as whom.
-#[derive(Debug, Clone, Args)]
-pub struct Cluster {
-    /// Use this kubeconfig alone [default: those of $KUBECONFIG merged, else ~/.kube/config].
-    #[arg(long, value_name = "FILE")]
-    pub kubeconfig: Option<PathBuf>,
-    /// Use this context of the kubeconfig [default: its current one].
-    #[arg(long, value_name = "NAME")]
-    pub context: Option<String>,
-    /// The namespace of the slots [default: the configured one].
-    #[arg(long)]
-    pub namespace: Option<String>,
-}
-
-#[derive(Debug, Subcommand)]
-pub enum ConfigVerb {
-    /// Print the effective values, each with the file it came from.
-    Show,
-    /// Check files alone, or this host's own configuration.
-    Check {
-        /// Files to check.
-        files: Vec<PathBuf>,
-    },
-}
-
-impl Whom {
-    /// Nodes alone.
-    fn of(nodes: Vec<String>) -> Self {
-        Self {
-            nodes,
-            group: None,
-            all: false,
-        }
-    }
-}
-
-/// An annotation without words reads as none.
-fn words(text: &str) -> Result<String, &'static str> {
-    match clean(text, WORDS) {
-        text if text.is_empty() => Err("it has no words"),
-        text => Ok(text),
-    }
-}
-
-impl Host {
-    /// The root of host paths.
-    pub fn root(&self) -> crate::root::Root {
-        self.root
-            .as_ref()
-            .map_or_else(crate::root::Root::host, crate::root::Root::at)
-    }
-}
-
-/// What kubectl looks for in `$PATH` where somebody says `kubectl rebootd`.
-const PLUGIN: &str = "kubectl-rebootd";
-/// What is about the host it runs on, and not shown to whoever uses the plugin.
-const OF_THE_HOST: [&str; 6] = ["run", "status", "check", "doctor", "undrain", "config"];
-
-/// How a person called this program.
-fn program() -> &'static str {
-    let program = PathBuf::from(std::env::args_os().next().unwrap_or_default());
-    match program.file_name() {
-        Some(name) if name == PLUGIN => "kubectl rebootd",
-        Some(_) | None => "kube-rebootd",
-    }
-}
-
-/// The command line of this process; what is wrong with it ends the process.
-pub fn parse() -> Cli {
-    let mut command = Cli::command();
-    let program = program();
-    if program != "kube-rebootd" {
-        command = OF_THE_HOST
-            .iter()
-            .fold(command.name(PLUGIN).bin_name(program), |command, verb| {
-                command.mut_subcommand(verb, |verb| verb.hide(true))
-            });
-    }
-    let parsed = Cli::from_arg_matches(&command.get_matches());
-    parsed.unwrap_or_else(|err| err.exit())
 }
 
 /// Does what the command line says.
@@ -323,9 +74,20 @@ pub fn main(cli: Cli) -> ExitCode {
             cluster,
         } => access::wish(&root, config, &cluster, &whom, |_| Wish::Resume(reason)),
         Verb::Reboot {
+            nodes, now, reason, ..
+        } if nodes.is_empty() => {
+            let reason = reason.unwrap_or_else(order::by);
+            order::main(&root, config, &Order::reboot(&reason, now))
+        }
+        Verb::Cancel { nodes, .. } if nodes.is_empty() => {
+            order::main(&root, config, &Order::Cancel)
+        }
+        Verb::Retry => order::main(&root, config, &Order::Retry),
+        Verb::Reboot {
             nodes,
             reason,
             cluster,
+            now: _,
         } => {
             let wish = |by| Wish::Reboot(reason.unwrap_or(by));
             access::wish(&root, config, &cluster, &Whom::of(nodes), wish)

@@ -19,7 +19,7 @@ use tracing::{error, info, warn};
 
 use crate::clock::Clock;
 use crate::cluster::events::Events;
-use crate::host::dbus::Publisher;
+use crate::host::dbus::{Orders, Publisher};
 use crate::host::journal::Naming;
 use crate::host::notify::{Notify, watchdog_interval};
 use crate::host::view;
@@ -32,6 +32,7 @@ mod api;
 mod api_backoff;
 mod credential;
 mod gather;
+mod orders;
 mod own_node;
 mod reads;
 mod report;
@@ -74,6 +75,7 @@ pub struct Daemon {
     report: Report,
     notify: Notify,
     publisher: Publisher,
+    orders: Orders,
     /// Evictions that were answered.
     evicted: mpsc::UnboundedReceiver<act::Evicted>,
     evictions: mpsc::UnboundedSender<act::Evicted>,
@@ -108,10 +110,10 @@ impl Daemon {
         self
     }
 
-    /// Shows on D-Bus as well what it does.
+    /// Shows on D-Bus as well what it does, and takes orders from there.
     #[must_use]
-    pub fn showing(mut self, publisher: Publisher) -> Self {
-        self.publisher = publisher;
+    pub fn on_bus(mut self, publisher: Publisher, orders: Orders) -> Self {
+        (self.publisher, self.orders) = (publisher, orders);
         self
     }
 
@@ -246,6 +248,10 @@ impl Daemon {
                 }
                 #[cfg(debug_assertions)]
                 stop_point::pass(&self.root, stop_point::EVICTED);
+                Woke::Change
+            }
+            asked = self.orders.next() => {
+                self.order(asked);
                 Woke::Change
             }
             () = self.triggers.changed() => Woke::Change,

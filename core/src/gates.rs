@@ -107,7 +107,7 @@ pub(crate) fn closed(facts: &GateFacts, policy: &GatePolicy, now: Now) -> Vec<Cl
         pause(Gate::GroupPaused, "group", &facts.group_pause),
         inhibitors(facts.inhibitors.as_deref()),
         packages(&facts.packages),
-        min_uptime(policy.min_uptime, now),
+        min_uptime(facts.request, policy.min_uptime, now),
         settle(facts.request, facts.findings, now),
         blocking(&facts.blocking),
     ]
@@ -160,8 +160,8 @@ fn packages(packages: &Packages) -> Option<Closed> {
     Some(shut(Gate::PackageManager, why, opens))
 }
 
-fn min_uptime(least: Duration, now: Now) -> Option<Closed> {
-    if now.boot >= least {
+fn min_uptime(request: Option<&Request>, least: Duration, now: Now) -> Option<Closed> {
+    if now.boot >= least || request.is_some_and(Request::urgent) {
         return None;
     }
     let why = format!("up for less than gates.min_uptime of {least:?}");

@@ -19,6 +19,7 @@ pub mod names;
 pub mod node;
 pub mod node_fields;
 pub mod now;
+pub mod order;
 pub mod peers;
 pub mod phase;
 pub mod plugin;

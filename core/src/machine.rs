@@ -10,6 +10,7 @@ mod draining;
 mod due;
 mod gates;
 mod memory;
+mod orders;
 mod packages;
 mod proof;
 mod tell;
@@ -25,6 +26,7 @@ use jiff::Timestamp;
 
 pub use due::HOST_POLL;
 pub use memory::{HostNow, Sight};
+pub use orders::Ordered;
 pub use packages::PackageManager;
 
 use crate::config::Config;

@@ -33,8 +33,11 @@ const DAY: SignedDuration = SignedDuration::from_hours(24);
 
 /// `by` of a request that the Node annotation `kube-rebootd/reboot` made.
 pub const BY_ANNOTATION: &str = "node annotation";
-/// `by` of a request that a person made with `kube-rebootd reboot`: the only one not automatic.
+/// `by` of a request that a person made on the host itself with `kube-rebootd reboot`: with the next the only ones that are
+/// not automatic. With the name of a node that command sets the annotation.
 pub const BY_PERSON: &str = "kube-rebootd reboot";
+/// The same, and a node that has just started or failed does not wait for that.
+pub const BY_NOW: &str = "kube-rebootd reboot --now";
 /// `by` of a request that was a scheduled shutdown (`triggers.scheduled_shutdown = "adopt"`).
 pub(crate) const BY_SCHEDULE: &str = "scheduled shutdown";
 
@@ -84,6 +87,13 @@ pub struct Latched {
     /// It is for this boot only: any reboot is the one that was meant, whoever did it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot: Option<Boot>,
+}
+
+impl Latched {
+    /// A person asked for it on the host itself.
+    pub(crate) fn by_person(&self) -> bool {
+        [BY_PERSON, BY_NOW].contains(&self.by.as_str())
+    }
 }
 
 /// What asks for a reboot until it is done, and is to be latched.
@@ -184,7 +194,12 @@ impl Request {
 
     /// No person asked for it.
     pub(crate) fn automatic(&self) -> bool {
-        self.latched.iter().all(|wish| wish.by != BY_PERSON)
+        !self.latched.iter().any(Latched::by_person)
+    }
+
+    /// A person asked for it now.
+    pub(crate) fn urgent(&self) -> bool {
+        self.latched.iter().any(|wish| wish.by == BY_NOW)
     }
 }
 

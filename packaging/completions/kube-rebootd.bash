@@ -46,6 +46,9 @@ _kube__rebootd() {
             kube__rebootd,resume)
                 cmd="kube__rebootd__subcmd__resume"
                 ;;
+            kube__rebootd,retry)
+                cmd="kube__rebootd__subcmd__retry"
+                ;;
             kube__rebootd,run)
                 cmd="kube__rebootd__subcmd__run"
                 ;;
@@ -106,6 +109,9 @@ _kube__rebootd() {
             kube__rebootd__subcmd__help,resume)
                 cmd="kube__rebootd__subcmd__help__subcmd__resume"
                 ;;
+            kube__rebootd__subcmd__help,retry)
+                cmd="kube__rebootd__subcmd__help__subcmd__retry"
+                ;;
             kube__rebootd__subcmd__help,run)
                 cmd="kube__rebootd__subcmd__help__subcmd__run"
                 ;;
@@ -131,7 +137,7 @@ _kube__rebootd() {
 
     case "${cmd}" in
         kube__rebootd)
-            opts="-h -V --config --root --help --version run status check doctor undrain nodes pause resume reboot cancel unlock manifests config help"
+            opts="-h -V --config --root --help --version run status check doctor undrain nodes pause resume reboot cancel retry unlock manifests config help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -357,7 +363,7 @@ _kube__rebootd() {
             return 0
             ;;
         kube__subcmd__rebootd__subcmd__help)
-            opts="run status check doctor undrain nodes pause resume reboot cancel unlock manifests config help"
+            opts="run status check doctor undrain nodes pause resume reboot cancel retry unlock manifests config help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -525,6 +531,20 @@ _kube__rebootd() {
             return 0
             ;;
         kube__subcmd__rebootd__subcmd__help__subcmd__resume)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        kube__subcmd__rebootd__subcmd__help__subcmd__retry)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -713,7 +733,7 @@ _kube__rebootd() {
             return 0
             ;;
         kube__subcmd__rebootd__subcmd__reboot)
-            opts="-h --reason --kubeconfig --context --namespace --config --root --help"
+            opts="-h --now --reason --kubeconfig --context --namespace --config --root --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -777,6 +797,28 @@ _kube__rebootd() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        kube__subcmd__rebootd__subcmd__retry)
+            opts="-h --config --root --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

@@ -15,7 +15,7 @@ use super::unlock::{Order, UnlockError};
 use super::wish::{Again, Wish, WishError};
 use super::{Cluster, Whom, block_on, complain, exit, nodes, print, program, unlock, wish};
 use crate::cluster::answer::{ApiError, CALL, call, found};
-use crate::cluster::client::{Admin, Connector, admin, server_time, whoami};
+use crate::cluster::client::{Admin, Clients, Connector, admin, server_time, whoami};
 use crate::cluster::connect_error::ConnectError;
 use crate::cluster::lean::{Named, Node};
 use crate::daemon::{access, connect};
@@ -241,6 +241,28 @@ pub fn wish(
     })
 }
 
+/// Takes the annotation of this host's Node away, with the host's own credential: whose kubeconfig root has does not matter.
+pub fn cancel_own(root: &Root, file: Option<&Path>) -> ExitCode {
+    let config = match configured(root, file) {
+        Ok(config) => config,
+        Err(code) => return code,
+    };
+    let again = Again {
+        program: program(),
+        options: String::new(),
+    };
+    block_on(async {
+        let clients = match host(root, &config).await {
+            Ok(clients) => clients,
+            Err(err) => return failed(&err),
+        };
+        let (node, now) = (&clients.name, Timestamp::now());
+        told_all(vec![
+            wish::node(&clients.node, node, &Wish::Cancel, &again, now).await,
+        ])
+    })
+}
+
 /// By the API server's clock: the ages of a laptop whose clock is wrong would call every node silent. A node's own is kept.
 async fn now(identity: &Identity) -> Timestamp {
     let theirs = match identity {
@@ -381,13 +403,17 @@ async fn identity(
             ),
         });
     }
-    let connector = Connector::new(access(root, config));
-    let clients = connect(&connector, root, &Bus::system()).await?;
+    let clients = host(root, config).await?;
     Ok(Identity::Host {
         coordinator: clients.coordinator,
         node: clients.node,
         name: clients.name,
     })
+}
+
+/// As this host.
+async fn host(root: &Root, config: &Config) -> Result<Clients, ConnectError> {
+    connect(&Connector::new(access(root, config)), root, &Bus::system()).await
 }
 
 /// The files of `$KUBECONFIG` that exist, else `~/.kube/config` if that does.

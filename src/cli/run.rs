@@ -54,8 +54,8 @@ fn locked(root: Root, config: Option<PathBuf>, journal: &Journal) -> ExitCode {
     let code = runtime.block_on(async {
         match daemon::start(root, config, Bus::system(), Clock::Real, Origin::Kubeconfig).await {
             Ok(daemon) => {
-                let shown = dbus::serve(Bus::system(), journal.control());
-                let daemon = daemon.naming(journal.naming()).showing(shown);
+                let (shown, orders) = dbus::serve(Bus::system(), journal.control());
+                let daemon = daemon.naming(journal.naming()).on_bus(shown, orders);
                 match Box::pin(daemon.run()).await {
                     Ok(()) => ExitCode::SUCCESS,
                     Err(err) => {

@@ -133,7 +133,7 @@ pub fn main(root: &Root, json: bool) -> ExitCode {
     block_on(async {
         let bus = Bus::system();
         let now = Clock::Real.now();
-        let record = read(Store::state(root).path());
+        let record = record(root);
         let boot = boot::read(root, &bus).await;
         let unit = unit(&bus).await;
         let pid = unit.as_ref().map_or(0, |unit| unit.pid);
@@ -155,6 +155,10 @@ pub fn main(root: &Root, json: bool) -> ExitCode {
 }
 
 /// The record; none on a host that never wrote one.
+pub(super) fn record(root: &Root) -> Result<Option<Record>, String> {
+    read(Store::state(root).path())
+}
+
 fn read(path: &Path) -> Result<Option<Record>, String> {
     let damaged = |why: &dyn std::fmt::Display| {
         format!(

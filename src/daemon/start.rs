@@ -20,7 +20,7 @@ use crate::clock::Clock;
 use crate::cluster::client::Origin;
 use crate::cluster::events::Events;
 use crate::host::boot::{self, BootError};
-use crate::host::dbus::Publisher;
+use crate::host::dbus::{Orders, Publisher};
 use crate::host::notify::Notify;
 use crate::host::{Bus, Store, Stored, check};
 use crate::layers;
@@ -73,6 +73,7 @@ pub async fn start(
         report: Report::default(),
         notify: Notify::new(),
         publisher: Publisher::default(),
+        orders: Orders::default(),
         api_backoff: ApiBackoff::default(),
         heard: None,
         uncounted: 0,

@@ -116,6 +116,11 @@ impl Bus {
 
     /// A new connection that nobody shares.
     pub async fn connect(&self) -> Result<Connection, BusError> {
+        self.connect_for(CALL_TIMEOUT).await
+    }
+
+    /// A new connection on which each call may take so long.
+    pub async fn connect_for(&self, limit: Duration) -> Result<Connection, BusError> {
         let address = match &self.origin {
             Origin::System => Address::system(),
             Origin::Address(address) => Address::try_from(address.as_str()),
@@ -123,7 +128,7 @@ impl Bus {
         };
         let connection = async {
             let builder = socket::builder(address?).await?;
-            builder.method_timeout(CALL_TIMEOUT).build().await
+            builder.method_timeout(limit).build().await
         };
         timeout(CONNECT_TIMEOUT, connection)
             .await
@@ -153,11 +158,17 @@ pub async fn bounded<T>(
     what: &'static str,
     call: impl Future<Output = zbus::Result<T>>,
 ) -> Result<T, BusError> {
-    let late = BusError::Timeout {
-        what,
-        limit: CALL_TIMEOUT,
-    };
-    match timeout(CALL_TIMEOUT, call).await {
+    within(CALL_TIMEOUT, what, call).await
+}
+
+/// Waits for `call` at most so long.
+pub async fn within<T>(
+    limit: Duration,
+    what: &'static str,
+    call: impl Future<Output = zbus::Result<T>>,
+) -> Result<T, BusError> {
+    let late = BusError::Timeout { what, limit };
+    match timeout(limit, call).await {
         Err(_) => Err(late),
         Ok(Err(zbus::Error::InputOutput(error))) if error.kind() == io::ErrorKind::TimedOut => {
             Err(late)

@@ -29,6 +29,12 @@ use super::journal::Control;
 use super::view::View;
 
 mod objects;
+mod orders;
+
+use orders::{Desk, Pending};
+pub use orders::{Given, Orders};
+
+pub use objects::{INTERFACE, NOT_NOW, PATH};
 
 /// The name on the bus; `BusName=` of the unit.
 pub const NAME: &str = "org.kuberebootd1";
@@ -79,19 +85,20 @@ impl Publisher {
 }
 
 /// Serves on this bus from the first thing that is published until the publisher is dropped.
-pub fn serve(bus: Bus, log: Control) -> Publisher {
+pub fn serve(bus: Bus, log: Control) -> (Publisher, Orders) {
     let (sender, shown) = watch::channel(Shown::default());
+    let (desk, orders) = orders::desk();
     let thread = thread::Builder::new().name("dbus".to_owned());
     // Without it nothing is shown here, which is no reason to leave a node unattended.
     let started = thread.spawn(move || match runtime() {
-        Ok(runtime) => runtime.block_on(serve_on(&bus, &log, shown)),
+        Ok(runtime) => runtime.block_on(serve_on(&bus, &log, &desk, shown)),
         Err(err) => tracing::warn!("nothing is shown on D-Bus: {err}"),
     });
     if let Err(err) = started {
         tracing::warn!("nothing is shown on D-Bus: {err}");
-        return Publisher(None);
+        return (Publisher::default(), Orders::default());
     }
-    Publisher(Some(sender))
+    (Publisher(Some(sender)), orders)
 }
 
 fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
@@ -120,7 +127,7 @@ enum Ended {
     Message(#[from] zbus::Error),
 }
 
-async fn serve_on(bus: &Bus, log: &Control, mut shown: watch::Receiver<Shown>) {
+async fn serve_on(bus: &Bus, log: &Control, desk: &Desk, mut shown: watch::Receiver<Shown>) {
     // Never what is not known yet.
     if shown.changed().await.is_err() {
         return;
@@ -128,7 +135,7 @@ async fn serve_on(bus: &Bus, log: &Control, mut shown: watch::Receiver<Shown>) {
     let mut failures = 0;
     loop {
         let began = Instant::now();
-        let ended = match Session::begin(bus, log, &mut shown, failures > 0).await {
+        let ended = match Session::begin(bus, log, desk, &mut shown, failures > 0).await {
             Ok(mut session) => session.serve(&mut shown).await,
             Err(ended) => ended,
         };
@@ -152,8 +159,11 @@ struct Session<'a> {
     connection: Connection,
     messages: MessageStream,
     log: &'a Control,
+    desk: &'a Desk,
     /// What readers get: what was announced last.
     shown: Shown,
+    /// What the loop was asked to do.
+    pending: Pending,
     /// What the bus was asked, oldest first.
     asked: VecDeque<Asked>,
     /// There was no name before, which was said.
@@ -177,6 +187,7 @@ impl<'a> Session<'a> {
     async fn begin(
         bus: &Bus,
         log: &'a Control,
+        desk: &'a Desk,
         shown: &mut watch::Receiver<Shown>,
         again: bool,
     ) -> Result<Self, Ended> {
@@ -187,7 +198,9 @@ impl<'a> Session<'a> {
             connection,
             messages,
             log,
+            desk,
             shown: shown.borrow_and_update().clone(),
+            pending: Pending::default(),
             asked: VecDeque::new(),
             again,
         };
@@ -218,6 +231,7 @@ impl<'a> Session<'a> {
                     Err(_) => Err(Ended::Stopped),
                 },
                 () = silent => Err(Ended::Silent),
+                (call, done) = self.pending.next() => self.done(&call, done).await,
                 message = self.messages.next() => match message {
                     Some(Ok(message)) => {
                         // Its answer may stand behind a flood of calls.
@@ -243,8 +257,8 @@ impl<'a> Session<'a> {
             return Ok(());
         }
         let none: [&str; 0] = [];
-        let body = (objects::INTERFACE, changed, &none[..]);
-        let signal = Message::signal(objects::PATH, objects::PROPERTIES, "PropertiesChanged");
+        let body = (INTERFACE, changed, &none[..]);
+        let signal = Message::signal(PATH, objects::PROPERTIES, "PropertiesChanged");
         self.send(&signal.build(&body)?).await
     }
 
@@ -322,16 +336,34 @@ impl<'a> Session<'a> {
             }
             (Question::Name, Ok(other)) => Err(Ended::Refused(format!("answer {other}"))),
             (Question::Name, Err(why)) => Err(Ended::Refused(text::clean(&why, MESSAGE))),
-            (Question::Caller(call), Ok(user)) => {
-                let answer = objects::change(&call, user, self.log)?;
-                self.reply(&call, &answer).await
-            }
+            (Question::Caller(call), Ok(user)) => match objects::change(&call, user, self.log)? {
+                objects::Change::Answered(answer) => self.reply(&call, &answer).await,
+                objects::Change::Ordered(order) => {
+                    match self.pending.give(self.desk, call.clone(), order) {
+                        Ok(()) => Ok(()),
+                        Err(why) => self.done(&call, Err(why)).await,
+                    }
+                }
+            },
             // It is gone already.
             (Question::Caller(call), Err(_)) => {
                 let denied = objects::refuse(&call, &objects::Refused::Denied)?;
                 self.reply(&call, &denied).await
             }
         }
+    }
+
+    /// What became of an order.
+    async fn done(
+        &mut self,
+        call: &Message,
+        done: Result<Vec<String>, objects::Refused>,
+    ) -> Result<(), Ended> {
+        let answer = match done {
+            Ok(lines) => objects::answer(call, &lines)?,
+            Err(why) => objects::refuse(call, &why)?,
+        };
+        self.reply(call, &answer).await
     }
 
     fn named(&mut self) {

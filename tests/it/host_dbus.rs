@@ -16,6 +16,7 @@ use tokio::process::{Child, ChildStdout, Command};
 use crate::cli_host::{CliHost, terminate};
 use crate::fake_bus::FakeHostBus;
 
+mod orders;
 mod rules;
 mod trouble;
 
@@ -142,7 +143,7 @@ fn view(phase: Phase) -> View {
 
 /// Serves in this process; from the first view on.
 fn served(bus: &FakeHostBus) -> (Publisher, Client) {
-    let publisher = dbus::serve(Bus::at(bus.address()), Control::unused());
+    let (publisher, _) = dbus::serve(Bus::at(bus.address()), Control::unused());
     publisher.publish(&view(Phase::Queued), "queued: default is held by n2");
     (publisher, Client::root(bus.address()))
 }

@@ -283,9 +283,15 @@ pub(super) fn awaits_group(context: &Context) -> bool {
         && !facts.closed.is_empty()
         && closed.all(|closed| closed.gate == Gate::GroupPaused)
         && !backing_off(context, &facts.record)
-        && !flapping(context, &facts.record)
-        && facts.limited.is_none()
+        && (by_person(&facts.record)
+            || !flapping(context, &facts.record) && facts.limited.is_none())
         && !facts.shutting_down
+}
+
+/// What a person asks for is not counted, and need not last.
+fn by_person(record: &Record) -> bool {
+    let request = record.request.as_ref();
+    request.is_some_and(|request| !request.automatic())
 }
 
 /// What asks for a reboot came and went, and is not believed yet.

@@ -19,6 +19,7 @@ mod draining;
 mod due;
 mod gates;
 mod memory;
+mod orders;
 mod proof;
 mod tell;
 mod views;

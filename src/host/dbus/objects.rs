@@ -4,17 +4,22 @@
 //! once.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use kube_rebootd_core::order::{Order, OrderError};
 use kube_rebootd_core::text::printable;
 use serde::Serialize;
 use thiserror::Error;
+use zbus::names::MemberName;
 use zbus::{DynamicType, Message, Variant};
 
 use super::Shown;
 use crate::host::journal::{Control, IDENTIFIER};
 
-pub(super) const PATH: &str = "/org/kuberebootd1";
-pub(super) const INTERFACE: &str = "org.kuberebootd1.Node";
+pub const PATH: &str = "/org/kuberebootd1";
+pub const INTERFACE: &str = "org.kuberebootd1.Node";
+/// Error of an order that may be given again later.
+pub const NOT_NOW: &str = "org.kuberebootd1.Error.NotNow";
 /// Where every service has it (org.freedesktop.LogControl1(5)).
 const LOG_PATH: &str = "/org/freedesktop/LogControl1";
 const LOG_INTERFACE: &str = "org.freedesktop.LogControl1";
@@ -48,8 +53,17 @@ pub(super) enum Refused {
     Denied,
     #[error("nothing here takes an argument of that length")]
     Long,
-    #[error("too much was asked that changes something, and the bus has not yet said by whom")]
+    #[error("too much was asked that changes something; ask again in a moment")]
     Busy,
+    #[error(transparent)]
+    Order(OrderError),
+    #[error(
+        "kube-rebootd did not come to it within {} s, and may still do it: `kube-rebootd status` tells",
+        .0.as_secs()
+    )]
+    Late(Duration),
+    #[error("kube-rebootd ends")]
+    Ends,
 }
 
 impl Refused {
@@ -64,6 +78,9 @@ impl Refused {
             Self::Target(_) => "org.freedesktop.DBus.Error.NotSupported",
             Self::Denied => "org.freedesktop.DBus.Error.AccessDenied",
             Self::Busy | Self::Long => "org.freedesktop.DBus.Error.LimitsExceeded",
+            Self::Order(why) if why.passes() => NOT_NOW,
+            Self::Order(_) | Self::Ends => "org.freedesktop.DBus.Error.Failed",
+            Self::Late(_) => "org.freedesktop.DBus.Error.NoReply",
         }
     }
 }
@@ -104,9 +121,19 @@ impl Object {
 pub(super) enum Call {
     /// Here is the answer.
     Answered(Message),
-    /// It changes something: [`change`], when the bus has said who asks. Methods of `Node` that do something belong here.
+    /// It changes something: [`change`], when the bus has said who asks.
     Changes,
 }
+
+/// What a call that changes something comes to.
+pub(super) enum Change {
+    Answered(Message),
+    /// For the loop.
+    Ordered(Order),
+}
+
+/// Methods of the Node that change something.
+const ORDERS: [&str; 3] = ["Reboot", "Cancel", "Retry"];
 
 /// Properties and their values.
 pub(super) type Values = BTreeMap<&'static str, Variant<'static>>;
@@ -164,7 +191,8 @@ fn log_values(log: &Control) -> Values {
 /// It may change something: all others are only answered.
 pub(super) fn changes(call: &Message) -> bool {
     let header = call.header();
-    header.member().is_some_and(|member| *member == "Set")
+    let member = header.member().map(MemberName::as_str);
+    member.is_some_and(|member| member == "Set" || ORDERS.contains(&member))
 }
 
 /// What one method call wants.
@@ -192,19 +220,52 @@ pub(super) fn call(call: &Message, shown: &Shown, log: &Control) -> zbus::Result
             Ok(_) => return Ok(Call::Changes),
             Err(why) => refuse(call, &why),
         },
+        order if ORDERS.contains(&order) && on(INTERFACE) => match Object::of(call) {
+            Ok(Object::Node) => return Ok(Call::Changes),
+            Ok(Object::Log) => refuse(call, &Refused::Method),
+            Err(why) => refuse(call, &why),
+        },
         _ => refuse(call, &Object::of(call).err().unwrap_or(Refused::Method)),
     };
     answer.map(Call::Answered)
 }
 
 /// The answer to a call that changes something, once the bus has said which user asks.
-pub(super) fn change(call: &Message, user: u32, log: &Control) -> zbus::Result<Message> {
+pub(super) fn change(call: &Message, user: u32, log: &Control) -> zbus::Result<Change> {
     if user != 0 {
-        return refuse(call, &Refused::Denied);
+        return refuse(call, &Refused::Denied).map(Change::Answered);
     }
-    match set(call, log) {
+    let header = call.header();
+    let done = match header.member().map_or("", |member| member.as_str()) {
+        "Set" => set(call, log),
+        member => match order(call, member) {
+            Ok(order) => return Ok(Change::Ordered(order)),
+            Err(why) => Err(why),
+        },
+    };
+    let answer = match done {
         Ok(()) => answer(call, &()),
         Err(why) => refuse(call, &why),
+    };
+    answer.map(Change::Answered)
+}
+
+fn order(call: &Message, member: &str) -> Result<Order, Refused> {
+    let body = call.body();
+    match member {
+        "Reboot" => {
+            let (reason, now): (&str, bool) = body.deserialize().map_err(|_| {
+                Refused::Arguments("Reboot wants a reason, and whether it is to be now")
+            })?;
+            Ok(Order::reboot(reason, now))
+        }
+        // The signature of none.
+        _ if !body.signature().to_string().is_empty() => {
+            Err(Refused::Arguments("this method wants no argument"))
+        }
+        "Cancel" => Ok(Order::Cancel),
+        "Retry" => Ok(Order::Retry),
+        _ => Err(Refused::Method),
     }
 }
 

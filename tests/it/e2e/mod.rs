@@ -25,6 +25,7 @@ pub(crate) mod log;
 mod loops;
 mod observing;
 mod one_host;
+mod orders;
 mod outages;
 mod pausing;
 pub(crate) mod phases;

@@ -82,7 +82,28 @@ impl Asked {
         body: &B,
     ) -> Result<(), String> {
         let message = Self::message(path, Some(PROPERTIES), "Set", body);
-        told(change(&message, user, &self.log).expect("an answer")).map(drop)
+        self.changed(&message, user).map(drop)
+    }
+
+    fn order<B: Serialize + DynamicType>(
+        &self,
+        user: u32,
+        member: &str,
+        body: &B,
+    ) -> Result<Option<Order>, String> {
+        // Nothing is done before the bus has said who asks.
+        let call = self.call(PATH, Some(INTERFACE), member, body);
+        assert_eq!(call.unwrap_err(), "changes");
+        let message = Self::message(PATH, Some(INTERFACE), member, body);
+        assert!(changes(&message));
+        self.changed(&message, user)
+    }
+
+    fn changed(&self, message: &Message, user: u32) -> Result<Option<Order>, String> {
+        match change(message, user, &self.log).expect("an answer") {
+            Change::Answered(answer) => told(answer).map(|_| None),
+            Change::Ordered(order) => Ok(Some(order)),
+        }
     }
 }
 
@@ -169,7 +190,9 @@ fn what_cannot_be_asked_is_refused_by_name() {
         (PATH, properties, "GetAll", ("", ""), "InvalidArgs"),
         (PATH, properties, "Got", ("", ""), "UnknownMethod"),
         (PATH, Some(INTERFACE), "Get", ("", ""), "UnknownMethod"),
-        (PATH, Some(INTERFACE), "Reboot", ("", ""), "UnknownMethod"),
+        (PATH, Some(INTERFACE), "PowerOff", ("", ""), "UnknownMethod"),
+        (PATH, Some(PEER), "Reboot", ("", ""), "UnknownMethod"),
+        (LOG_PATH, None, "Reboot", ("", ""), "UnknownMethod"),
         ("/x", Some(INTERFACE), "Reboot", ("", ""), "UnknownObject"),
     ] {
         let answer = asked.call(path, interface, member, &arguments);
@@ -223,6 +246,25 @@ fn only_root_changes_anything_and_only_the_level() {
         assert_eq!(set(path, interface, name, "kmsg").unwrap_err(), error);
     }
     assert_eq!(asked.log.level(), "debug");
+}
+
+#[test]
+fn i14_only_root_gives_orders() {
+    let asked = Asked::new();
+    for user in [1, 65534, u32::MAX] {
+        let denied = asked.order(user, "Retry", &());
+        assert_eq!(denied.unwrap_err(), "AccessDenied");
+    }
+    let reboot = asked.order(0, "Reboot", &("a\u{1b}[2J kernel", true));
+    let reason = "a[2J kernel".to_owned();
+    assert_eq!(reboot, Ok(Some(Order::Reboot { reason, now: true })));
+    assert_eq!(asked.order(0, "Cancel", &()), Ok(Some(Order::Cancel)));
+    assert_eq!(asked.order(0, "Retry", &()), Ok(Some(Order::Retry)));
+    for member in ["Reboot", "Cancel", "Retry"] {
+        let wrong = asked.order(0, member, &("", "", ""));
+        assert_eq!(wrong.unwrap_err(), "InvalidArgs", "{member}");
+    }
+    assert_eq!(asked.order(0, "Reboot", &("",)).unwrap_err(), "InvalidArgs");
 }
 
 #[test]
@@ -294,6 +336,11 @@ fn introspection_tells_each_property_and_its_type() {
             &["LogLevel", "LogTarget"]
         };
         assert_eq!(writable, expected);
+        let methods: Vec<&str> = ORDERS
+            .into_iter()
+            .filter(|name| xml.contains(&format!("<method name=\"{name}\">")))
+            .collect();
+        assert_eq!(methods, if path == PATH { &ORDERS[..] } else { &[] });
         assert_eq!(xml.matches("<node>").count(), 1);
         assert_eq!(xml.matches("</node>").count(), 1);
     }

@@ -1,0 +1,77 @@
+//! What root asks of the running daemon on its own host: a reboot, to take that back, to try again now.
+//!
+//! Unlike the annotation that anybody with the right to change the Node may set, this is a person's wish: it is bound by no
+//! `reboot.max_per_day`, and waits neither for `settle` nor until what asks for it has stopped to come and go.
+
+use thiserror::Error;
+
+use crate::text::{WORDS, clean};
+
+/// One wish.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Order {
+    Reboot {
+        /// For whoever looks.
+        reason: String,
+        /// `gates.min_uptime` and a back-off are no reason to wait. A slot, budgets, inhibitors, package managers and a
+        /// pause are.
+        now: bool,
+    },
+    /// Takes back the reboot that was asked for on this host.
+    Cancel,
+    /// Ends a back-off.
+    Retry,
+}
+
+impl Order {
+    /// With a reason that can be kept: clean, short, and never empty.
+    pub fn reboot(reason: &str, now: bool) -> Self {
+        let reason = match clean(reason, WORDS) {
+            empty if empty.is_empty() => "no reason given".to_owned(),
+            reason => reason,
+        };
+        Self::Reboot { reason, now }
+    }
+
+    /// The verb of the command line.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Reboot { .. } => "reboot",
+            Self::Cancel => "cancel",
+            Self::Retry => "retry",
+        }
+    }
+}
+
+/// Why it is not done.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum OrderError {
+    /// What is on record elsewhere is not merged yet.
+    #[error("the daemon has just started, and the API server has not answered yet; ask again then")]
+    Starting,
+    #[error(
+        "mode = \"observe\": this daemon never reboots the host; set mode = \"active\" to let it"
+    )]
+    Observing,
+    #[error(
+        "the host goes down, or logind was asked to reboot it; if it stays up, ask again when kube-rebootd has given up"
+    )]
+    GoingDown,
+    #[error("the host has just rebooted, and is not proved healthy yet; ask again when it is idle")]
+    Proving,
+    #[error("an attempt has failed, and what it held is given back now; ask again in a moment")]
+    GivingBack,
+    /// What has been asked is lost with the next power cut.
+    #[error("{path} cannot be written: {why}")]
+    Unwritable { path: String, why: String },
+}
+
+impl OrderError {
+    /// It ends by itself: exit code 75.
+    pub fn passes(&self) -> bool {
+        match self {
+            Self::Starting | Self::GoingDown | Self::Proving | Self::GivingBack => true,
+            Self::Observing | Self::Unwritable { .. } => false,
+        }
+    }
+}

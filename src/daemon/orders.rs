@@ -1,0 +1,36 @@
+//! What root asks for on this host: durable before it is answered (I6).
+
+use kube_rebootd_core::order::{Order, OrderError};
+use tracing::{info, warn};
+
+use super::Daemon;
+use crate::host::dbus::Given;
+
+impl Daemon {
+    /// Does it, or says why not.
+    pub(super) fn order(&mut self, given: Given) {
+        if given.late() {
+            return;
+        }
+        let done = self.carry_out(&given.order);
+        match &done {
+            Ok(lines) => info!("ordered over D-Bus: {}", lines.join("; ")),
+            Err(why) => warn!("{} over D-Bus is refused: {why}", given.order.name()),
+        }
+        given.answer(done);
+    }
+
+    fn carry_out(&mut self, order: &Order) -> Result<Vec<String>, OrderError> {
+        let ordered = self.machine.order(order, self.clock.now())?;
+        let written = self.store.write(&ordered.record.encode());
+        written.map_err(|why| OrderError::Unwritable {
+            path: self.store.path().display().to_string(),
+            why: why.to_string(),
+        })?;
+        self.saved = true;
+        self.machine.writable(true);
+        let words = ordered.words.clone();
+        self.machine.ordered(ordered);
+        Ok(words)
+    }
+}
