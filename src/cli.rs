@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use kube_rebootd_core::order::Order;
 use kube_rebootd_core::text::printable;
+use kube_rebootd_core::trigger::Keeper;
 
 use crate::cluster::manifests::Grant;
 use wish::Wish;
@@ -15,6 +16,7 @@ mod args;
 pub mod check;
 pub mod config;
 pub mod doctor;
+pub mod maintenance;
 pub mod manifests;
 pub mod nodes;
 pub mod order;
@@ -50,7 +52,21 @@ pub fn main(cli: Cli) -> ExitCode {
         Verb::Status { json } => status::main(&root, json),
         Verb::Check { builtin, json } => check::main(&root, file.as_ref(), &builtin, json),
         Verb::Doctor { json } => doctor::main(root, file, json),
-        Verb::Undrain { timeout, .. } => undrain::main(root, file, Duration::from_secs(timeout)),
+        Verb::Undrain {
+            release: true,
+            timeout,
+            ..
+        } => undrain::main(root, file, Duration::from_secs(timeout)),
+        Verb::Undrain { wait, .. } => maintenance::main(&Order::Undrain(Keeper::Person), wait),
+        Verb::Release { wait } => maintenance::main(&Order::Undrain(Keeper::Script), wait),
+        Verb::Drain { reason, wait } => {
+            let reason = reason.unwrap_or_else(order::by);
+            maintenance::main(&Order::drain(Keeper::Person, &reason), wait)
+        }
+        Verb::Hold { reason, wait } => {
+            let reason = reason.unwrap_or_else(order::by);
+            maintenance::main(&Order::drain(Keeper::Script, &reason), wait)
+        }
         Verb::Nodes {
             cluster,
             group,

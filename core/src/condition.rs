@@ -192,9 +192,12 @@ pub(crate) fn wanted(
         .collect()
 }
 
-/// `RebootRequired`: not so only where nothing asks for one and nothing is held.
+/// `RebootRequired`: not so only where nothing asks for one and nothing is held for one.
 fn required(step: &Step, facts: &Facts, policy: &Policy) -> Condition {
+    let request = step.record.request.as_ref();
     let status = match step.reason {
+        // Somebody wants the node drained, and nothing else.
+        _ if request.is_some_and(|request| !request.reboots()) => Status::False,
         Reason::Idle => Status::False,
         // What cannot be asked is no no (I8).
         Reason::TriggerUnknown => Status::Unknown,
@@ -214,7 +217,7 @@ fn required(step: &Step, facts: &Facts, policy: &Policy) -> Condition {
 /// process.
 fn message(step: &Step, facts: &Facts, policy: &Policy) -> String {
     let words = match step.phase {
-        Phase::Idle => return step.status.clone(),
+        Phase::Idle | Phase::Drained => return step.status.clone(),
         Phase::Queued => {
             let head = format!("waiting for a slot of the group {}", policy.group);
             match step.reason {
@@ -245,10 +248,13 @@ fn message(step: &Step, facts: &Facts, policy: &Policy) -> String {
         Phase::Rebooting => "about to reboot".to_owned(),
         Phase::Verifying => {
             let late = step.reason == Reason::Unhealthy;
-            let head = if late {
-                "not healthy within health.timeout after the reboot"
-            } else {
-                "rebooted, not proved healthy yet"
+            let hold = step.record.hold.as_ref();
+            let maintained = hold.is_some_and(|hold| hold.maintained(&facts.boot));
+            let head = match (late, maintained) {
+                (true, false) => "not healthy within health.timeout after the reboot",
+                (true, true) => "not healthy within health.timeout after maintenance",
+                (false, false) => "rebooted, not proved healthy yet",
+                (false, true) => "maintenance is over, not proved healthy yet",
             };
             because(head, &waits::waits(step, facts, policy))
         }
@@ -298,7 +304,7 @@ fn maintained(kind: Kind, step: &Step, policy: &Policy) -> Option<Status> {
     // What is not certain is no yes (I8): where the drain may leave pods behind, nobody is told that it did not.
     let drained = |hold: &Hold| {
         let evicts = policy.drain.evicts(hold.alone) && !policy.leaves_pods;
-        hold.stage == Stage::Rebooting && evicts
+        matches!(hold.stage, Stage::Drained | Stage::Rebooting) && evicts
     };
     let waits = step.record.waiting.is_some();
     let is = match (kind, step.phase) {
@@ -308,9 +314,11 @@ fn maintained(kind: Kind, step: &Step, policy: &Policy) -> Option<Status> {
         // Before any cordon, as who moves data away needs the time.
         (Kind::MaintenancePlanned, Phase::Queued | Phase::Claiming | Phase::Draining)
         | (Kind::DrainInProgress, Phase::Draining)
-        | (Kind::MaintenanceInProgress, Phase::Rebooting | Phase::Verifying) => true,
+        | (Kind::MaintenanceInProgress, Phase::Drained | Phase::Rebooting | Phase::Verifying) => {
+            true
+        }
         // Pods may come again once the cordon is taken off.
-        (Kind::Drained, Phase::Rebooting | Phase::Verifying) => {
+        (Kind::Drained, Phase::Drained | Phase::Rebooting | Phase::Verifying) => {
             step.record.hold.as_ref().is_some_and(drained)
         }
         _ => false,

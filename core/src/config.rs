@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use duration::parse as duration;
 pub use file::{ConfigError, Problem};
 pub use keys::{Entry, Section, Table};
 pub use label::{is_dns_label, is_subdomain};

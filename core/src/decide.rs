@@ -23,6 +23,7 @@ use crate::trigger::{BY_SCHEDULE, Flaps};
 
 mod claim;
 mod drain;
+mod drained;
 mod held;
 mod idle;
 mod mark;
@@ -137,7 +138,9 @@ fn phased(context: &Context) -> Step {
         Phase::Claiming if hold.stage == Stage::Taking => claim::taking(context, hold),
         Phase::Claiming => claim::decide(context, hold),
         Phase::Draining => drain::decide(context, hold),
+        Phase::Drained => drained::decide(context, hold),
         Phase::Rebooting => reboot::decide(context, hold),
+        Phase::Verifying if !rebooted => drained::over(context, hold),
         Phase::Verifying => verify::decide(context, hold),
         Phase::Releasing => release::decide(context, hold, None),
         Phase::Undoing => match &hold.stage {
@@ -153,7 +156,7 @@ fn phased(context: &Context) -> Step {
 fn unappliable(context: &Context, hold: &Hold) -> Option<String> {
     let forward = matches!(
         hold.stage,
-        Stage::Claiming | Stage::Draining | Stage::Rebooting
+        Stage::Claiming | Stage::Draining | Stage::Drained | Stage::Rebooting
     );
     let refused = context.facts.refused.as_ref()?;
     let this = refused.point == Point::of(hold);

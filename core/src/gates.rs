@@ -20,6 +20,15 @@ pub enum Gate {
 }
 
 impl Gate {
+    /// It speaks against a drain; the others speak against a reboot alone, which is not done while somebody wants the node
+    /// drained.
+    fn about_drains(self) -> bool {
+        match self {
+            Self::NodePaused | Self::GroupPaused | Self::BlockingPods => true,
+            Self::Inhibitors | Self::PackageManager | Self::MinUptime | Self::Settle => false,
+        }
+    }
+
     /// What closes it goes by itself, most often within minutes: a drain under way is not given up for it, and looks
     /// again when it has ended.
     pub(crate) fn passing(self) -> bool {
@@ -102,7 +111,8 @@ pub(crate) struct GatePolicy {
 
 /// All gates that are closed now; none = go.
 pub(crate) fn closed(facts: &GateFacts, policy: &GatePolicy, now: Now) -> Vec<Closed> {
-    [
+    let kept = facts.request.is_some_and(Request::keeps);
+    let all = [
         pause(Gate::NodePaused, "node", &facts.node_pause),
         pause(Gate::GroupPaused, "group", &facts.group_pause),
         inhibitors(facts.inhibitors.as_deref()),
@@ -110,10 +120,10 @@ pub(crate) fn closed(facts: &GateFacts, policy: &GatePolicy, now: Now) -> Vec<Cl
         min_uptime(facts.request, policy.min_uptime, now),
         settle(facts.request, facts.findings, now),
         blocking(&facts.blocking),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    ];
+    let all = all.into_iter().flatten();
+    all.filter(|closed| !kept || closed.gate.about_drains())
+        .collect()
 }
 
 fn shut(gate: Gate, why: String, opens: Option<Duration>) -> Closed {

@@ -210,6 +210,12 @@ impl Marks {
         self.hashes.truncate(CONTAINERS_MAX * HASH);
     }
 
+    /// Nothing has to have started anew: the host was not rebooted.
+    pub(crate) fn not_anew(&mut self) {
+        self.containers.clear();
+        self.hashes.clear();
+    }
+
     /// The container of this pod is as it was marked.
     fn marked(&self, pod: &Pod, now: &Container) -> bool {
         let now = short(now);
@@ -307,26 +313,30 @@ fn changed(known: &mut Option<Timestamp>, read: Option<Timestamp>) -> bool {
 /// A kubelet that names its boot must name this one: its heartbeat Lease may be renewed before it has looked at a
 /// single pod, while the Node still says Ready from before. One that names none (kubemark), and a boot that kept
 /// its ID (a soft-reboot), are told by a change alone (`e2e::one_host`).
-fn kubelet_alive(pulse: &Pulse, boot: &Boot, before: &Boot) -> Result<(), String> {
+fn kubelet_alive(pulse: &Pulse, boot: &Boot, before: Option<&Boot>) -> Result<(), String> {
     if !pulse.boot_id.is_empty() && pulse.boot_id != boot.id {
         return Err(format!(
             "the Node still reports boot {}, this one is {}: the kubelet has not reported in this boot",
             pulse.boot_id, boot.id
         ));
     }
-    let this_boot = !pulse.boot_id.is_empty() && before.id != boot.id;
+    let rebooted = before.is_some_and(|before| before.id != boot.id);
+    let this_boot = !pulse.boot_id.is_empty() && rebooted;
     if this_boot || pulse.beat {
         return Ok(());
     }
-    Err("no sign of the kubelet in this boot".to_owned())
+    Err(match before {
+        Some(_) => "no sign of the kubelet in this boot".to_owned(),
+        None => "no sign of the kubelet since".to_owned(),
+    })
 }
 
 /// The host, as far as the first step of the proof looks at it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HostSeen {
     pub boot: Boot,
-    /// The boot of the hold.
-    pub before: Boot,
+    /// The boot of the hold; none: the host was to be worked on and not rebooted.
+    pub before: Option<Boot>,
     /// systemd's `SystemState`, when it answered.
     pub system_state: Option<String>,
     /// boot-complete.target is active, when systemd answered.
@@ -347,7 +357,7 @@ pub(crate) fn host_healthy(
     now: Duration,
 ) -> Result<(), Vec<String>> {
     let mut missing = Vec::new();
-    if host.boot == host.before {
+    if host.before.as_ref() == Some(&host.boot) {
         missing.push("the host has not rebooted".to_owned());
     }
     match host.system_state.as_deref() {
@@ -359,7 +369,7 @@ pub(crate) fn host_healthy(
     if policy.boot_complete && host.boot_complete != Some(true) {
         missing.push("boot-complete.target is not active".to_owned());
     }
-    missing.extend(kubelet_alive(pulse, &host.boot, &host.before).err());
+    missing.extend(kubelet_alive(pulse, &host.boot, host.before.as_ref()).err());
     missing.extend(not_ready(pulse, node, policy.ready_for, now));
     match pods {
         None => missing.push("the pods of this node are not listed yet".to_owned()),

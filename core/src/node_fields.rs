@@ -72,7 +72,7 @@ impl NodeFields {
         }
         let labelled = match record.hold.as_ref().map(|hold| &hold.stage) {
             None | Some(Stage::Taking | Stage::Releasing | Stage::Undoing(_)) => false,
-            Some(Stage::Draining | Stage::Rebooting) => {
+            Some(Stage::Draining | Stage::Drained | Stage::Rebooting) => {
                 set.unschedulable = true;
                 true
             }
@@ -162,7 +162,8 @@ pub(crate) fn knows(node: &Node, hold: &Hold) -> bool {
 /// An earlier step of this hold had the Node cordoned when it was applied.
 pub(crate) fn cordoned_before(node: &Node, hold: &Hold) -> bool {
     let there = recorded(node).and_then(|record| record.hold);
-    let drains = |stage: &Stage| matches!(stage, Stage::Draining | Stage::Rebooting);
+    let drains =
+        |stage: &Stage| matches!(stage, Stage::Draining | Stage::Drained | Stage::Rebooting);
     there.is_some_and(|there| there.same(hold) && drains(&there.stage))
 }
 

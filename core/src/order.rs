@@ -1,11 +1,13 @@
-//! What root asks of the running daemon on its own host: a reboot, to take that back, to try again now.
+//! What root asks of the running daemon on its own host: a reboot, to take that back, to try again now, to drain the node
+//! and keep it so.
 //!
-//! Unlike the annotation that anybody with the right to change the Node may set, this is a person's wish: it is bound by no
-//! `reboot.max_per_day`, and waits neither for `settle` nor until what asks for it has stopped to come and go.
+//! Unlike the annotation that anybody with the right to change the Node may set, these are a person's wishes: they are bound
+//! by no `reboot.max_per_day`, and wait neither for `settle` nor until what asks for a reboot has stopped to come and go.
 
 use thiserror::Error;
 
 use crate::text::{WORDS, clean};
+use crate::trigger::Keeper;
 
 /// One wish.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,16 +23,23 @@ pub enum Order {
     Cancel,
     /// Ends a back-off.
     Retry,
+    /// Holds a slot and keeps the node drained, over reboots as well.
+    Drain { keeper: Keeper, reason: String },
+    /// Ends that, once the host is proved healthy.
+    Undrain(Keeper),
 }
 
 impl Order {
     /// With a reason that can be kept: clean, short, and never empty.
     pub fn reboot(reason: &str, now: bool) -> Self {
-        let reason = match clean(reason, WORDS) {
-            empty if empty.is_empty() => "no reason given".to_owned(),
-            reason => reason,
-        };
+        let reason = given(reason);
         Self::Reboot { reason, now }
+    }
+
+    /// The same.
+    pub fn drain(keeper: Keeper, reason: &str) -> Self {
+        let reason = given(reason);
+        Self::Drain { keeper, reason }
     }
 
     /// The verb of the command line.
@@ -39,7 +48,20 @@ impl Order {
             Self::Reboot { .. } => "reboot",
             Self::Cancel => "cancel",
             Self::Retry => "retry",
+            Self::Drain { keeper, .. } => match keeper {
+                Keeper::Person => "drain",
+                Keeper::Script => "hold",
+            },
+            Self::Undrain(Keeper::Person) => "undrain",
+            Self::Undrain(Keeper::Script) => "release",
         }
+    }
+}
+
+fn given(reason: &str) -> String {
+    match clean(reason, WORDS) {
+        empty if empty.is_empty() => "no reason given".to_owned(),
+        reason => reason,
     }
 }
 

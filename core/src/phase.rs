@@ -18,6 +18,8 @@ pub enum Phase {
     Claiming,
     /// The node is being drained.
     Draining,
+    /// Drained, and kept so for a person or a script.
+    Drained,
     /// The host is about to reboot.
     Rebooting,
     /// The host has rebooted and is being checked.
@@ -30,12 +32,13 @@ pub enum Phase {
 
 impl Phase {
     /// All of them, in the order of a cycle.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Idle,
         Self::Pending,
         Self::Queued,
         Self::Claiming,
         Self::Draining,
+        Self::Drained,
         Self::Rebooting,
         Self::Verifying,
         Self::Releasing,
@@ -50,6 +53,7 @@ impl Phase {
             Self::Queued => "Queued",
             Self::Claiming => "Claiming",
             Self::Draining => "Draining",
+            Self::Drained => "Drained",
             Self::Rebooting => "Rebooting",
             Self::Verifying => "Verifying",
             Self::Releasing => "Releasing",

@@ -115,6 +115,8 @@ pub enum Stage {
     Claiming,
     /// The cordon may have been set.
     Draining,
+    /// Drained, and kept so until whoever wants it takes that back, in this boot or a later one.
+    Drained,
     /// logind may have been asked.
     Rebooting,
     /// After the new boot: the cordon may have been taken off.
@@ -159,6 +161,8 @@ pub enum Why {
     NoHold,
     /// A person ordered it: `undrain --release`.
     Ordered,
+    /// It was drained for a person or a script, who has ended that.
+    Maintained,
 }
 
 impl Why {
@@ -181,7 +185,8 @@ impl Why {
             | Self::NodeReplaced
             | Self::Unwritable
             | Self::NoHold
-            | Self::Ordered => self,
+            | Self::Ordered
+            | Self::Maintained => self,
         }
     }
 
@@ -203,7 +208,8 @@ impl Why {
             | Self::NodeReplaced
             | Self::Unwritable
             | Self::NoHold
-            | Self::Ordered => false,
+            | Self::Ordered
+            | Self::Maintained => false,
         }
     }
 
@@ -223,7 +229,8 @@ impl Why {
             | Self::NodeReplaced
             | Self::Unwritable
             | Self::NoHold
-            | Self::Ordered => {}
+            | Self::Ordered
+            | Self::Maintained => {}
         }
     }
 
@@ -245,6 +252,7 @@ impl Why {
             Self::Refused(why) => format!("the API server refused: {why}"),
             Self::NoHold => "the slot was ours without a hold".to_owned(),
             Self::Ordered => "ordered by undrain --release".to_owned(),
+            Self::Maintained => "nobody keeps the node drained any more".to_owned(),
         }
     }
 }
@@ -316,6 +324,11 @@ impl Hold {
     /// The request on record is what the reboot was for, until that is settled: it follows its triggers no more.
     pub(crate) fn settles(&self, boot: &Boot) -> bool {
         self.asked() || self.boot != *boot || self.stage == Stage::Releasing
+    }
+
+    /// It was drained for somebody, and `boot` is still the one in which that was done.
+    pub(crate) fn maintained(&self, boot: &Boot) -> bool {
+        self.stage == Stage::Drained && self.boot == *boot
     }
 
     /// logind may have been asked in `boot`.
@@ -476,6 +489,8 @@ impl Record {
             _ => {}
         }
         let mut record = self.clone();
+        let request = record.request.take();
+        record.request = request.and_then(|request| request.without(|it| it.keeper().is_some()));
         // From Uncordoned on it is settled and counted already, or no reboot of ours.
         let counted = matches!(hold.stage, Stage::Releasing);
         if rebooted && hold.asked() && !counted {

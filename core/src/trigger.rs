@@ -16,12 +16,14 @@ use crate::text::{self, MESSAGE, NAME, WORDS};
 
 mod builtin;
 mod flaps;
+mod maintenance;
 mod settled;
 #[cfg(test)]
 mod tests;
 
 pub use builtin::Builtin;
 pub use flaps::Flaps;
+pub use maintenance::Keeper;
 pub use settled::{Settled, SettledReason};
 
 use settled::{forget, gone, uncleared};
@@ -87,11 +89,14 @@ pub struct Latched {
     /// It is for this boot only: any reboot is the one that was meant, whoever did it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot: Option<Boot>,
+    /// It kept the node drained and does no more; what the slot was held for goes into the history.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ended: bool,
 }
 
 impl Latched {
-    /// A person asked for it on the host itself.
-    pub(crate) fn by_person(&self) -> bool {
+    /// A person asked on the host itself for a reboot.
+    pub(crate) fn reboots_for_person(&self) -> bool {
         [BY_PERSON, BY_NOW].contains(&self.by.as_str())
     }
 }
@@ -192,9 +197,10 @@ impl Request {
         self.latched.truncate(REASONS_MAX);
     }
 
-    /// No person asked for it.
+    /// No person asked for it, and no script of a person's.
     pub(crate) fn automatic(&self) -> bool {
-        !self.latched.iter().any(Latched::by_person)
+        let asked = |wish: &Latched| wish.reboots_for_person() || wish.keeper().is_some();
+        !self.latched.iter().any(asked)
     }
 
     /// A person asked for it now.
@@ -339,6 +345,7 @@ pub(crate) fn observe(
             reason,
             at: now.wall,
             boot: boot.cloned(),
+            ended: false,
         });
     };
     let annotation = match annotation {

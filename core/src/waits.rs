@@ -6,6 +6,7 @@ use crate::drain::Blocker;
 use crate::facts::{Drained, Effect, Facts};
 use crate::phase::Phase;
 use crate::slot::Lease;
+use crate::trigger::{Keeper, Latched, Request};
 
 /// What the phase waits for.
 pub fn waits(step: &Step, facts: &Facts, policy: &Policy) -> Vec<String> {
@@ -24,6 +25,9 @@ pub fn waits(step: &Step, facts: &Facts, policy: &Policy) -> Vec<String> {
         Phase::Verifying => missing(facts)
             .into_iter()
             .chain(taken_away(step, facts, policy))
+            .collect(),
+        Phase::Drained => kept(step)
+            .map(|(keeper, wish)| format!("until {}: {}", keeper.ends(), wish.reason))
             .collect(),
         Phase::Idle | Phase::Releasing | Phase::Undoing => Vec::new(),
     }
@@ -68,6 +72,11 @@ pub fn blockers(facts: &Facts) -> &[Blocker] {
         | Drained::Done { .. }
         | Drained::Failed { .. } => &[],
     }
+}
+
+/// Who wants the node drained and kept so.
+pub fn kept(step: &Step) -> impl Iterator<Item = (Keeper, &Latched)> {
+    step.record.request.iter().flat_map(Request::kept)
 }
 
 /// What asks for the reboot; none: nothing does.

@@ -28,8 +28,14 @@ _kube__rebootd() {
             kube__rebootd,doctor)
                 cmd="kube__rebootd__subcmd__doctor"
                 ;;
+            kube__rebootd,drain)
+                cmd="kube__rebootd__subcmd__drain"
+                ;;
             kube__rebootd,help)
                 cmd="kube__rebootd__subcmd__help"
+                ;;
+            kube__rebootd,hold)
+                cmd="kube__rebootd__subcmd__hold"
                 ;;
             kube__rebootd,manifests)
                 cmd="kube__rebootd__subcmd__manifests"
@@ -42,6 +48,9 @@ _kube__rebootd() {
                 ;;
             kube__rebootd,reboot)
                 cmd="kube__rebootd__subcmd__reboot"
+                ;;
+            kube__rebootd,release)
+                cmd="kube__rebootd__subcmd__release"
                 ;;
             kube__rebootd,resume)
                 cmd="kube__rebootd__subcmd__resume"
@@ -91,8 +100,14 @@ _kube__rebootd() {
             kube__rebootd__subcmd__help,doctor)
                 cmd="kube__rebootd__subcmd__help__subcmd__doctor"
                 ;;
+            kube__rebootd__subcmd__help,drain)
+                cmd="kube__rebootd__subcmd__help__subcmd__drain"
+                ;;
             kube__rebootd__subcmd__help,help)
                 cmd="kube__rebootd__subcmd__help__subcmd__help"
+                ;;
+            kube__rebootd__subcmd__help,hold)
+                cmd="kube__rebootd__subcmd__help__subcmd__hold"
                 ;;
             kube__rebootd__subcmd__help,manifests)
                 cmd="kube__rebootd__subcmd__help__subcmd__manifests"
@@ -105,6 +120,9 @@ _kube__rebootd() {
                 ;;
             kube__rebootd__subcmd__help,reboot)
                 cmd="kube__rebootd__subcmd__help__subcmd__reboot"
+                ;;
+            kube__rebootd__subcmd__help,release)
+                cmd="kube__rebootd__subcmd__help__subcmd__release"
                 ;;
             kube__rebootd__subcmd__help,resume)
                 cmd="kube__rebootd__subcmd__help__subcmd__resume"
@@ -137,7 +155,7 @@ _kube__rebootd() {
 
     case "${cmd}" in
         kube__rebootd)
-            opts="-h -V --config --root --help --version run status check doctor undrain nodes pause resume reboot cancel retry unlock manifests config help"
+            opts="-h -V --config --root --help --version run status check doctor drain undrain hold release nodes pause resume reboot cancel retry unlock manifests config help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -362,8 +380,38 @@ _kube__rebootd() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        kube__subcmd__rebootd__subcmd__drain)
+            opts="-h --reason --wait --config --root --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --reason)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --wait)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         kube__subcmd__rebootd__subcmd__help)
-            opts="run status check doctor undrain nodes pause resume reboot cancel retry unlock manifests config help"
+            opts="run status check doctor drain undrain hold release nodes pause resume reboot cancel retry unlock manifests config help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -460,7 +508,35 @@ _kube__rebootd() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        kube__subcmd__rebootd__subcmd__help__subcmd__drain)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         kube__subcmd__rebootd__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        kube__subcmd__rebootd__subcmd__help__subcmd__hold)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -517,6 +593,20 @@ _kube__rebootd() {
             return 0
             ;;
         kube__subcmd__rebootd__subcmd__help__subcmd__reboot)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        kube__subcmd__rebootd__subcmd__help__subcmd__release)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -607,6 +697,36 @@ _kube__rebootd() {
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        kube__subcmd__rebootd__subcmd__hold)
+            opts="-h --reason --wait --config --root --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --reason)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --wait)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -770,6 +890,32 @@ _kube__rebootd() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        kube__subcmd__rebootd__subcmd__release)
+            opts="-h --wait --config --root --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --wait)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         kube__subcmd__rebootd__subcmd__resume)
             opts="-h --group --all --reason --kubeconfig --context --namespace --config --root --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -879,13 +1025,17 @@ _kube__rebootd() {
             return 0
             ;;
         kube__subcmd__rebootd__subcmd__undrain)
-            opts="-h --release --timeout --config --root --help"
+            opts="-h --release --timeout --wait --config --root --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --wait)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -1,10 +1,11 @@
 //! The command line's arguments (docs/design.md 11), and how they differ for kubectl's plugin.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use kube_rebootd_core::config::Builtin;
+use kube_rebootd_core::config::{self, Builtin};
 use kube_rebootd_core::text::{WORDS, clean};
 
 use super::check;
@@ -58,14 +59,45 @@ pub enum Verb {
         #[arg(long)]
         json: bool,
     },
-    /// Give back what a stopped daemon holds.
+    /// Take a slot, drain this node and keep it so for maintenance, over reboots as well, until `undrain` (as root).
+    ///
+    /// It waits for its turn and for the budgets as a reboot does; the daemon does not reboot the host meanwhile, and you may.
+    Drain {
+        /// Why, for whoever looks [default: who, and when].
+        #[arg(long, value_name = "TEXT", value_parser = words)]
+        reason: Option<String>,
+        /// Wait so long until the node is drained; exits 75 when it is not. It goes on then.
+        #[arg(long, value_name = "DURATION", value_parser = duration)]
+        wait: Option<Duration>,
+    },
+    /// End a `drain`: the host is proved healthy, then the node is uncordoned and its slot freed (as root).
+    ///
+    /// With --release what a stopped daemon holds is given back at once, whatever it is held for.
     Undrain {
-        /// Finish the hold on record: uncordon, take the label off, free the slot.
-        #[arg(long, required = true)]
+        /// With the daemon stopped: uncordon, take the label off, free the slot, without a look at the host's health.
+        #[arg(long, conflicts_with = "wait")]
         release: bool,
-        /// Give up trying after this many seconds.
-        #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
+        /// Give up trying to release after this many seconds.
+        #[arg(long, value_name = "SECONDS", default_value_t = 30, requires = "release", value_parser = clap::value_parser!(u64).range(1..=3600))]
         timeout: u64,
+        /// Wait so long until the slot is given up; exits 75 when it is not. It goes on then.
+        #[arg(long, value_name = "DURATION", value_parser = duration)]
+        wait: Option<Duration>,
+    },
+    /// As `drain`, for scripts that reboot or repair the host themselves; until `release` (as root).
+    Hold {
+        /// Why, for whoever looks [default: who, and when].
+        #[arg(long, value_name = "TEXT", value_parser = words)]
+        reason: Option<String>,
+        /// Wait so long until the node is drained; exits 75 when it is not, and takes the wish back.
+        #[arg(long, value_name = "DURATION", value_parser = duration)]
+        wait: Option<Duration>,
+    },
+    /// End a `hold`: the host is proved healthy, then the node is uncordoned and its slot freed (as root).
+    Release {
+        /// Wait so long until the slot is given up; exits 75 when it is not. It goes on then.
+        #[arg(long, value_name = "DURATION", value_parser = duration)]
+        wait: Option<Duration>,
     },
     /// The group and all nodes, from anywhere: who holds a slot, who waits, who needs a person.
     ///
@@ -243,6 +275,11 @@ impl Whom {
     }
 }
 
+/// As in the configuration.
+fn duration(text: &str) -> Result<Duration, String> {
+    config::duration(text)
+}
+
 /// An annotation without words reads as none.
 fn words(text: &str) -> Result<String, &'static str> {
     match clean(text, WORDS) {
@@ -261,8 +298,8 @@ impl Host {
 /// What kubectl looks for in `$PATH` where somebody says `kubectl rebootd`.
 const PLUGIN: &str = "kubectl-rebootd";
 /// What is about the host it runs on, and not shown to whoever uses the plugin.
-const OF_THE_HOST: [&str; 7] = [
-    "run", "status", "check", "doctor", "undrain", "retry", "config",
+const OF_THE_HOST: [&str; 10] = [
+    "run", "status", "check", "doctor", "drain", "undrain", "hold", "release", "retry", "config",
 ];
 
 /// How a person called this program.

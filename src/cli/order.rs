@@ -1,4 +1,4 @@
-//! `reboot`, `cancel` and `retry` without the name of a node: this host's own daemon is asked, over D-Bus.
+//! Verbs without the name of a node: this host's own daemon is asked, over D-Bus.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use kube_rebootd_core::order::Order;
 use kube_rebootd_core::record::Record;
 use kube_rebootd_core::text::{MESSAGE, clean};
-use kube_rebootd_core::trigger::BY_ANNOTATION;
+use kube_rebootd_core::trigger::{BY_ANNOTATION, Keeper};
 
 use zbus::{DBusError as _, Error, fdo};
 
@@ -65,8 +65,23 @@ pub async fn given(bus: &Bus, order: &Order) -> Result<Vec<String>, BusError> {
                     .call_method(to, path, on, "Reboot", &body)
                     .await?
             }
-            Order::Cancel => connection.call_method(to, path, on, "Cancel", &()).await?,
-            Order::Retry => connection.call_method(to, path, on, "Retry", &()).await?,
+            Order::Drain { keeper, reason } => {
+                let method = match keeper {
+                    Keeper::Person => "Drain",
+                    Keeper::Script => "Hold",
+                };
+                let body = reason.as_str();
+                connection.call_method(to, path, on, method, &body).await?
+            }
+            Order::Cancel | Order::Retry | Order::Undrain(_) => {
+                let method = match order {
+                    Order::Cancel => "Cancel",
+                    Order::Undrain(Keeper::Person) => "Undrain",
+                    Order::Undrain(Keeper::Script) => "Release",
+                    _ => "Retry",
+                };
+                connection.call_method(to, path, on, method, &()).await?
+            }
         };
         answer.body().deserialize()
     })
@@ -74,7 +89,7 @@ pub async fn given(bus: &Bus, order: &Order) -> Result<Vec<String>, BusError> {
 }
 
 /// Which error this is, and what helps.
-fn failed(err: &BusError) -> ExitCode {
+pub(super) fn failed(err: &BusError) -> ExitCode {
     let source = match err {
         BusError::Call { source, .. } => source,
         BusError::Connect(_) | BusError::Timeout { .. } => {

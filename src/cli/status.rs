@@ -46,8 +46,8 @@ pub struct Status {
     pub node: Option<String>,
     /// The group of slots that it waits in or holds one of.
     pub group: Option<String>,
-    /// `idle`, `pending`, `queued`, `claiming`, `draining`, `rebooting`, `verifying`, `releasing` or
-    /// `undoing`, by the daemon or else by the record; null: there is no record, or it cannot be read.
+    /// `idle`, `pending`, `queued`, `claiming`, `draining`, `drained`, `rebooting`, `verifying`, `releasing`
+    /// or `undoing`, by the daemon or else by the record; null: there is no record, or it cannot be read.
     pub phase: Option<Phase>,
     /// Why a reboot is wanted; empty: it is not.
     pub reasons: Vec<Reason>,
@@ -55,6 +55,8 @@ pub struct Status {
     pub since: Option<Timestamp>,
     /// Every closed gate, or what is missing after a boot, by the running daemon.
     pub waits: Vec<String>,
+    /// The commands by which somebody wants the node drained and kept so, by the running daemon.
+    pub kept_by: Vec<String>,
     /// The group's slots that somebody holds, by the running daemon.
     pub holders: Vec<Holder>,
     /// Pods that hold the drain up, by the running daemon.
@@ -236,6 +238,7 @@ fn tell(
         node: view.node,
         group: known(view.group),
         waits: view.waits,
+        kept_by: view.kept_by,
         holders: view.holders,
         blockers: view.blockers,
         status: unit

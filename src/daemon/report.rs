@@ -256,6 +256,9 @@ impl Report {
             } else {
                 waits(step, facts, policy)
             },
+            kept_by: waits::kept(step)
+                .map(|(keeper, _)| keeper.begins().to_owned())
+                .collect(),
             holders: holders(facts, policy).collect(),
             blockers: (blockers(facts).iter())
                 .map(|one| Blocked {

@@ -64,6 +64,7 @@ fn stage(record: &Record) -> &'static str {
         Some(Stage::Taking) => "taking",
         Some(Stage::Claiming) => "claiming",
         Some(Stage::Draining) => "draining",
+        Some(Stage::Drained) => "drained",
         Some(Stage::Rebooting) => "rebooting",
         Some(Stage::Uncordoned) => "uncordoned",
         Some(Stage::Releasing) => "releasing",

@@ -33,6 +33,8 @@ pub struct View {
     pub phase: Option<Phase>,
     /// What keeps the phase from ending: each closed gate, or what is missing after the boot.
     pub waits: Vec<String>,
+    /// The commands by which somebody wants the node drained and kept so.
+    pub kept_by: Vec<String>,
     /// The group's slots that somebody holds.
     pub holders: Vec<Holder>,
     /// Pods that cannot leave now.

@@ -91,6 +91,7 @@ async fn status_exits_with_3_when_the_daemon_does_not_run_and_still_tells() {
                 reason: "new firmware".to_owned(),
                 at: "2026-11-21T09:00:00Z".parse().expect("a time"),
                 boot: None,
+                ended: false,
             }],
         }),
         ..Record::default()

@@ -66,6 +66,7 @@ async fn held(slot: &'static str, stage: Stage, boot: Option<Boot>) -> Held {
                 reason: "new firmware".to_owned(),
                 at: Timestamp::UNIX_EPOCH,
                 boot: None,
+                ended: false,
             }],
         }),
         ..Record::default()

@@ -128,6 +128,7 @@ fn view(phase: Phase) -> View {
         node: Some("n1".to_owned()),
         group: "default".to_owned(),
         phase: Some(phase),
+        kept_by: vec!["kube-rebootd drain".to_owned()],
         waits: vec!["default is held by n2".to_owned()],
         holders: vec![Holder {
             slot: "default".to_owned(),
@@ -265,6 +266,7 @@ async fn every_property_can_be_read_and_what_is_installed_is_what_is_told() {
     let expected = json!({
         "Version": "1.2.3", "Node": "n1", "Group": "default", "Phase": "queued",
         "Status": "queued: default is held by n2", "Waits": ["default is held by n2"],
+        "KeptBy": ["kube-rebootd drain"],
         "Holders": [["default", "n2"]], "Blockers": [["ns/web", "its budget allows none", "web"]],
     });
     assert_eq!(all, expected);

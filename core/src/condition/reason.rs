@@ -54,6 +54,8 @@ pub enum Reason {
     Claiming,
     Draining,
     BlockedByBudget,
+    /// Drained, and kept so for a person or a script.
+    Maintenance,
     Rebooting,
     Verifying,
     /// Not healthy within `health.timeout`.
@@ -66,7 +68,7 @@ pub enum Reason {
 
 impl Reason {
     /// All of them; docs/operating.md explains each to an operator.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 33] = [
         Self::Idle,
         Self::TriggerUnknown,
         Self::NotCleared,
@@ -93,6 +95,7 @@ impl Reason {
         Self::Claiming,
         Self::Draining,
         Self::BlockedByBudget,
+        Self::Maintenance,
         Self::Rebooting,
         Self::Verifying,
         Self::Unhealthy,
@@ -109,6 +112,7 @@ impl Reason {
             Phase::Queued => Self::Queued,
             Phase::Claiming => Self::Claiming,
             Phase::Draining => Self::Draining,
+            Phase::Drained => Self::Maintenance,
             Phase::Rebooting => Self::Rebooting,
             Phase::Verifying => Self::Verifying,
             Phase::Releasing => Self::Releasing,
@@ -182,6 +186,7 @@ impl Reason {
             | Self::Claiming
             | Self::Draining
             | Self::BlockedByBudget
+            | Self::Maintenance
             | Self::Rebooting
             | Self::Verifying
             | Self::Releasing
@@ -196,6 +201,7 @@ impl Reason {
             Self::Claiming
                 | Self::Draining
                 | Self::BlockedByBudget
+                | Self::Maintenance
                 | Self::Rebooting
                 | Self::Verifying
                 | Self::Unhealthy
@@ -234,9 +240,10 @@ impl Reason {
             Self::Claiming => "taking a slot",
             Self::Draining => "draining the node",
             Self::BlockedByBudget => "a PodDisruptionBudget holds the drain up",
+            Self::Maintenance => "drained, and kept so for maintenance",
             Self::Rebooting => "about to reboot the host",
-            Self::Verifying => "the host has rebooted, and is not proved healthy yet",
-            Self::Unhealthy => "the host was not healthy within health.timeout after its reboot",
+            Self::Verifying => "the host is not proved healthy yet",
+            Self::Unhealthy => "the host was not healthy within health.timeout",
             Self::Releasing => "healthy after the reboot, giving the slot back",
             Self::Undoing => "giving back what was taken",
             Self::NotReleased => "giving the slot back takes too long",
@@ -272,6 +279,7 @@ impl Reason {
             Self::Claiming => "Claiming",
             Self::Draining => "Draining",
             Self::BlockedByBudget => "BlockedByBudget",
+            Self::Maintenance => "Maintenance",
             Self::Rebooting => "Rebooting",
             Self::Verifying => "Verifying",
             Self::Unhealthy => "Unhealthy",

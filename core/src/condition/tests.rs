@@ -41,6 +41,7 @@ fn step(phase: Phase, stage: Option<Stage>) -> Step {
             reason: "kernel".to_owned(),
             at: wall(0),
             boot: None,
+            ended: false,
         }],
     };
     let take = Take::of(

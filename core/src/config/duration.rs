@@ -12,7 +12,11 @@ use crate::text::span;
 pub(super) const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// Reads a duration of 0 to 366 days. The error is the reason in words.
-pub(super) fn parse(text: &str) -> Result<Duration, String> {
+/// From text as the configuration has it: `30m`, `1h 30m`; at most a year.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub fn parse(text: &str) -> Result<Duration, String> {
     let advice = "write it like \"30m\" or \"1h 30m\"";
     let signed: SignedDuration = SpanParser::new()
         .parse_duration(text)

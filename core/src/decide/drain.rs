@@ -113,7 +113,13 @@ const PASSES: Duration = Duration::from_secs(5 * 60);
 /// Drained: the configured delay, the gates, one more list, then the intent to reboot.
 fn drained(context: &Context, hold: &Hold, node: &Node, done: Duration) -> Step {
     let phase = Phase::Draining;
-    let due = done + context.policy.delay;
+    // Who works on the host waits for no delay; gates are about reboots.
+    let keeps = context.facts.record.keeps();
+    let due = if keeps {
+        done
+    } else {
+        done + context.policy.delay
+    };
     if context.now.boot < due {
         return context.wait(phase, due, "drained: waiting for reboot.delay");
     }
@@ -147,14 +153,17 @@ fn drained(context: &Context, hold: &Hold, node: &Node, done: Duration) -> Step 
         marks: Some(merge(hold, list)),
         ..hold.clone()
     };
-    let record = advance(context, &ready, Stage::Rebooting);
-    apply(
-        context,
-        Phase::Rebooting,
-        record,
-        node,
-        "drained: about to reboot",
-    )
+    let (stage, phase, words) = if keeps {
+        (Stage::Drained, Phase::Drained, "drained: to be kept so")
+    } else {
+        (
+            Stage::Rebooting,
+            Phase::Rebooting,
+            "drained: about to reboot",
+        )
+    };
+    let record = advance(context, &ready, stage);
+    apply(context, phase, record, node, words)
 }
 
 /// Which DaemonSets were ready is what was seen before the cordon; the containers are those of now.

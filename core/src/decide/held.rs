@@ -12,7 +12,7 @@ use crate::node::{Node, Seen};
 use crate::node_fields;
 use crate::phase::Phase;
 use crate::record::{Hold, Kept, Record, Stage, Why};
-use crate::trigger::wish;
+use crate::trigger::{Latched, Request, wish};
 
 /// How long a stage before logind may take that has nothing to wait for but answers; then it undoes (I2, I7).
 const DEADLINE: Duration = Duration::from_secs(5 * 60);
@@ -73,7 +73,9 @@ pub(super) fn keeping(context: &Context, mut record: Record, node: &Node) -> Rec
         return record;
     };
     let ends = match &hold.stage {
-        Stage::Taking | Stage::Claiming | Stage::Draining | Stage::Rebooting => false,
+        Stage::Taking | Stage::Claiming | Stage::Draining | Stage::Drained | Stage::Rebooting => {
+            false
+        }
         Stage::Undoing(why) => *why != Why::Ordered,
         Stage::Uncordoned | Stage::Releasing => true,
     };
@@ -97,6 +99,11 @@ pub(super) fn keeping(context: &Context, mut record: Record, node: &Node) -> Rec
 pub(super) fn undo(context: &Context, hold: &Hold, why: Why) -> Step {
     let why = why.bounded();
     let mut record = context.facts.record.clone();
+    if why == Why::Uncordoned {
+        // Who uncordons a node that is kept drained wants that to end: it is not drained again.
+        let request = record.request.take();
+        record.request = request.and_then(|request| request.without(Latched::keeps));
+    }
     let status = format!("undoing: {}", why.words());
     record.hold = Some(Hold {
         step: hold.step + 1,
@@ -152,6 +159,13 @@ fn objection(context: &Context, hold: &Hold, heeded: impl Fn(Gate) -> bool) -> O
     }
     if context.policy.observe {
         return Some(Why::Gate("mode is \"observe\"".to_owned()));
+    }
+    // A person's wish may have been taken back meanwhile, and what is left is counted (I10).
+    let automatic = |request: &Request| request.automatic() && !hold.asked();
+    if context.facts.limited.is_some()
+        && context.facts.record.request.as_ref().is_some_and(automatic)
+    {
+        return Some(Why::Gate("reboot.max_per_day is reached".to_owned()));
     }
     let mut closed = context.facts.closed.iter();
     let gate = closed.find(|closed| heeded(closed.gate))?;

@@ -94,6 +94,14 @@ fn ready(context: &Context, hold: &Hold, armed: bool) -> Needs<Fenced> {
     }
     unopposed(context, hold, |_| true)?;
     let node = cordoned(context, hold, phase)?;
+    if context.facts.record.keeps() {
+        return Break(drain_on(
+            context,
+            hold,
+            node,
+            "draining: somebody wants the node drained",
+        ));
+    }
     confirmed(context, hold, node, armed)?;
     if fenced.is_some() {
         return Continue(Fenced::Yes);
@@ -155,7 +163,8 @@ fn confirmed(context: &Context, hold: &Hold, node: &Node, armed: bool) -> Needs<
         .as_ref()
         .is_none_or(|list| !list.clean)
     {
-        return Break(drain_on(context, hold, node));
+        let words = "draining: a pod that must leave is there";
+        return Break(drain_on(context, hold, node, words));
     }
     Continue(())
 }
@@ -194,16 +203,15 @@ fn confirm(hold: &Hold, quorum: bool) -> Effect {
     }
 }
 
-/// A pod must leave: one came after the drain, or this process has not seen yet that an earlier one left it behind on
+/// The drain goes on: somebody wants to keep the node drained, or a pod must leave: one came after the drain, or this process has not seen yet that an earlier one left it behind on
 /// purpose. The drain goes on, on the time that it has left; not once logind may have been asked, as the host may be on its
 /// way down then.
-fn drain_on(context: &Context, hold: &Hold, node: &Node) -> Step {
+fn drain_on(context: &Context, hold: &Hold, node: &Node, status: &str) -> Step {
     if hold.asked() {
-        let why = "a pod that must leave is there, and logind may have been asked already";
-        return undo(context, hold, Why::Drain(why.to_owned()));
+        let why = format!("{status}, and logind may have been asked already");
+        return undo(context, hold, Why::Drain(why));
     }
     let record = advance(context, hold, Stage::Draining);
-    let status = "draining: a pod that must leave is there";
     apply(context, Phase::Draining, record, node, status)
 }
 

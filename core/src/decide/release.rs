@@ -144,10 +144,10 @@ fn give_up(
     let Some(lease) = context.lease(&hold.take.lease) else {
         return context.step(phase, Effect::ReadLease(hold.take.lease.clone()), words);
     };
-    let outcome = if undone.is_some() {
-        "undone"
-    } else {
-        "rebooted"
+    let outcome = match undone {
+        None => "rebooted",
+        Some(Why::Maintained) => "kept drained",
+        Some(_) => "undone",
     };
     let effect = Effect::GiveUp(GiveUp {
         lease: lease.name.clone(),
@@ -173,6 +173,8 @@ fn done(context: &Context, undone: Option<&Why>) -> Step {
             Phase::Idle
         }
         Some(why) => {
+            // Who kept the node drained has ended that, and was heard.
+            record.request = (record.request).and_then(|request| request.without(|it| it.ended));
             if why.backs_off() {
                 record.backoff = Some(backoff(context, &record, why));
             }

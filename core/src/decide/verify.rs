@@ -13,7 +13,7 @@ use crate::node_fields::{self, NodeFields};
 use crate::phase::Phase;
 use crate::record::{HISTORY_MAX, Hold, Record, Stage};
 use crate::slot::Keys;
-use crate::trigger::{Past, Settled, wish};
+use crate::trigger::{Past, Request, Settled, wish};
 
 pub(super) fn decide(context: &Context, hold: &Hold) -> Step {
     let node = match &context.facts.node {
@@ -155,7 +155,7 @@ fn unhealthy(context: &Context, hold: &Hold, node: &Node, missing: &str) -> Step
 }
 
 /// Both steps of docs/design.md 9.
-fn health(context: &Context) -> Result<(), String> {
+pub(super) fn health(context: &Context) -> Result<(), String> {
     let missing = context.facts.host_health.as_ref().err().or(context
         .facts
         .pod_health
@@ -187,7 +187,7 @@ fn again(context: &Context) -> Step {
 }
 
 /// Still waiting: past `health.timeout` the same, said louder; the slot is kept, the rollout stops.
-fn late(context: &Context, missing: &str) -> Step {
+pub(super) fn late(context: &Context, missing: &str) -> Step {
     let status = if context.facts.verifying > context.policy.health_timeout {
         format!("not healthy within health.timeout: {missing}")
     } else {
@@ -203,7 +203,7 @@ fn late(context: &Context, missing: &str) -> Step {
 /// would not see that it is down (I1). It is marked before the new UID is on record, so that a crash in
 /// between repeats it; only a Node that was really replaced, as from any other an admin's unlock may have
 /// taken both, and only while the slot is ours.
-fn adopt(context: &Context, hold: &Hold, node: &Node) -> Step {
+pub(super) fn adopt(context: &Context, hold: &Hold, node: &Node) -> Step {
     let replaced = hold.node_uid.is_some();
     // Not found without a record, which may have been lost later.
     let taken = hold.boot != Boot::unknown();
@@ -219,7 +219,7 @@ fn adopt(context: &Context, hold: &Hold, node: &Node) -> Step {
     };
     let shown = matches!(
         hold.stage,
-        Stage::Claiming | Stage::Draining | Stage::Rebooting
+        Stage::Claiming | Stage::Draining | Stage::Drained | Stage::Rebooting
     );
     let record = advance(context, &adopted, hold.stage.clone());
     let point = Point::of_record(&record);
@@ -297,6 +297,8 @@ fn settle(context: &Context, hold: &Hold, node: &Node) -> Step {
         // What was asked for is lost: the annotation that is there counts as served, else it would be twice (I10).
         settled.serves(&wish(text));
     }
+    // Whoever wants the node drained wants it still: the host rebooted before it was.
+    record.request = request.and_then(Request::after_reboot);
     // With what was on record: in this boot a trigger that comes late has not gone yet.
     record.settled = Some(settled.after(record.settled.take()));
     record.backoff = None;

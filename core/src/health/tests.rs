@@ -201,28 +201,28 @@ fn the_kubelet_is_alive_by_boot_id_or_by_a_change() {
     pulse.node(&node(true, "a", Some(1)), secs(1));
     pulse.renewed(Some(stamp(1)));
     assert!(
-        kubelet_alive(&pulse, &new, &old).is_err(),
+        kubelet_alive(&pulse, &new, Some(&old)).is_err(),
         "all from before"
     );
     assert!(
-        kubelet_alive(&pulse, &soft, &old).is_err(),
+        kubelet_alive(&pulse, &soft, Some(&old)).is_err(),
         "a soft-reboot keeps the ID"
     );
     let mut by_id = pulse.clone();
     by_id.node(&node(true, "b", Some(1)), secs(1));
-    assert_eq!(kubelet_alive(&by_id, &new, &old), Ok(()));
+    assert_eq!(kubelet_alive(&by_id, &new, Some(&old)), Ok(()));
     let mut by_lease = pulse.clone();
     by_lease.renewed(Some(stamp(2)));
-    assert_eq!(kubelet_alive(&by_lease, &soft, &old), Ok(()));
+    assert_eq!(kubelet_alive(&by_lease, &soft, Some(&old)), Ok(()));
     pulse.node(&node(true, "a", Some(2)), secs(2));
-    assert_eq!(kubelet_alive(&pulse, &soft, &old), Ok(()));
+    assert_eq!(kubelet_alive(&pulse, &soft, Some(&old)), Ok(()));
     let mut silent = Pulse::default();
     silent.node(&node(true, "", Some(1)), secs(1));
     silent.renewed(Some(stamp(1)));
-    assert!(kubelet_alive(&silent, &new, &old).is_err());
+    assert!(kubelet_alive(&silent, &new, Some(&old)).is_err());
     silent.renewed(Some(stamp(2)));
     assert_eq!(
-        kubelet_alive(&silent, &new, &old),
+        kubelet_alive(&silent, &new, Some(&old)),
         Ok(()),
         "it names no boot"
     );
@@ -236,10 +236,10 @@ fn i4_a_node_that_reports_an_earlier_boot_is_not_believed_because_its_lease_move
     pulse.node(&node(true, "a", Some(1)), secs(1));
     pulse.renewed(Some(stamp(1)));
     pulse.renewed(Some(stamp(2)));
-    let missing = kubelet_alive(&pulse, &new, &old).unwrap_err();
+    let missing = kubelet_alive(&pulse, &new, Some(&old)).unwrap_err();
     assert!(missing.contains("still reports boot a"), "{missing}");
     pulse.node(&node(true, "b", Some(2)), secs(2));
-    assert_eq!(kubelet_alive(&pulse, &new, &old), Ok(()));
+    assert_eq!(kubelet_alive(&pulse, &new, Some(&old)), Ok(()));
 }
 
 fn policy() -> Policy {
@@ -253,7 +253,7 @@ fn policy() -> Policy {
 fn host() -> HostSeen {
     HostSeen {
         boot: boot("b", 1),
-        before: boot("a", 1),
+        before: Some(boot("a", 1)),
         system_state: Some("running".to_owned()),
         boot_complete: Some(true),
     }

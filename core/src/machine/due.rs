@@ -73,7 +73,7 @@ impl Machine {
         match self.phase() {
             Phase::Idle | Phase::Pending | Phase::Queued => self.facts.observed.request.is_some(),
             Phase::Claiming | Phase::Draining | Phase::Rebooting => true,
-            Phase::Verifying | Phase::Releasing | Phase::Undoing => false,
+            Phase::Drained | Phase::Verifying | Phase::Releasing | Phase::Undoing => false,
         }
     }
 
@@ -85,7 +85,13 @@ impl Machine {
     /// The `DaemonSet`s whose pod is absent, and that are to be looked for, once the node takes pods again.
     pub fn absent_due(&self, now: Now) -> Vec<DaemonSet> {
         let hold = self.facts.record.hold.as_ref().filter(|hold| {
-            matches!(hold.stage, Stage::Uncordoned | Stage::Releasing) && self.verifying()
+            let takes = matches!(
+                hold.stage,
+                Stage::Drained | Stage::Uncordoned | Stage::Releasing
+            );
+            // Of one that was drained for somebody only in the boot of the hold: after another it is uncordoned first.
+            let same = hold.stage != Stage::Drained || hold.boot == self.facts.boot;
+            takes && same && self.verifying()
         });
         let marks = hold.and_then(|hold| hold.marks.as_ref());
         let (Some(marks), Some(pods)) = (marks, &self.memory.pods) else {

@@ -7,8 +7,8 @@ use crate::gates::Gate;
 use crate::now::Now;
 use crate::order::{Order, OrderError};
 use crate::phase::Phase;
-use crate::record::Record;
-use crate::trigger::{BY_NOW, BY_PERSON, BY_SCHEDULE, Latched, Request};
+use crate::record::{Record, Stage};
+use crate::trigger::{BY_NOW, BY_PERSON, BY_SCHEDULE, Keeper, Latched, Request};
 
 /// What an order comes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +33,8 @@ impl Machine {
             } => self.wished(reason, *at_once, now),
             Order::Cancel => self.taken_back(),
             Order::Retry => self.tried_again(now),
+            Order::Drain { keeper, reason } => self.kept(*keeper, reason, now),
+            Order::Undrain(keeper) => Ok(self.freed(*keeper)),
         }
     }
 
@@ -68,23 +70,19 @@ impl Machine {
         if at_once {
             words.extend(self.ends_wait(&mut record, now)?);
         }
-        let request = record.request.get_or_insert_with(|| Request {
-            since: now.wall,
-            reasons: Vec::new(),
-            latched: Vec::new(),
-        });
-        request.latched.retain(|wish| !wish.by_person());
-        request.latched.push(Latched {
+        let wish = Latched {
             by: if at_once { BY_NOW } else { BY_PERSON }.to_owned(),
             reason: reason.to_owned(),
             at: now.wall,
             // Whoever reboots the host meanwhile does what was asked for.
             boot: Some(self.facts.boot.clone()),
-        });
-        let pause = |gate| matches!(gate, Gate::NodePaused | Gate::GroupPaused);
-        let pauses = self.facts.closed.iter().filter(|closed| pause(closed.gate));
-        words
-            .extend(pauses.map(|closed| format!("it waits as long as this lasts: {}", closed.why)));
+            ended: false,
+        };
+        latch(&mut record, wish, Latched::reboots_for_person);
+        let request = record.request.iter();
+        let kept = request.flat_map(Request::kept).map(|(keeper, _)| keeper);
+        words.extend(kept.map(|it| format!("it waits until {}", it.ends())));
+        words.extend(self.pauses());
         Ok(Ordered {
             record,
             words,
@@ -92,12 +90,99 @@ impl Machine {
         })
     }
 
+    /// What a person's wish waits for besides its turn.
+    fn pauses(&self) -> impl Iterator<Item = String> {
+        let pause = |gate| matches!(gate, Gate::NodePaused | Gate::GroupPaused);
+        let pauses = self.facts.closed.iter();
+        let pauses = pauses.filter(move |closed| pause(closed.gate));
+        pauses.map(|closed| format!("it waits as long as this lasts: {}", closed.why))
+    }
+
+    /// A slot is held for it as for a reboot, and the node stays drained.
+    fn kept(&self, keeper: Keeper, reason: &str, now: Now) -> Result<Ordered, OrderError> {
+        if self.config.mode == Mode::Observe {
+            return Err(OrderError::Observing);
+        }
+        let drained = self.phase() == Phase::Drained;
+        let mut record = self.facts.record.clone();
+        let words = if drained {
+            vec![format!(
+                "the node is drained, and stays so until {}: {reason}",
+                keeper.ends()
+            )]
+        } else {
+            self.follows()?;
+            let mut words = vec![format!(
+                "asked to be drained when it is this node's turn, until {}: {reason}",
+                keeper.ends()
+            )];
+            words.extend(self.ends_wait(&mut record, now)?);
+            words.extend(self.pauses());
+            words
+        };
+        let wish = Latched {
+            by: keeper.begins().to_owned(),
+            reason: reason.to_owned(),
+            at: now.wall,
+            boot: None,
+            ended: false,
+        };
+        latch(&mut record, wish, |other| other.keeper() == Some(keeper));
+        Ok(Ordered {
+            record,
+            words,
+            tries: !drained,
+        })
+    }
+
+    /// The wish is taken back; where it was served, what comes of that is a matter of the proof.
+    fn freed(&self, keeper: Keeper) -> Ordered {
+        let mut record = self.facts.record.clone();
+        let drained = self.phase() == Phase::Drained;
+        let own = |wish: &Latched| wish.keeps() && wish.keeper() == Some(keeper);
+        let mut words = Vec::new();
+        if let Some(request) = &mut record.request {
+            let taken = request.latched.iter_mut().filter(|wish| own(wish));
+            for wish in taken {
+                words.push(format!("taken back: {} ({})", wish.by, wish.reason));
+                wish.ended = true;
+            }
+        }
+        if words.is_empty() {
+            words.push(format!("nobody asked by {}", keeper.begins()));
+        }
+        for (other, wish) in record.request.iter().flat_map(Request::kept) {
+            words.push(format!(
+                "it stays drained until {}: {}",
+                other.ends(),
+                wish.reason
+            ));
+        }
+        if drained && !record.keeps() {
+            words.push(
+                "the host is proved healthy, then the node is uncordoned and its slot given up"
+                    .to_owned(),
+            );
+        }
+        // What the slot was held for is history's, once it was.
+        let hold = record.hold.as_ref();
+        if hold.is_none_or(|hold| hold.stage != Stage::Drained) {
+            let request = record.request.take();
+            record.request = request.and_then(|request| request.without(|wish| wish.ended));
+        }
+        Ordered {
+            record,
+            words,
+            tries: false,
+        }
+    }
+
     fn taken_back(&self) -> Result<Ordered, OrderError> {
         self.follows()?;
         let mut record = self.facts.record.clone();
         let mut words = Vec::new();
         if let Some(request) = &mut record.request {
-            let own = |wish: &mut Latched| wish.by_person() || wish.by == BY_SCHEDULE;
+            let own = |wish: &mut Latched| wish.reboots_for_person() || wish.by == BY_SCHEDULE;
             let taken = request.latched.extract_if(.., own);
             words.extend(taken.map(|wish| format!("taken back: {} ({})", wish.by, wish.reason)));
         }
@@ -109,9 +194,9 @@ impl Machine {
             let left = left.chain(request.latched.iter().map(|wish| &wish.by));
             words.extend(left.map(|by| format!("this goes on to ask for it: {by}")));
         }
-        let nothing =
-            |request: &mut Request| request.reasons.is_empty() && request.latched.is_empty();
-        record.request.take_if(nothing);
+        record.request = record
+            .request
+            .and_then(|request| request.without(|_| false));
         Ok(Ordered {
             record,
             words,
@@ -156,4 +241,15 @@ impl Machine {
             .map(|why| format!("it does not wait any more after this failure: {why}"))
             .collect())
     }
+}
+
+/// This wish, in place of those that it replaces.
+fn latch(record: &mut Record, wish: Latched, replaces: impl Fn(&Latched) -> bool) {
+    let request = record.request.get_or_insert_with(|| Request {
+        since: wish.at,
+        reasons: Vec::new(),
+        latched: Vec::new(),
+    });
+    request.latched.retain(|other| !replaces(other));
+    request.latched.push(wish);
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Machine;
-use crate::health::{self, DaemonSet, Found, HostSeen};
+use crate::health::{self, DaemonSet, Found, HostSeen, Pulse};
 use crate::now::Now;
 use crate::phase::Phase;
 
@@ -13,6 +13,8 @@ impl Machine {
     pub(super) fn prove(&mut self, now: Now) {
         if !self.verifying() {
             self.memory.verifying = None;
+            // What was heard before says nothing of a proof that begins later in the same boot.
+            (self.memory.pulse, self.memory.pulse_read) = (Pulse::default(), None);
             return;
         }
         let facts = &mut self.facts;
@@ -26,10 +28,16 @@ impl Machine {
         if !config.pods {
             marks.daemon_sets.clear();
         }
+        let before = hold.map_or_else(|| facts.boot.clone(), |hold| hold.boot.clone());
+        let before =
+            Some(before).filter(|_| !hold.is_some_and(|hold| hold.maintained(&facts.boot)));
+        if before.is_none() {
+            marks.not_anew();
+        }
         let host = self.memory.host.as_ref();
         let seen = HostSeen {
             boot: facts.boot.clone(),
-            before: hold.map_or_else(|| facts.boot.clone(), |hold| hold.boot.clone()),
+            before,
             system_state: host.and_then(|host| host.system_state.clone()),
             boot_complete: host.and_then(|host| host.boot_complete),
         };

@@ -49,6 +49,7 @@ fn request() -> Request {
             reason: "kernel".to_owned(),
             at: wall(),
             boot: None,
+            ended: false,
         }],
     }
 }

@@ -24,6 +24,9 @@ impl Machine {
             Mode::Active if !self.facts.started => {
                 Some("it is taken over when the API server has answered")
             }
+            Mode::Active if self.phase() == Phase::Drained => {
+                Some("somebody keeps this node drained, and works on it")
+            }
             Mode::Active if self.facts.record.hold.as_ref().is_some_and(settles) => {
                 Some("it is taken over when this node has given its slot up")
             }

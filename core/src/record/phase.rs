@@ -3,8 +3,14 @@
 use super::{Record, Stage};
 use crate::boot::Boot;
 use crate::phase::Phase;
+use crate::trigger::Request;
 
 impl Record {
+    /// Somebody wants the node drained.
+    pub(crate) fn keeps(&self) -> bool {
+        self.request.as_ref().is_some_and(Request::keeps)
+    }
+
     /// The phase that the record alone tells, in this boot; without one, as if nothing had happened since it was written.
     /// Whether a request is Pending or Queued is a guess: gates are not on record.
     pub fn phase(&self, boot: Option<&Boot>) -> Phase {
@@ -23,6 +29,9 @@ impl Record {
             // Power that went while the slot was given up makes one more boot to prove.
             Stage::Releasing if boot.is_none_or(settled) => Phase::Releasing,
             Stage::Uncordoned if boot.is_none() => Phase::Verifying,
+            // Over reboots, and health is proved after it in the same boot as well.
+            Stage::Drained if self.keeps() => Phase::Drained,
+            Stage::Drained => Phase::Verifying,
             _ if rebooted => Phase::Verifying,
             Stage::Claiming => Phase::Claiming,
             Stage::Draining => Phase::Draining,

@@ -120,7 +120,7 @@ prop_compose! {
                     at in moment(), since in clock(), boot in any_boot(), flags in any::<[bool; 6]>()) -> Record {
         let pkgs = std::collections::BTreeSet::from([words[0].clone()]);
         let reason = Reason { trigger: words[1].clone(), pkgs, words: words[2].clone(), since: at, since_boot: since };
-        let latched = Latched { by: words[0].clone(), reason: words[3].clone(), at, boot: flags[2].then(|| boot.clone()) };
+        let latched = Latched { by: words[0].clone(), reason: words[3].clone(), at, boot: flags[2].then(|| boot.clone()), ended: false };
         let request = Request { since: at, reasons: vec![reason], latched: vec![latched] };
         Record {
             version: VERSION,
@@ -352,6 +352,7 @@ fn i6_the_record_on_the_node_is_bounded_and_still_enough() {
                 reason: crate::trigger::wish(&"firmware ".repeat(10_000)),
                 at: Timestamp::UNIX_EPOCH,
                 boot: None,
+                ended: false,
             }],
         }),
         ..Record::default()

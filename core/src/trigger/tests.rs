@@ -171,6 +171,7 @@ fn an_annotation_is_latched_beside_others() {
         reason: "please".to_owned(),
         at: at(1).wall,
         boot: None,
+        ended: false,
     };
     let request = Request {
         since: at(1).wall,
@@ -487,6 +488,7 @@ fn request_by(by: &str, reason: &str) -> Request {
             reason: reason.to_owned(),
             at: at(0).wall,
             boot: None,
+            ended: false,
         }],
     }
 }

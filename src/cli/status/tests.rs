@@ -78,6 +78,7 @@ fn seen() -> View {
         node: Some("n1".to_owned()),
         group: "default".to_owned(),
         phase: Some(Phase::Undoing),
+        kept_by: Vec::new(),
         waits: vec![
             "node paused: disk".to_owned(),
             "shutdown inhibited by backup (runs)".to_owned(),

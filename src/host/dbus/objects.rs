@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use kube_rebootd_core::order::{Order, OrderError};
 use kube_rebootd_core::text::printable;
+use kube_rebootd_core::trigger::Keeper;
 use serde::Serialize;
 use thiserror::Error;
 use zbus::names::MemberName;
@@ -133,7 +134,9 @@ pub(super) enum Change {
 }
 
 /// Methods of the Node that change something.
-const ORDERS: [&str; 3] = ["Reboot", "Cancel", "Retry"];
+const ORDERS: [&str; 7] = [
+    "Reboot", "Cancel", "Retry", "Drain", "Undrain", "Hold", "Release",
+];
 
 /// Properties and their values.
 pub(super) type Values = BTreeMap<&'static str, Variant<'static>>;
@@ -162,6 +165,7 @@ pub(super) fn values(shown: &Shown) -> Values {
         ("Phase", text(&phase.to_ascii_lowercase())),
         ("Status", text(&shown.status)),
         ("Waits", Variant::from(waits)),
+        ("KeptBy", Variant::from(view.kept_by.clone())),
         ("Holders", Variant::from(holders)),
         ("Blockers", Variant::from(blockers)),
     ])
@@ -259,13 +263,28 @@ fn order(call: &Message, member: &str) -> Result<Order, Refused> {
             })?;
             Ok(Order::reboot(reason, now))
         }
+        "Drain" | "Hold" => {
+            let reason: &str = body
+                .deserialize()
+                .map_err(|_| Refused::Arguments("this method wants a reason"))?;
+            Ok(Order::drain(keeper(member), reason))
+        }
         // The signature of none.
         _ if !body.signature().to_string().is_empty() => {
             Err(Refused::Arguments("this method wants no argument"))
         }
         "Cancel" => Ok(Order::Cancel),
         "Retry" => Ok(Order::Retry),
+        "Undrain" | "Release" => Ok(Order::Undrain(keeper(member))),
         _ => Err(Refused::Method),
+    }
+}
+
+/// Whose method this is.
+fn keeper(member: &str) -> Keeper {
+    match member {
+        "Hold" | "Release" => Keeper::Script,
+        _ => Keeper::Person,
     }
 }
 

@@ -15,6 +15,7 @@ pub const fn id(phase: Phase) -> &'static str {
         Phase::Queued => "1ae44739e7bb4e36843577acb78bf865",
         Phase::Claiming => "64ef363d51f7452fa7e749256b5fd76b",
         Phase::Draining => "c93dc70b62634a7ebe5c565fe85e4d15",
+        Phase::Drained => "bcc2311641c94b95be6aa4a33a1bcf99",
         Phase::Rebooting => "6b2867e324304fd49b171e6ee840cb4f",
         Phase::Verifying => "6a8c2412ea35464ea911d9d994d014b1",
         Phase::Releasing => "fd0e46c1b1284ad380ca0f7f3130625f",

@@ -23,6 +23,7 @@ mod kill_matrix;
 mod kills;
 pub(crate) mod log;
 mod loops;
+mod maintenance;
 mod observing;
 mod one_host;
 mod orders;

@@ -7,12 +7,12 @@ use super::Site;
 use super::workload::{Workload, budget, deployment, spec};
 
 /// Exit code and words of the program on the host.
-fn says(host: &Host, words: &[&str]) -> (i32, String) {
+pub(super) fn says(host: &Host, words: &[&str]) -> (i32, String) {
     let said = host.run(&[&["kube-rebootd"], words].concat()).unwrap();
     (said.code, said.stdout + &said.stderr)
 }
 
-fn status(host: &Host) -> Value {
+pub(super) fn status(host: &Host) -> Value {
     let said = host.run(&["kube-rebootd", "status", "--json"]).unwrap();
     serde_json::from_str(&said.stdout).unwrap()
 }

@@ -85,6 +85,7 @@ pub(super) fn request() -> Request {
             reason: String::new(),
             at: acquired(0),
             boot: None,
+            ended: false,
         }],
     }
 }
@@ -133,6 +134,7 @@ impl Hold {
                 record::Stage::Taking => Stage::Taking,
                 record::Stage::Claiming => Stage::Claiming,
                 record::Stage::Draining => Stage::Draining,
+                record::Stage::Drained => unreachable!("nobody keeps a node drained here"),
                 record::Stage::Rebooting => Stage::Rebooting,
                 record::Stage::Uncordoned => Stage::Uncordoned,
                 record::Stage::Releasing => Stage::Releasing,

@@ -8,6 +8,7 @@ use kube_rebootd_core::facts::Effect;
 use kube_rebootd_core::names;
 use kube_rebootd_core::now::Now;
 use kube_rebootd_core::phase::Phase;
+use kube_rebootd_core::record::{Hold, Stage, Why};
 
 use super::host::{Host, ModelNode};
 use super::world::World;
@@ -61,7 +62,9 @@ impl World {
         let Some(node) = self.nodes.get(&host.name) else {
             return;
         };
-        let after = matches!(step.phase, Phase::Verifying | Phase::Releasing);
+        let maintained = |hold: &Hold| hold.stage == Stage::Undoing(Why::Maintained);
+        let maintained = step.record.hold.as_ref().is_some_and(maintained);
+        let after = matches!(step.phase, Phase::Verifying | Phase::Releasing) || maintained;
         let ends = match &step.effect {
             Effect::Apply { set, .. } => {
                 !set.unschedulable && node.cordon.contains(names::NODE_MANAGER)

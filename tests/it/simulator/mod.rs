@@ -20,6 +20,7 @@ mod invariants;
 mod leaks;
 mod month;
 mod options;
+mod orders;
 mod people;
 mod place;
 mod queue;

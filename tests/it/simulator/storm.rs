@@ -133,6 +133,7 @@ impl Storm {
                 reason: "please".to_owned(),
                 at: Timestamp::UNIX_EPOCH,
                 boot: None,
+                ended: false,
             };
             let request = Request {
                 since: Timestamp::UNIX_EPOCH,

@@ -55,7 +55,8 @@ impl World {
         }
         if machine.pulse_due(now) && reached {
             machine.pulse_read(now);
-            machine.renewed(host.kubelet_up.then_some(now.wall));
+            let runs = host.kubelet_up && !host.broken;
+            machine.renewed(runs.then_some(now.wall));
         }
         if machine.blocking_due(now) && reached {
             machine.listed_before(&host.pods, now);

@@ -131,6 +131,7 @@ fn i6_a_scheduled_reboot_of_its_own_is_not_cancelled() {
             reason: "shutdown".to_owned(),
             at: wall(),
             boot: Some(here),
+            ended: false,
         });
         facts.observed.request = facts.record.request.clone();
         let step = decide(&facts, &policy(), now());

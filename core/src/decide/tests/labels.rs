@@ -103,6 +103,7 @@ fn i6_only_the_annotation_that_was_served_is_removed() {
             reason: reason.to_owned(),
             at: wall(),
             boot: None,
+            ended: false,
         }));
         facts.record.settled = Some(Settled::of(Some(&request), &boot("now"), NOW));
         facts.applied = Some(Applied {
@@ -196,6 +197,7 @@ fn i4_an_annotation_that_comes_back_keeps_no_slot() {
         reason: "firmware".to_owned(),
         at: wall(),
         boot: None,
+        ended: false,
     });
     facts.record.settled = Some(Settled::of(Some(&request), &boot("now"), NOW));
     let point = Point::of(facts.record.hold.as_ref().unwrap());

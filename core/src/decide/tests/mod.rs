@@ -19,9 +19,10 @@ use crate::now::fixed::{NOW, now, wall};
 use crate::peers::{Census, Peer, Peers};
 use crate::record::Backoff;
 use crate::slot::{Crowd, Mark, Shown, Take, TakeAnswer, TakeSaid, Waiter, Waiting};
-use crate::trigger::{Observed, Reason, Request, Settled};
+use crate::trigger::{Keeper, Latched, Observed, Reason, Request, Settled};
 
 mod boots;
+mod drained;
 mod ends;
 mod gates;
 mod killed;
@@ -67,6 +68,17 @@ fn request() -> Request {
     }
 }
 
+/// A wish to keep the node drained.
+fn kept(keeper: Keeper, ended: bool) -> Latched {
+    Latched {
+        by: keeper.begins().to_owned(),
+        reason: "a new disk".to_owned(),
+        at: wall(),
+        boot: None,
+        ended,
+    }
+}
+
 fn take() -> Take {
     let lease = Lease {
         resource_version: "5".to_owned(),
@@ -85,6 +97,7 @@ fn stage() -> impl Strategy<Value = Stage> {
         Just(Stage::Taking),
         Just(Stage::Claiming),
         Just(Stage::Draining),
+        Just(Stage::Drained),
         Just(Stage::Rebooting),
         Just(Stage::Uncordoned),
         Just(Stage::Releasing),
@@ -225,8 +238,13 @@ prop_compose! {
              (node in node(hold.clone()), hold in Just(hold), lease in prop::option::weighted(0.95, lease()),
               peers in peers(), drain in drained(), list in prop::option::of((asked(), any::<bool>())),
               flags in prop::collection::vec(any::<bool>(), 8), closed in prop::bool::weighted(0.3),
-              host_read in asked(), confirmed in asked(), fence in asked(), wanted in prop::bool::weighted(0.8)) -> Facts {
-        let wish = wanted.then(request);
+              host_read in asked(), confirmed in asked(), fence in asked(), wanted in prop::bool::weighted(0.8),
+              keeps in prop::bool::weighted(0.3), ended in prop::bool::weighted(0.3)) -> Facts {
+        let keep = |mut request: Request| {
+            request.latched.extend(keeps.then(|| kept(Keeper::Person, ended)));
+            request
+        };
+        let wish = wanted.then(request).map(keep);
         let record = Record {
             hold: hold.clone(),
             request: wish.clone(),
@@ -303,7 +321,7 @@ proptest! {
             return Ok(());
         }
         let hold = step.record.hold.as_ref().unwrap();
-        prop_assert!(matches!(hold.stage, Stage::Draining | Stage::Rebooting));
+        prop_assert!(matches!(hold.stage, Stage::Draining | Stage::Drained | Stage::Rebooting));
         prop_assert_eq!(set.labels.get(names::SLOT), Some(&"default".to_owned()));
         prop_assert!(set.annotations.contains_key(names::STATE));
         let lease = facts.leases.get("default");
@@ -337,7 +355,37 @@ proptest! {
             prop_assert!(facts.host_health.is_ok() && facts.pod_health.is_ok());
             prop_assert_ne!(&was.unwrap().boot, &facts.boot);
             prop_assert_eq!(step.record.history.len(), facts.record.history.len() + 1);
-            prop_assert!(step.record.request.is_none());
+            prop_assert!(step.record.request.is_none_or(|request| !request.reboots()));
+        }
+    }
+
+    #[test]
+    fn i2_nothing_is_rebooted_while_somebody_keeps_the_node_drained(facts in facts()) {
+        let step = decide(&facts, &policy(), now());
+        let asks = matches!(step.effect, Effect::AskReboot | Effect::Fence(_));
+        prop_assert!(!asks || facts.observed.request.is_some_and(|request| !request.keeps()));
+    }
+
+    /// I4: what was drained for somebody takes pods again only once it is proved, or when a person uncordoned or paused it, or
+    /// took its slot away.
+    #[test]
+    fn i4_what_was_kept_drained_is_given_back_proved(facts in facts()) {
+        let step = decide(&facts, &policy(), now());
+        let Some(hold) = facts.record.hold.as_ref().filter(|hold| hold.stage == Stage::Drained) else { return Ok(()) };
+        let next = step.record.hold.unwrap().stage;
+        if next == hold.stage {
+            return Ok(());
+        }
+        let proved = facts.host_health.is_ok() && !facts.record.keeps();
+        match next {
+            Stage::Uncordoned => prop_assert!(proved && hold.boot != facts.boot),
+            Stage::Undoing(Why::Maintained) => prop_assert!(proved && facts.pod_health.is_ok() && hold.boot == facts.boot),
+            Stage::Undoing(why) => {
+                prop_assert_eq!(&hold.boot, &facts.boot);
+                let persons = matches!(why, Why::Lost | Why::NodeReplaced | Why::Uncordoned | Why::Paused(_));
+                prop_assert!(persons, "{:?}", why);
+            }
+            other => prop_assert!(false, "{:?}", other),
         }
     }
 

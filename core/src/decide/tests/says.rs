@@ -217,6 +217,7 @@ fn i6_a_cancelled_shutdown_takes_the_place_of_the_step() {
             reason: "shutdown".to_owned(),
             at: wall(),
             boot: Some(boot("now")),
+            ended: false,
         });
         facts.observed.request = facts.record.request.clone();
         change(&mut facts);

@@ -4,9 +4,11 @@ use super::*;
 use crate::config::Mode;
 use crate::facts::Rehearsed;
 use crate::gates::Gate;
-use crate::order::{Order, OrderError};
+use crate::order::Order;
+use crate::order::OrderError::{GivingBack, GoingDown, Observing, Proving, Starting};
+use crate::record::Record;
 use crate::record::{Backoff, Why};
-use crate::trigger::{BY_ANNOTATION, BY_NOW, BY_SCHEDULE, Reason};
+use crate::trigger::{BY_ANNOTATION, BY_NOW, BY_SCHEDULE, Keeper, Reason, Request};
 
 fn ask(machine: &mut Machine, order: &Order) -> Vec<String> {
     let ordered = machine.order(order, now()).expect("it is done");
@@ -197,7 +199,6 @@ fn i6_an_order_is_refused_where_it_would_pass_for_served() {
     observing.config.mode = Mode::Observe;
     let undoing = held(Stage::Undoing(Why::Withdrawn));
     let [plain, urgent] = [false, true].map(|now| Order::reboot("", now));
-    use OrderError::{GivingBack, GoingDown, Observing, Proving, Starting};
     let rows = [
         (&unread, [const { Some(Starting) }; 4]),
         (
@@ -230,4 +231,139 @@ fn i6_an_order_is_refused_where_it_would_pass_for_served() {
             assert_eq!(refused, why, "{order:?} {:?}", machine.phase());
         }
     }
+}
+
+fn keepers(record: &Record) -> Vec<&'static str> {
+    let kept = record.request.iter().flat_map(Request::kept);
+    kept.map(|(keeper, _)| keeper.begins()).collect()
+}
+
+#[test]
+fn a_node_is_drained_for_a_person_and_a_script_until_neither_wants_it() {
+    let mut machine = idle();
+    let drain = Order::drain(Keeper::Person, "a new disk");
+    let words = ask(&mut machine, &drain);
+    let asked =
+        "asked to be drained when it is this node's turn, until kube-rebootd undrain: a new disk";
+    assert_eq!(words, [asked]);
+    // Asked again, it is the same wish; nothing of it is a reboot.
+    ask(&mut machine, &drain);
+    ask(&mut machine, &Order::drain(Keeper::Script, ""));
+    let both = ["kube-rebootd drain", "kube-rebootd hold"];
+    assert_eq!(keepers(&machine.facts.record), both);
+    let request = machine.facts.record.request.clone().unwrap();
+    assert!(!request.reboots() && !request.automatic());
+    let words = ask(&mut machine, &Order::Undrain(Keeper::Person));
+    assert_eq!(
+        words,
+        [
+            "taken back: kube-rebootd drain (a new disk)",
+            "it stays drained until kube-rebootd release: no reason given"
+        ]
+    );
+    ask(&mut machine, &Order::Undrain(Keeper::Script));
+    assert_eq!(machine.facts.record.request, None);
+    let words = ask(&mut machine, &Order::Undrain(Keeper::Script));
+    assert_eq!(words, ["nobody asked by kube-rebootd hold"]);
+}
+
+/// Kept drained: what the slot was held for stays on record for the history, in whatever boot it ends.
+#[test]
+fn a_wish_that_was_served_ends_and_stays_on_record() {
+    let drain = Order::drain(Keeper::Person, "a new disk");
+    let mut machine = booted(Stage::Drained);
+    machine.facts.record.request = None;
+    // With nobody who keeps it, it is being proved.
+    assert_eq!(machine.order(&drain, now()), Err(Proving));
+    let mut machine = held(Stage::Drained);
+    machine.facts.record.request = None;
+    ask(&mut machine, &drain);
+    assert_eq!(machine.phase(), Phase::Drained);
+    machine.facts.boot = boot("next");
+    let words = ask(&mut machine, &Order::drain(Keeper::Script, ""));
+    assert!(words[0].starts_with("the node is drained, and stays so until"));
+    ask(&mut machine, &Order::Undrain(Keeper::Script));
+    let words = ask(&mut machine, &Order::Undrain(Keeper::Person));
+    let proof = "the host is proved healthy, then the node is uncordoned and its slot given up";
+    assert_eq!(words[1], proof);
+    assert_eq!(machine.phase(), Phase::Verifying);
+    let request = machine.facts.record.request.clone().unwrap();
+    assert_eq!(request.latched.len(), 2);
+    assert!(!request.keeps() && !request.automatic());
+    // Said twice, it is still there.
+    ask(&mut machine, &Order::Undrain(Keeper::Person));
+    assert_eq!(machine.facts.record.request, Some(request));
+}
+
+/// Gates that speak against a reboot alone keep nobody from his maintenance; no reboot comes of it.
+#[test]
+fn what_speaks_against_a_reboot_does_not_speak_against_a_drain() {
+    let gates = |order: &Order| {
+        let mut machine = wanted();
+        machine.config.gates.min_uptime = NOW * 2;
+        machine.facts.record.request = None;
+        machine.saw_packages(Err("dpkg works".to_owned()), now());
+        let mut busy = host(NOW);
+        busy.inhibitors = None;
+        machine.saw_host(busy);
+        let mut node = Node::ready();
+        let pause = (crate::names::PAUSED.to_owned(), "training".to_owned());
+        node.annotations.extend([pause]);
+        machine.facts.node = Seen::Present(Box::new(node));
+        ask(&mut machine, order);
+        let closed = machine.facts.closed.iter().map(|closed| closed.gate);
+        closed.collect::<Vec<_>>()
+    };
+    let drain = Order::drain(Keeper::Person, "");
+    assert_eq!(gates(&drain), [Gate::NodePaused]);
+    let reboot = [
+        Gate::NodePaused,
+        Gate::Inhibitors,
+        Gate::PackageManager,
+        Gate::MinUptime,
+    ];
+    assert_eq!(gates(&Order::reboot("", false)), reboot);
+}
+
+#[test]
+fn i6_a_drain_is_refused_where_it_could_not_be_heard() {
+    let mut observing = wanted();
+    observing.config.mode = Mode::Observe;
+    let mut asked = held(Stage::Rebooting);
+    asked.facts.record.hold.as_mut().unwrap().asks = 1;
+    let undoing = held(Stage::Undoing(Why::Withdrawn));
+    for (machine, why) in [
+        (&observing, Observing),
+        (&asked, GoingDown),
+        (&booted(Stage::Draining), Proving),
+        (&undoing, GivingBack),
+    ] {
+        let drain = Order::drain(Keeper::Script, "");
+        assert_eq!(machine.order(&drain, now()), Err(why));
+        assert!(
+            machine
+                .order(&Order::Undrain(Keeper::Script), now())
+                .is_ok()
+        );
+    }
+}
+
+/// A shutdown that somebody schedules while he works on the host is his.
+#[test]
+fn a_shutdown_is_not_taken_over_while_the_node_is_kept_drained() {
+    let mut machine = held(Stage::Drained);
+    machine.config.triggers.scheduled_shutdown = crate::config::Adoption::Adopt;
+    let in_an_hour = wall()
+        .checked_add(jiff::SignedDuration::from_hours(1))
+        .unwrap();
+    let mut seen = host(NOW);
+    seen.scheduled = Some(crate::shutdown::Scheduled {
+        kind: "reboot".to_owned(),
+        at: in_an_hour,
+    });
+    machine.saw_host(seen);
+    machine.observe(&[], now());
+    assert!(machine.facts.adopts.is_some(), "nobody keeps it");
+    ask(&mut machine, &Order::drain(Keeper::Person, ""));
+    assert_eq!(machine.facts.adopts, None);
 }

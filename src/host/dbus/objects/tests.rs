@@ -11,6 +11,7 @@ fn shown() -> Shown {
             node: Some("n1".to_owned()),
             group: "default".to_owned(),
             phase: Some(Phase::Draining),
+            kept_by: vec!["kube-rebootd hold".to_owned()],
             waits: vec!["inhibited by apt".to_owned()],
             holders: vec![Holder {
                 slot: "default".to_owned(),
@@ -127,6 +128,7 @@ fn what_is_read_is_what_is_shown() {
         ("Phase", r#""draining""#),
         ("Status", r#""Draining n1""#),
         ("Waits", r#"["inhibited by apt"]"#),
+        ("KeptBy", r#"["kube-rebootd hold"]"#),
         ("Holders", r#"[("default", "n1")]"#),
         ("Blockers", r#"[("ns/web", "its budget allows none", "")]"#),
     ] {
