@@ -37,10 +37,12 @@ mod stale;
 mod start;
 #[cfg(test)]
 mod tests;
+mod timed;
 mod verify;
 
 pub use drain::rests;
 pub use policy::Policy;
+pub(crate) use timed::spent;
 
 use held::undo;
 
@@ -100,6 +102,7 @@ pub fn decide(facts: &Facts, policy: &Policy, now: Now) -> Step {
     if !facts.started {
         return start::decide(&context);
     }
+    let before = facts;
     let followed = follow(facts, now);
     let facts = followed.as_ref().unwrap_or(facts);
     let context = Context { facts, ..context };
@@ -114,13 +117,14 @@ pub fn decide(facts: &Facts, policy: &Policy, now: Now) -> Step {
     }
     if adopted(facts) {
         // Whatever comes next, it must not be the shutdown that somebody else set.
-        return Step {
+        step = Step {
             effect: Effect::CancelShutdown,
             record: facts.record.clone(),
             ..step
         };
     }
-    step
+    let record = timed::carried(before, step.record, now);
+    Step { record, ..step }
 }
 
 /// The next step by where the hold is.
@@ -317,6 +321,8 @@ fn apply(
     status: impl Into<String>,
 ) -> Step {
     let record = held::keeping(context, record, node);
+    // As it will be on disk.
+    let record = timed::carried(context.facts, record, context.now);
     let effect = Effect::Apply {
         set: context.set(&record, node),
         point: Point::of_record(&record),

@@ -20,6 +20,7 @@ use crate::record::{Hold, Record};
 use crate::shutdown::Scheduled;
 use crate::slot::{Crowd, Fence, GiveUp, Keys, Lease, Mark, Shown, Take, TakeAnswer, Waiter};
 use crate::stale::{Held, Look};
+use crate::times::Times;
 use crate::trigger::Observed;
 
 /// The world as this daemon sees it at one moment.
@@ -107,6 +108,8 @@ pub struct Facts {
     pub verifying: Duration,
     /// Releasing or Undoing has lasted this long in this process.
     pub giving_back: Duration,
+    /// How the time of the cycle under way went so far, for people alone.
+    pub times: Times,
 }
 
 /// The API server did not show that this node waits.
@@ -121,6 +124,7 @@ pub struct Hidden {
 impl Facts {
     /// What a process knows that has looked at nothing yet.
     pub fn of_a_start(boot: Boot, record: Record) -> Self {
+        let times = record.times.clone().unwrap_or_default();
         Self {
             started: false,
             boot,
@@ -166,6 +170,7 @@ impl Facts {
             pod_health: Err(vec!["not looked yet".to_owned()]),
             verifying: Duration::ZERO,
             giving_back: Duration::ZERO,
+            times,
         }
     }
 

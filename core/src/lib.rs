@@ -31,5 +31,6 @@ pub mod shutdown;
 pub mod slot;
 pub mod stale;
 pub mod text;
+pub mod times;
 pub mod trigger;
 pub mod waits;

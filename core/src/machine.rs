@@ -156,6 +156,9 @@ impl Machine {
     /// The eviction of the pod `uid` was answered.
     pub fn evicted(&mut self, uid: &str, answer: EvictAnswer, now: Duration) {
         if let Some(drain) = &mut self.memory.drain {
+            if answer == EvictAnswer::Accepted {
+                self.facts.times.evicts();
+            }
             drain.answer(uid, answer, now);
         }
     }
@@ -245,15 +248,36 @@ impl Machine {
 
     /// The next step: what must be durable, then one effect.
     pub fn next(&mut self, policy: &Policy, now: Now) -> Step {
+        self.pass(now);
         let step = decide::decide(&self.facts, policy, now);
+        let since = self.memory.spent.map_or(now.boot, |(_, since)| since);
+        self.memory.spent = decide::spent(&step).map(|spent| (spent, since));
         self.facts.ready = decide::ready(&self.facts, &step, now);
         self.tells(step, policy, now)
+    }
+
+    /// The time since the last step went to what that step was about, in whole seconds: what is left goes to the next.
+    fn pass(&mut self, now: Now) {
+        let facts = &mut self.facts;
+        let hold = facts.record.hold.as_ref();
+        if hold.is_some_and(|hold| hold.boot != facts.boot) {
+            facts.times.booted(now.wall);
+        }
+        if let Some((spent, since)) = &mut self.memory.spent {
+            let passed = now.since(*since).as_secs();
+            facts.times.add(*spent, passed);
+            *since += Duration::from_secs(passed);
+        }
     }
 
     /// The record of a step is durable, or may be believed without. What was known of another hold is void then.
     pub fn wrote(&mut self, record: Record) {
         let of = |record: &Record| record.hold.as_ref().map(|hold| hold.take.acquire_time);
         let another = of(&self.facts.record) != of(&record);
+        if record != self.facts.record {
+            // With all that has passed, or without what is over.
+            self.facts.times = record.times.clone().unwrap_or_default();
+        }
         self.facts.record = record;
         if another {
             self.facts.forget_hold();

@@ -14,6 +14,7 @@ use crate::boot::Boot;
 use crate::health::Marks;
 use crate::slot::{Lease, Take, Waiting};
 use crate::text::{self, MESSAGE, NAME, WORDS};
+use crate::times::Times;
 use crate::trigger::{Flaps, Past, Request, Settled};
 
 /// The format this build writes; a higher number is a newer build's and is not touched.
@@ -52,6 +53,9 @@ pub struct Record {
     /// Requests that ended without a reboot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flaps: Option<Flaps>,
+    /// How the time of the cycle under way went so far, as of the last write.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub times: Option<Times>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<Past>,
 }
@@ -67,6 +71,7 @@ impl Default for Record {
             kept: None,
             backoff: None,
             flaps: None,
+            times: None,
             history: Vec::new(),
         }
     }
@@ -379,7 +384,12 @@ impl Record {
             0 => return Err(CodecError::Damaged("there is no version 0".to_owned())),
             newer => return Err(CodecError::Newer(newer)),
         }
-        let record: Self = serde_json::from_str(text).map_err(damaged)?;
+        let mut record: Self = serde_json::from_str(text).map_err(damaged)?;
+        // Nothing rests on them: no record is lost for them.
+        record.times = record.times.filter(|times| !times.beyond());
+        for past in &mut record.history {
+            past.times = past.times.take().filter(|times| !times.beyond());
+        }
         match record.beyond() {
             Some(what) => Err(CodecError::Damaged(format!("{what} is beyond all bounds"))),
             None => Ok(record),
@@ -403,6 +413,7 @@ impl Record {
         if let Some(backoff) = &mut self.backoff {
             backoff.why = text::clean(&backoff.why, MESSAGE);
         }
+        self.times = self.times.and_then(Times::cleaned);
         self.history = self.history.into_iter().map(Past::cleaned).collect();
         self
     }
@@ -494,9 +505,11 @@ impl Record {
         // From Uncordoned on it is settled and counted already, or no reboot of ours.
         let counted = matches!(hold.stage, Stage::Releasing);
         if rebooted && hold.asked() && !counted {
-            let past = Past::of(self.request.as_ref(), now);
+            let times = self.times.clone().unwrap_or_default();
+            let past = Past::of(self.request.as_ref(), now).took(times, hold.take.acquire_time);
             record.history.insert(0, past);
             record.history.truncate(HISTORY_MAX);
+            record.times = None;
         }
         record.hold = Some(Hold {
             step: hold.step + 1,

@@ -13,6 +13,7 @@ use crate::boot::Boot;
 use crate::now::Now;
 use crate::scatter::scatter;
 use crate::text::{self, MESSAGE, NAME, WORDS};
+use crate::times::Times;
 
 mod builtin;
 mod flaps;
@@ -221,6 +222,12 @@ pub struct Past {
     /// Packages that asked for it: the first [`PACKAGES_KEPT`], and how many more there were.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<String>,
+    /// When each of `reasons` was first seen, in the same order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub since: Vec<Timestamp>,
+    /// How the time went; none: it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub times: Option<Times>,
 }
 
 impl Past {
@@ -230,6 +237,7 @@ impl Past {
         for words in self.reasons.iter_mut().chain(&mut self.packages) {
             *words = text::clean(words, WORDS);
         }
+        self.times = self.times.and_then(Times::cleaned);
         self
     }
 
@@ -244,6 +252,20 @@ impl Past {
                 .chain(latched.iter().map(|wish| wish.by.clone()))
                 .collect(),
             packages: packages(triggers),
+            since: (triggers.iter().map(|reason| reason.since))
+                .chain(latched.iter().map(|wish| wish.at))
+                .collect(),
+            times: None,
+        }
+    }
+
+    /// The same with how the time of its cycle went, whose slot was taken at `taken`.
+    #[must_use]
+    pub(crate) fn took(self, times: Times, taken: Timestamp) -> Self {
+        let since = self.since.iter().min().copied();
+        Self {
+            times: Some(times.over(since, taken)),
+            ..self
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Reads only: a damaged state file stays where it is, for the daemon to keep aside. Works as anybody
 //! who may read the file, with the daemon running or not.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -14,6 +15,7 @@ use kube_rebootd_core::now::Now;
 use kube_rebootd_core::phase::Phase;
 use kube_rebootd_core::record::{Hold, Record, Stage};
 use kube_rebootd_core::text::{self, MESSAGE, NAME, span};
+use kube_rebootd_core::times::Times;
 use kube_rebootd_core::trigger::Past;
 use serde::Serialize;
 use zbus::Proxy;
@@ -111,6 +113,33 @@ pub struct Done {
     pub at: Timestamp,
     pub reasons: Vec<String>,
     pub packages: Vec<String>,
+    /// When each of `reasons` was first seen; empty: an older release did not keep it.
+    pub since: Vec<Timestamp>,
+    /// How the time went; null: it is not known.
+    pub times: Option<Took>,
+}
+
+/// How the time of a cycle went, in seconds while the daemon ran.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Took {
+    /// From the first reason to the take of the slot, by the wall clock; null: not known.
+    pub slot: Option<u64>,
+    /// What that time went to, by the reason of the condition `RebootRequired`.
+    pub waits: BTreeMap<String, u64>,
+    /// Attempts that were undone.
+    pub undone: u64,
+    pub claim: u64,
+    pub drain: u64,
+    /// Pods that were evicted in it.
+    pub evicted: u32,
+    /// The last looks before the host was asked to reboot.
+    pub last_look: u64,
+    /// From then to the daemon's first look in the new boot, by the wall clock; null: not known.
+    pub boot: Option<u64>,
+    pub verify: u64,
+    /// The same for people.
+    #[serde(skip)]
+    pub words: String,
 }
 
 /// What systemd says about the unit.
@@ -321,6 +350,23 @@ fn done(past: Past) -> Done {
         at: past.at,
         reasons: past.reasons,
         packages: past.packages,
+        since: past.since,
+        times: past.times.map(took),
+    }
+}
+
+fn took(times: Times) -> Took {
+    Took {
+        words: times.words(),
+        slot: times.slot,
+        waits: times.waits,
+        undone: times.undone,
+        claim: times.claim,
+        drain: times.drain,
+        evicted: times.evicted,
+        last_look: times.last_look,
+        boot: times.boot,
+        verify: times.verify,
     }
 }
 
@@ -400,6 +446,9 @@ fn table(status: &Status) -> String {
                 of(&past.packages)
             ),
         );
+        if let Some(times) = &past.times {
+            line("times", &times.words);
+        }
     }
     for problem in &status.problems {
         line("problem", problem);

@@ -1,6 +1,6 @@
 //! The start: three records that may disagree become one (I6, docs/design.md 6 "Every start").
 
-use super::{Context, Step};
+use super::{Context, Step, timed};
 use crate::boot::Boot;
 use crate::facts::{Effect, Facts};
 use crate::node::Seen;
@@ -82,6 +82,7 @@ fn recover(context: &Context) -> Record {
         if from_node {
             record.hold = carried;
             record.request = there.request.or(record.request);
+            record.times = there.times.or(record.times);
         }
         record.kept = record.kept.or(there.kept);
     }
@@ -91,7 +92,10 @@ fn recover(context: &Context) -> Record {
     if record.history.is_empty() {
         record.history = history(&context.facts.node);
     }
-    record
+    if from_node {
+        return record;
+    }
+    timed::carried(context.facts, record, context.now)
 }
 
 /// There was no state file, or none that could be used.

@@ -286,7 +286,7 @@ fn settle(context: &Context, hold: &Hold, node: &Node) -> Step {
     if !found_in_this_boot(context, hold) {
         record
             .history
-            .insert(0, Past::of(request.as_ref(), context.now.wall));
+            .insert(0, past(context, hold, request.as_ref()));
         record.history.truncate(HISTORY_MAX);
     }
     let mut settled = Settled::of(request.as_ref(), &context.facts.boot, context.now.boot);
@@ -308,6 +308,12 @@ fn settle(context: &Context, hold: &Hold, node: &Node) -> Step {
         record,
         ..context.step(Phase::Releasing, Effect::Wait, status)
     }
+}
+
+/// This reboot, and how the time of its cycle went.
+fn past(context: &Context, hold: &Hold, request: Option<&Request>) -> Past {
+    let past = Past::of(request, context.now.wall);
+    past.took(context.facts.times.clone(), hold.take.acquire_time)
 }
 
 /// A slot that was found without a record and was taken since this boot began: the record is lost, but

@@ -14,6 +14,7 @@ use crate::inhibitor::Inhibitor;
 use crate::pod::Pod;
 use crate::record::Stage;
 use crate::shutdown::Scheduled;
+use crate::times::Spent;
 
 /// Whether the watch of the own pods tells how they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -88,6 +89,8 @@ pub(super) struct Memory {
     /// What is not waited for any longer after the boot, and was said.
     pub(super) waived: Vec<String>,
     working: Option<Working>,
+    /// What the time since then goes to (boot clock).
+    pub(super) spent: Option<(Spent, Duration)>,
     pub(super) told: tell::Told,
 }
 

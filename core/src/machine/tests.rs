@@ -22,6 +22,7 @@ mod memory;
 mod orders;
 mod proof;
 mod tell;
+mod times;
 mod views;
 mod wishes;
 

@@ -114,6 +114,17 @@ prop_compose! {
     }
 }
 
+fn any_times(at: Timestamp) -> Times {
+    Times {
+        waits: [("Queued".to_owned(), 7)].into(),
+        undone: 1,
+        drain: 40,
+        evicted: 3,
+        asked: Some(at),
+        ..Times::default()
+    }
+}
+
 prop_compose! {
     /// Any record that the daemon could write.
     fn any_record()(hold in prop::option::of(any_hold()), words in prop::collection::vec(any::<String>(), 4),
@@ -125,12 +136,13 @@ prop_compose! {
         Record {
             version: VERSION,
             settled: flags[1].then(|| Settled::of(Some(&request), &boot, since)),
-            history: if flags[0] { vec![Past::of(Some(&request), at); 3] } else { Vec::new() },
+            history: if flags[0] { vec![Past::of(Some(&request), at).took(any_times(at), at); 3] } else { Vec::new() },
             request: flags[2].then_some(request),
             waiting: flags[3].then(|| Waiting { group: words[0].clone(), since: at }),
             kept: flags[4].then(|| Kept { node_uid: words[1].clone(), since: at, why: words[2].clone() }),
             backoff: flags[5].then(|| Backoff { failures: 3, boot: boot.clone(), until: since, why: words[3].clone() }),
             flaps: flags[5].then(|| Flaps { times: 3, boot: boot.clone(), until: since }),
+            times: flags[0].then(|| any_times(at)),
             hold,
         }
     }
@@ -160,7 +172,7 @@ fn full() -> Record {
     }
     Record {
         settled: Some(Settled::of(Some(&request), &boot, Duration::from_secs(1))),
-        history: vec![Past::of(Some(&request), at)],
+        history: vec![Past::of(Some(&request), at).took(any_times(at), at)],
         waiting: Some(Waiting {
             group: "default".to_owned(),
             since: at,
@@ -177,6 +189,7 @@ fn full() -> Record {
             why: "w".to_owned(),
         }),
         request: Some(request),
+        times: Some(any_times(at)),
         ..record
     }
 }
@@ -220,6 +233,7 @@ proptest! {
         // The annotation carries clean words only.
         let kept = record.kept.map(|kept| Kept { why: crate::trigger::wish(&kept.why), ..kept });
         prop_assert_eq!((there.hold, there.request, there.kept), (record.hold, record.request, kept));
+        prop_assert_eq!(there.times, record.times);
     }
 
     #[test]
@@ -357,6 +371,15 @@ fn i6_the_record_on_the_node_is_bounded_and_still_enough() {
         }),
         ..Record::default()
     };
+    let record = Record {
+        times: Some(Times {
+            waits: crate::condition::Reason::ALL
+                .map(|reason| (reason.name().to_owned(), 100 * 366 * 24 * 3600))
+                .into(),
+            ..any_times(Timestamp::UNIX_EPOCH)
+        }),
+        ..record
+    };
     let text = record.annotation().unwrap();
     assert!(text.len() < 32 * 1024, "{} bytes", text.len());
     let found = Record::decode(&text).unwrap();
@@ -474,6 +497,37 @@ fn i4_a_hold_tells_its_own_namespace() {
     record.hold.as_mut().expect("a hold").take.namespace = "before".to_owned();
     assert_eq!(record.namespace("after"), "before");
     assert_eq!(Record::default().namespace("after"), "after");
+}
+
+/// Written before the daemon kept how the time went.
+#[test]
+fn i6_what_was_written_without_times_is_read() {
+    let old = r#"{"version":1,"request":{"since":"2026-11-21T09:00:00Z","reasons":[],"latched":[]},
+        "history":[{"at":"2026-11-01T03:00:00Z","automatic":true,"reasons":["check dnf"],"packages":["linux"]}]}"#;
+    let record = Record::decode(old).expect("a record");
+    assert_eq!(record.times, None);
+    let [past] = record.history.as_slice() else {
+        panic!("{record:?}");
+    };
+    assert_eq!((past.since.as_slice(), &past.times), ([].as_slice(), &None));
+    // Where there is nothing to tell, an older daemon finds nothing that it does not know.
+    let text = record.encode();
+    assert!(!text.contains("times"), "{text}");
+}
+
+/// Nothing rests on them: neither the hold nor the history is lost for them.
+#[test]
+fn i6_times_beyond_all_bounds_are_left_out() {
+    let odd = Times {
+        drain: u64::MAX,
+        ..Times::default()
+    };
+    let mut record = held(Stage::Draining, 0);
+    record.history = vec![Past::of(None, Timestamp::UNIX_EPOCH)];
+    let wanted = record.clone();
+    record.times = Some(odd.clone());
+    record.history[0].times = Some(odd);
+    assert_eq!(Record::decode(&record.encode()), Ok(wanted));
 }
 
 /// Others may read the Node, and its room is small: only what the rest of a cycle needs is there.

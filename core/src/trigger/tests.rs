@@ -203,6 +203,8 @@ fn since_never_lies_ahead_after_a_boot() {
 #[test]
 fn i10_daily_limit_ends_when_the_oldest_that_counts_is_a_day_old() {
     let past = |hours: u64, automatic| Past {
+        since: Vec::new(),
+        times: None,
         packages: Vec::new(),
         at: at(hours * 3600).wall,
         automatic,

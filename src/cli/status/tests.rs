@@ -50,6 +50,17 @@ fn record(stage: Stage) -> Record {
             automatic: true,
             reasons: vec!["sentinel /run/reboot-required".to_owned()],
             packages: vec!["linux-image".to_owned()],
+            since: vec![time("2026-10-31T20:00:00Z")],
+            times: Some(Times {
+                slot: Some(24_900),
+                waits: [("Settling".to_owned(), 600), ("Queued".to_owned(), 24_290)].into(),
+                claim: 2,
+                drain: 75,
+                evicted: 12,
+                boot: Some(48),
+                verify: 31,
+                ..Default::default()
+            }),
         }],
         ..Record::default()
     }

@@ -1,5 +1,7 @@
 //! The main job, without any fault.
 
+use serde_json::Value;
+
 use super::world::{HOUR, Plan, World};
 
 #[tokio::test(start_paused = true)]
@@ -23,6 +25,18 @@ async fn one_host_reboots_once_and_leaves_nothing() {
         seen == whole || seen == [&whole[..1], &["Pending"], &whole[1..]].concat(),
         &format!("{seen:?}"),
     );
+    // What the Node shows of how the time went.
+    let node = world.node(0);
+    let history = node["metadata"]["annotations"]["kube-rebootd/history"].as_str();
+    let history: Value = serde_json::from_str(history.unwrap()).unwrap();
+    let past = &history[0];
+    let known = |key: &str| past["times"][key].is_u64();
+    let since = past["since"].as_array().map(Vec::len);
+    world.require(
+        since == Some(1) && known("slot") && known("boot") && known("verify"),
+        &format!("{past}"),
+    );
+    world.require(past["times"]["asked"].is_null(), &format!("{past}"));
 }
 
 #[tokio::test(start_paused = true)]

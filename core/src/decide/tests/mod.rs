@@ -38,6 +38,7 @@ mod says;
 mod starts;
 mod table;
 mod takes;
+mod timed;
 mod waits;
 
 const ME: &str = "n1";
