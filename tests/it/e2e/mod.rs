@@ -281,8 +281,10 @@ impl Site {
         let node = self.node(host);
         assert_eq!(node["spec"].get("unschedulable"), None, "still cordoned");
         Self::no_keys(&node["metadata"], &STAY);
-        let beat = self.bed.get(&format!("{HEARTBEATS}/{}", host.name()));
-        let beat = beat.unwrap();
+        let path = format!("{HEARTBEATS}/{}", host.name());
+        // The kubelet makes it some seconds after its start.
+        self.wait("the heartbeat Lease", || Ok(self.bed.get(&path).is_ok()));
+        let beat = self.bed.get(&path).unwrap();
         Self::no_keys(&beat["metadata"], &[]);
         for lease in self.leases() {
             assert_ne!(self.holder(&lease), host.name(), "still holding {lease}");

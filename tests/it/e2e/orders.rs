@@ -21,7 +21,7 @@ pub(super) fn status(host: &Host) -> Value {
 #[test]
 fn i10_a_reboot_that_root_asks_for_is_done_once() {
     let site = Site::new("ordered", 1);
-    let host = site.host("ordered-1", "[gates]\nmin_uptime = \"1d\"\n");
+    let host = site.host("ordered-1", "[gates]\nmin_uptime = \"24h\"\n");
     site.wait_status(&host, "idle");
     let (code, said) = says(&host, &["reboot", "--reason", "new firmware"]);
     assert_eq!((code, said.contains("new firmware")), (0, true), "{said}");
