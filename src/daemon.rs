@@ -6,7 +6,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use kube_rebootd_core::config::Config;
+use futures_util::FutureExt as _;
+use kube_rebootd_core::config::Table;
 use kube_rebootd_core::decide::{Policy, Step};
 use kube_rebootd_core::facts::Effect;
 use kube_rebootd_core::machine::{HOST_POLL, Machine};
@@ -24,7 +25,6 @@ use crate::host::journal::Naming;
 use crate::host::notify::{Notify, watchdog_interval};
 use crate::host::view;
 use crate::host::{Bus, Store};
-use crate::layers;
 use crate::root::Root;
 
 mod act;
@@ -35,6 +35,7 @@ mod gather;
 mod orders;
 mod own_node;
 mod reads;
+mod reload;
 mod report;
 mod stale;
 mod start;
@@ -46,6 +47,7 @@ mod undrain;
 use api::Api;
 use api_backoff::ApiBackoff;
 use gather::HostWatch;
+use reload::Asked;
 use report::Report;
 use triggers::Triggers;
 
@@ -62,6 +64,9 @@ pub struct Daemon {
     root: Root,
     /// `--config FILE`, for a reload.
     config_file: Option<PathBuf>,
+    /// Every key of the configuration in force.
+    keys: Vec<Table>,
+    asked: Asked,
     clock: Clock,
     bus: Bus,
     store: Store,
@@ -135,7 +140,13 @@ impl Daemon {
                 wake = turn => Some(wake),
             };
             let Some(wake) = wake else { break };
-            let Some(wake) = wake else { continue };
+            let Some(wake) = wake else {
+                // Who does one thing after another hears of it as well.
+                if signals.reload.recv().now_or_never().is_some() {
+                    self.reload().await;
+                }
+                continue;
+            };
             match self.sleep(wake, &mut signals).await {
                 Woke::Change => {}
                 Woke::Reload => self.reload().await,
@@ -239,6 +250,7 @@ impl Daemon {
             _ = signals.stop.recv() => Woke::Stop,
             _ = signals.interrupt.recv() => Woke::Stop,
             _ = signals.reload.recv() => Woke::Reload,
+            () = self.asked.next() => Woke::Reload,
             Some(evicted) = self.evicted.recv() => {
                 let now = self.clock.now().boot;
                 self.evicted(evicted, now);
@@ -270,31 +282,6 @@ impl Daemon {
 
     fn now(&self) -> Now {
         self.clock.now()
-    }
-
-    /// A new configuration, whole or not at all (I12).
-    async fn reload(&mut self) {
-        self.notify.reloading();
-        match layers::load_for_root(&self.root, self.config_file.as_deref()) {
-            Ok(loaded) => {
-                if let Err(err) = self.last_valid.keep(&loaded.text) {
-                    warn!("cannot keep the configuration beside the state: {err}");
-                }
-                self.configure(loaded.config).await;
-                info!("configuration reloaded");
-            }
-            Err(err) => error!("configuration not reloaded, the old one stays in force:\n{err}"),
-        }
-        self.notify.ready();
-    }
-
-    async fn configure(&mut self, config: Config) {
-        self.triggers
-            .configure(&self.root, &self.bus, &config)
-            .await;
-        let access = credential::held_access(&self.root, &config, &self.machine.facts().record);
-        self.api.configure(access);
-        self.machine.configure(config);
     }
 
     fn stopping(&mut self) {

@@ -207,9 +207,19 @@ fn required(step: &Step, facts: &Facts, policy: &Policy) -> Condition {
         kind: Kind::RebootRequired,
         status,
         reason: step.reason.name().to_owned(),
-        message: clean(&message(step, facts, policy), MESSAGE),
+        message: with_error(&message(step, facts, policy), facts),
         since: None,
     }
+}
+
+/// The message, and behind it, never cut off, that the configuration files are not in use: the reason stays that of the phase.
+fn with_error(message: &str, facts: &Facts) -> String {
+    let Some(error) = waits::config_error(facts) else {
+        return clean(message, MESSAGE);
+    };
+    let error = clean(&error, MESSAGE / 2);
+    let room = MESSAGE - error.chars().count() - SEPARATOR.len();
+    format!("{}{SEPARATOR}{error}", clean(message, room))
 }
 
 /// What STATUS says, without countdowns, and what asks for the reboot. A thousand nodes that wait do not all write when a slot
@@ -291,6 +301,7 @@ fn gates(step: &Step, facts: &Facts, policy: &Policy) -> Vec<String> {
 
 /// Pods that the message of a drain names: it is read in one line of a table.
 const BLOCKERS: usize = 3;
+const SEPARATOR: &str = "; ";
 
 fn because(head: &str, why: &[String]) -> String {
     if why.is_empty() {

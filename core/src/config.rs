@@ -2,8 +2,9 @@
 //!
 //! `keys` holds all that is known of each key: nothing of it stands elsewhere. `file` turns one text into values with
 //! lines, `parse` turns the merged values into [`Config`] or into all their problems at once, `reader` takes one value by
-//! what `keys` says. Whoever reads the files passes their texts to [`merged`].
+//! what `keys` says, `changes` compares what two of them read. Whoever reads the files passes their texts to [`merged`].
 
+mod changes;
 mod duration;
 mod file;
 mod keys;
@@ -16,11 +17,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use changes::{Bound, Change, What, changes};
 pub use duration::parse as duration;
 pub use file::{ConfigError, Problem};
 pub use keys::{Entry, Section, Table};
 pub use label::{is_dns_label, is_subdomain};
-pub use parse::{Effective, merged, parse, parse_effective, reference};
+pub use parse::{Effective, merged, parse, parse_effective, reference, to_end_a_hold};
 pub use preset::Preset;
 
 pub use crate::drain::Mode as DrainMode;

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use crate::beats::Beats;
 use crate::boot::Boot;
 use crate::condition::{Condition, Event};
+use crate::config::ConfigError;
 use crate::drain::{Blocker, PodRef};
 use crate::gates::Closed;
 use crate::health::Marks;
@@ -33,6 +34,8 @@ pub struct Facts {
     pub record: Record,
     /// The state file can be written.
     pub writable: bool,
+    /// What is wrong with the configuration files, which are therefore not in use (I12); none: they are.
+    pub config_error: Option<ConfigError>,
     /// logind's `PreparingForShutdown`.
     pub shutting_down: bool,
     /// When (boot clock) the host's gates and `shutting_down` were last read.
@@ -130,6 +133,7 @@ impl Facts {
             boot,
             record,
             writable: true,
+            config_error: None,
             shutting_down: false,
             host_read: None,
             scheduled: None,

@@ -29,7 +29,7 @@ pub use memory::{HostNow, Sight};
 pub use orders::Ordered;
 pub use packages::PackageManager;
 
-use crate::config::Config;
+use crate::config::{Bound, Config, ConfigError};
 use crate::decide::{self, Policy, Step};
 use crate::drain::{self, PodRef};
 use crate::facts::{Drained, Facts, LastList};
@@ -76,6 +76,20 @@ impl Machine {
     pub fn configure(&mut self, config: Config) {
         self.config = config;
         self.memory.blocking = None;
+        self.facts.config_error = None;
+    }
+
+    /// The configuration files are wrong; the configuration stays (I12).
+    pub fn refuse(&mut self, error: ConfigError) {
+        self.facts.config_error = Some(error);
+    }
+
+    /// What another configuration does not change at once.
+    pub fn bound(&self) -> Bound {
+        Bound {
+            hold: self.facts.record.hold.is_some(),
+            drain: self.memory.drain.is_some(),
+        }
     }
 
     /// Where the Leases are: a slot stays where it was taken, whatever is configured meanwhile (I4).

@@ -33,6 +33,15 @@ pub fn waits(step: &Step, facts: &Facts, policy: &Policy) -> Vec<String> {
     }
 }
 
+/// Why the configuration files are not in use, and which of them: what is wrong there, `status` and the journal say in full.
+pub fn config_error(facts: &Facts) -> Option<String> {
+    let error = facts.config_error.as_ref()?;
+    Some(format!(
+        "configuration refused and not in use: {}",
+        error.place()
+    ))
+}
+
 /// The slots of the group that somebody holds, and who.
 pub fn holders<'a>(
     facts: &'a Facts,

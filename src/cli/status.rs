@@ -69,7 +69,10 @@ pub struct Status {
     pub kept_cordon: Option<String>,
     /// The last reboots, oldest first.
     pub history: Vec<Done>,
-    /// What could not be read, with the cure.
+    /// What is wrong with the configuration files, a line each, by the running daemon, which does not use them until they are
+    /// right; empty: it uses them.
+    pub config_error: Vec<String>,
+    /// What could not be read, and what is wrong, with the cure.
     pub problems: Vec<String>,
     /// The state file is there and cannot be read: `problems` says why.
     #[serde(skip)]
@@ -256,6 +259,7 @@ fn tell(
     }
     // What a daemon that ended saw says nothing about now.
     let view = view.filter(|_| running == Some(true)).unwrap_or_default();
+    problems.extend(refused(&view.config_error));
     let phase = view
         .phase
         .or(record.as_ref().map(|record| record.phase(boot)));
@@ -270,6 +274,7 @@ fn tell(
         kept_by: view.kept_by,
         holders: view.holders,
         blockers: view.blockers,
+        config_error: view.config_error,
         status: unit
             .as_ref()
             .map(|unit| unit.text.clone())
@@ -295,6 +300,17 @@ fn tell(
         problems,
         unread,
     }
+}
+
+/// What is wrong with the configuration files of a daemon that runs, and the cure.
+fn refused(lines: &[String]) -> Vec<String> {
+    if lines.is_empty() {
+        return Vec::new();
+    }
+    let cure = "the configuration is refused and not in use, as below; mend it, then: systemctl reload kube-rebootd";
+    std::iter::once(cure.to_owned())
+        .chain(lines.iter().cloned())
+        .collect()
 }
 
 /// Why the daemon does not run, as far as its unit tells, with the cure.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kube_rebootd_core::config::ConfigError;
 use kube_rebootd_core::decide::{Policy, Step};
 use kube_rebootd_core::drain::{self, Blocker, PodRef};
 use kube_rebootd_core::facts::{Drained, Effect, Facts};
@@ -9,7 +10,7 @@ use kube_rebootd_core::gates::Gate;
 use kube_rebootd_core::phase::Phase;
 use kube_rebootd_core::record::{Hold, Stage};
 use kube_rebootd_core::trigger::BY_ANNOTATION;
-use kube_rebootd_core::waits::{self, blockers, missing, reasons, uncordons, waits};
+use kube_rebootd_core::waits::{self, blockers, config_error, missing, reasons, uncordons, waits};
 
 use crate::host::journal::{Fields, LATE, Naming, id, record, transition};
 use crate::host::notify::Notify;
@@ -57,7 +58,9 @@ impl Report {
     ) {
         let trouble = trouble.filter(|trouble| !step.status.contains(trouble));
         let ending = drain::ending(&facts.ending);
-        let more = [trouble, ending.as_deref()].into_iter().flatten();
+        let config = config_error(facts);
+        let more = [trouble, ending.as_deref(), config.as_deref()];
+        let more = more.into_iter().flatten();
         let status: Vec<&str> = std::iter::once(step.status.as_str()).chain(more).collect();
         notify.status(&status.join("; "));
         if let Some(naming) = &self.naming
@@ -267,6 +270,9 @@ impl Report {
                     budget: one.budget.clone(),
                 })
                 .collect(),
+            config_error: (facts.config_error.as_ref())
+                .map(ConfigError::lines)
+                .unwrap_or_default(),
         };
         if view == self.view {
             return None;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use kube_rebootd_core::config::{self, Config, ConfigError, Health, Mode};
+use kube_rebootd_core::config::{self, ConfigError, Effective};
 use kube_rebootd_core::facts::Facts;
 use kube_rebootd_core::machine::Machine;
 use kube_rebootd_core::record::{CodecError, Record};
@@ -14,6 +14,7 @@ use super::api::Api;
 use super::api_backoff::ApiBackoff;
 use super::credential::held_access;
 use super::gather::HostWatch;
+use super::reload::Asked;
 use super::report::Report;
 use super::triggers::Triggers;
 use crate::clock::Clock;
@@ -47,7 +48,9 @@ pub async fn start(
     let store = Store::state(&root);
     let last_valid = Store::last_valid_config(&root);
     let record = stored(&store, &clock);
-    let config = configured(&root, config_file.as_deref(), &record, &last_valid, &clock)?;
+    let (loaded, config_error) =
+        configured(&root, config_file.as_deref(), &record, &last_valid, &clock)?;
+    let Effective { config, tables, .. } = loaded;
     let boot = boot::read(&root, &bus).await?;
     if let Err(err) = check::stop_leftovers(&bus).await {
         warn!("cannot stop what checks left behind: {err}");
@@ -63,6 +66,7 @@ pub async fn start(
     let api = Api::new(access, clients, bus.clone(), clock.clone());
     let facts = Facts {
         writable: writable.is_ok(),
+        config_error,
         ..Facts::of_a_start(boot, record)
     };
     Ok(Daemon {
@@ -80,6 +84,8 @@ pub async fn start(
         machine: Machine::new(config, facts),
         root,
         config_file,
+        keys: tables,
+        asked: Asked::default(),
         clock,
         bus,
         store,
@@ -90,21 +96,21 @@ pub async fn start(
     })
 }
 
-/// The configuration; a bad one is refused, unless a hold is on record: then the last valid one
-/// serves until it ends (I12).
+/// The configuration; a bad one is refused, unless a hold is on record: then the last valid one serves until the files are
+/// right, and what is wrong with them is told (I12).
 fn configured(
     root: &Root,
     file: Option<&Path>,
     record: &Record,
     last_valid: &Store,
     clock: &Clock,
-) -> Result<Config, StartError> {
+) -> Result<(Effective, Option<ConfigError>), StartError> {
     let bad = match layers::load_for_root(root, file) {
         Ok(effective) => {
             if let Err(err) = last_valid.keep(&effective.text) {
                 warn!("cannot keep the configuration beside the state: {err}");
             }
-            return Ok(effective.config);
+            return Ok((effective, None));
         }
         Err(bad) => bad,
     };
@@ -121,15 +127,7 @@ fn configured(
         "the defaults, as no valid configuration is kept, and only to undo the hold or to prove its reboot"
     };
     error!("a slot is held: going on with {serves}, as:\n{bad}");
-    // What the defaults would evict, or take for healthy, may be what the configuration protects from.
-    Ok(kept.unwrap_or_else(|| Config {
-        mode: Mode::Observe,
-        health: Health {
-            allow_degraded: false,
-            ..Health::default()
-        },
-        ..Config::default()
-    }))
+    Ok((kept.unwrap_or_else(config::to_end_a_hold), Some(bad)))
 }
 
 /// The record on disk; one that cannot be used is kept aside and reported.
@@ -164,6 +162,7 @@ fn stored(store: &Store, clock: &Clock) -> Record {
 #[cfg(test)]
 mod tests {
     use kube_rebootd_core::boot::Boot;
+    use kube_rebootd_core::config::{Config, Mode};
     use kube_rebootd_core::record::Hold;
     use kube_rebootd_core::slot::{Lease, Take};
 
@@ -193,18 +192,20 @@ mod tests {
             start(&Record::default()),
             Err(StartError::Config(_))
         ));
-        let config = start(&held()).expect("it goes on");
-        assert_eq!(config.mode, Mode::Observe);
+        let (loaded, bad) = start(&held()).expect("it goes on");
+        assert_eq!(bad.map(|bad| bad.problems.len()), Some(1));
+        assert_eq!(loaded.config.mode, Mode::Observe);
         assert!(
-            !config.health.allow_degraded,
+            !loaded.config.health.allow_degraded,
             "nor proved by less than was asked for"
         );
         // What is kept counts, with all that it protects.
         last_valid
             .keep("[drain]\nempty_dir = \"block\"\n")
             .expect("kept");
-        let config = start(&held()).expect("it goes on");
-        assert_eq!(config.mode, Mode::Active);
-        assert_ne!(config.drain, Config::default().drain);
+        let (loaded, bad) = start(&held()).expect("it goes on");
+        assert!(bad.is_some(), "it is told all the same");
+        assert_eq!(loaded.config.mode, Mode::Active);
+        assert_ne!(loaded.config.drain, Config::default().drain);
     }
 }

@@ -39,6 +39,9 @@ pub struct View {
     pub holders: Vec<Holder>,
     /// Pods that cannot leave now.
     pub blockers: Vec<Blocked>,
+    /// What is wrong with the configuration files, a line each; empty: they are in use.
+    #[serde(default)]
+    pub config_error: Vec<String>,
 }
 
 /// A slot and who holds it.

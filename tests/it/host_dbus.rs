@@ -139,6 +139,7 @@ fn view(phase: Phase) -> View {
             why: "its budget allows none".to_owned(),
             budget: Some("web".to_owned()),
         }],
+        config_error: vec!["/etc/kube-rebootd/config.toml:2: mode: is a number".to_owned()],
     }
 }
 
@@ -225,6 +226,7 @@ pub(crate) async fn same_as_status(host: &CliHost, pid: u32) -> Value {
         on_bus["Blockers"],
         json!(rows("blockers", &["pod", "why", "budget"]))
     );
+    assert_eq!(on_bus["ConfigError"], json["config_error"]);
     assert_eq!(on_bus["Node"], json["node"].as_str().unwrap_or_default());
     assert_eq!(on_bus["Version"], env!("CARGO_PKG_VERSION"));
     on_bus
@@ -268,6 +270,7 @@ async fn every_property_can_be_read_and_what_is_installed_is_what_is_told() {
         "Status": "queued: default is held by n2", "Waits": ["default is held by n2"],
         "KeptBy": ["kube-rebootd drain"],
         "Holders": [["default", "n2"]], "Blockers": [["ns/web", "its budget allows none", "web"]],
+        "ConfigError": ["/etc/kube-rebootd/config.toml:2: mode: is a number"],
     });
     assert_eq!(all, expected);
     for (name, value) in expected.as_object().expect("an object") {
@@ -283,7 +286,7 @@ async fn every_property_can_be_read_and_what_is_installed_is_what_is_told() {
         let properties = rows.lines().filter(|row| row.contains(" property "));
         assert_eq!(
             properties.count(),
-            if path == NODE.0 { 8 } else { 3 },
+            if path == NODE.0 { 9 } else { 3 },
             "{rows}"
         );
     }

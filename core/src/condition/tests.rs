@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::boot::Boot;
-use crate::config::Config;
+use crate::config::{Config, ConfigError, Problem};
 use crate::drain::{Blocker, PodRef};
 use crate::facts::{Drained, Effect};
 use crate::gates::{Closed, Gate};
@@ -478,5 +478,29 @@ fn an_event_says_what_is_certain() {
         assert!(!words.contains("shop") && words.len() < 100, "{words}");
         let warns = reason.needs_person() || reason == Reason::BackingOff;
         assert!(event.is_none_or(|event| event.warning() == warns));
+    }
+}
+
+/// Whoever looks at the Node sees why a change does not count, and still what the node does.
+#[test]
+fn i12_a_refused_configuration_is_behind_the_message_and_never_cut_off() {
+    let mut facts = facts();
+    facts.config_error = Some(ConfigError {
+        problems: vec![Problem {
+            file: "/etc/kube-rebootd/config.d/10.toml".into(),
+            line: Some(3),
+            key: "drain.timeout".to_owned(),
+            reason: "is a number".to_owned(),
+        }],
+    });
+    let end = "; configuration refused and not in use: /etc/kube-rebootd/config.d/10.toml:3: drain.timeout";
+    let mut idle = step(Phase::Idle, None);
+    for status in ["the status".to_owned(), "x".repeat(2 * MESSAGE)] {
+        idle.status = status;
+        let required = required(&idle, &facts, &policy());
+        assert_eq!(required.reason, "Idle");
+        assert!(required.message.ends_with(end), "{}", required.message);
+        assert!(required.message.chars().count() <= MESSAGE);
+        assert!(required.message.starts_with(&idle.status[..10]));
     }
 }

@@ -77,14 +77,24 @@ pub struct ConfigError {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&one_line(&self.file.display().to_string()))?;
-        if let Some(line) = self.line {
-            write!(f, ":{line}")?;
+        write!(f, "{}: {}", self.place(), one_line(&self.reason))
+    }
+}
+
+impl ConfigError {
+    /// File, line and key of the first problem, and how many there are besides: for a sentence that says other things, too.
+    pub fn place(&self) -> String {
+        let first = self.problems.first();
+        let place = first.map(Problem::place).unwrap_or_default();
+        match self.problems.len() {
+            0 | 1 => place,
+            all => format!("{place} (and {} more)", all - 1),
         }
-        if !self.key.is_empty() {
-            write!(f, ": {}", one_line(&self.key))?;
-        }
-        write!(f, ": {}", one_line(&self.reason))
+    }
+
+    /// One line for each problem.
+    pub fn lines(&self) -> Vec<String> {
+        self.problems.iter().map(ToString::to_string).collect()
     }
 }
 
@@ -107,6 +117,17 @@ pub(super) fn one_line(text: &str) -> String {
 }
 
 impl Problem {
+    fn place(&self) -> String {
+        let file = one_line(&self.file.display().to_string());
+        let line = self
+            .line
+            .map_or_else(String::new, |line| format!(":{line}"));
+        match self.key.as_str() {
+            "" => format!("{file}{line}"),
+            key => format!("{file}{line}: {}", one_line(key)),
+        }
+    }
+
     pub(super) fn at(origin: &Origin, key: impl Into<String>, reason: impl Into<String>) -> Self {
         Self {
             file: origin.file.clone(),

@@ -20,6 +20,8 @@ pub struct Effective {
     /// TOML with every key and `# from FILE` or `# default` behind it; [`parse_effective`] reads
     /// it back to the same `config`.
     pub text: String,
+    /// Every key as it was read, in the order of `text`.
+    pub tables: Vec<Table>,
 }
 
 /// Reads one text alone; `file` is what problems call it.
@@ -28,8 +30,17 @@ pub fn parse(file: &Path, text: &str) -> Result<Effective, ConfigError> {
 }
 
 /// Reads what `config show` printed: the last valid configuration, kept beside the state (I12).
-pub fn parse_effective(text: &str) -> Result<Config, ConfigError> {
-    parse(Path::new("the last valid configuration"), text).map(|effective| effective.config)
+pub fn parse_effective(text: &str) -> Result<Effective, ConfigError> {
+    parse(Path::new("the last valid configuration"), text)
+}
+
+/// Where a hold is on record and no valid configuration is: it is undone, or its reboot is proved by no less than anybody
+/// asks for (I12). What the defaults would evict, or take for healthy, may be what the configuration protects from.
+pub fn to_end_a_hold() -> Effective {
+    const TEXT: &str = "mode = \"observe\"\n[health]\nallow_degraded = false\n";
+    let file = Path::new("no valid configuration");
+    let tables = file::read(file, TEXT, &reference(), &mut Vec::new());
+    Parser::of(&tables, Vec::new()).effective()
 }
 
 /// Reads texts that are laid over each other, the lowest first, each with the file it came from; `problems` are those of
@@ -45,9 +56,7 @@ pub fn merged(
     }
     let parsed = Parser::of(&tables, problems);
     if parsed.problems.is_empty() {
-        let text = text(&parsed.read);
-        let config = parsed.config;
-        return Ok(Effective { config, text });
+        return Ok(parsed.effective());
     }
     let mut problems = parsed.problems;
     problems.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
@@ -111,6 +120,16 @@ struct Parsed {
     config: Config,
     problems: Vec<Problem>,
     read: Vec<Table>,
+}
+
+impl Parsed {
+    fn effective(self) -> Effective {
+        Effective {
+            text: text(&self.read),
+            config: self.config,
+            tables: self.read,
+        }
+    }
 }
 
 impl Parser<'_> {

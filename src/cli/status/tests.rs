@@ -103,6 +103,7 @@ fn seen() -> View {
             why: "would violate its budget".to_owned(),
             budget: Some("shop/web".to_owned()),
         }],
+        config_error: vec!["/etc/kube-rebootd/config.toml:2: mode: is a number".to_owned()],
     }
 }
 

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use kube_rebootd_core::boot::Boot;
 use kube_rebootd_core::condition::Reason;
-use kube_rebootd_core::config::Config;
+use kube_rebootd_core::config::{self, Config};
 use kube_rebootd_core::drain::PodRef;
 use kube_rebootd_core::facts::{Refusal, Rehearsed};
 use kube_rebootd_core::gates::{Closed, Gate};
@@ -87,9 +88,8 @@ impl World {
         }
     }
 
-    /// The records of one more step in `phase`.
-    fn step(&mut self, phase: Phase, status: &str) -> Vec<Said> {
-        let step = Step {
+    fn made(&self, phase: Phase, status: &str) -> Step {
+        Step {
             phase,
             reason: Reason::Idle,
             record: self.facts.record.clone(),
@@ -98,7 +98,12 @@ impl World {
             status: status.to_owned(),
             waits: self.waits.clone(),
             would: self.would.clone(),
-        };
+        }
+    }
+
+    /// The records of one more step in `phase`.
+    fn step(&mut self, phase: Phase, status: &str) -> Vec<Said> {
+        let step = self.made(phase, status);
         let registry = tracing_subscriber::registry().with(self.records.clone());
         tracing::subscriber::with_default(registry, || {
             let mut notify = Notify::new();
@@ -106,6 +111,21 @@ impl World {
                 .step(&step, &self.facts, &self.policy, &mut notify, None);
         });
         std::mem::take(&mut self.records.0.lock().expect("a lock"))
+    }
+}
+
+impl World {
+    /// STATUS, and what is wrong with the configuration as `status` shows it.
+    fn shown(&mut self, phase: Phase, status: &str) -> (String, Vec<String>) {
+        let step = self.made(phase, status);
+        let mut notify = Notify::new();
+        self.report
+            .step(&step, &self.facts, &self.policy, &mut notify, None);
+        self.report.view(&step, &self.facts, &self.policy);
+        (
+            notify.said().to_owned(),
+            self.report.shown().config_error.clone(),
+        )
     }
 }
 
@@ -461,4 +481,22 @@ fn status_is_shown_what_the_daemon_sees() {
     assert_eq!(view.version, env!("CARGO_PKG_VERSION"));
     assert_eq!(view.waits.len(), 2, "every gate: {view:?}");
     assert_eq!(world.report.view(&step, &world.facts, &world.policy), None);
+}
+
+/// In STATUS in short, in `status` and on D-Bus in full.
+#[test]
+fn i12_a_refused_configuration_is_shown_until_it_is_right() {
+    let mut world = World::new(Record::default());
+    let bad = config::parse(Path::new("/etc/x.toml"), "a = 1\nmode = 2\n");
+    world.facts.config_error = bad.err();
+    let idle = "idle: no reboot needed";
+    let (status, lines) = world.shown(Phase::Idle, idle);
+    let short = "configuration refused and not in use: /etc/x.toml:1: a (and 1 more)";
+    assert_eq!(status, format!("{idle}; {short}"));
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    world.facts.config_error = None;
+    assert_eq!(
+        world.shown(Phase::Idle, idle),
+        (idle.to_owned(), Vec::new())
+    );
 }

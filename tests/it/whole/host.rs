@@ -12,7 +12,7 @@ use kube_rebootd::host::Bus;
 use kube_rebootd::root::Root;
 use kube_rebootd_core::now::Now;
 use tempfile::TempDir;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tracing::{Instrument, info_span};
 
 use super::cluster;
@@ -44,6 +44,8 @@ pub(super) struct Host {
     server: Server,
     state: Arc<Mutex<State>>,
     orders: mpsc::UnboundedSender<Order>,
+    /// In place of SIGHUP, which all daemons of the process would hear.
+    reload: Arc<Notify>,
 }
 
 pub(super) struct State {
@@ -90,6 +92,7 @@ impl Host {
                 ended: None,
             })),
             orders,
+            reload: Arc::default(),
         };
         host.write("/etc/kube-rebootd/config.toml", config);
         std::fs::create_dir_all(host.path("/run")).unwrap();
@@ -118,6 +121,11 @@ impl Host {
 
     pub(super) fn order(&self, order: Order) {
         self.orders.send(order).unwrap();
+    }
+
+    /// The daemon reads its configuration again.
+    pub(super) fn reload(&self) {
+        self.reload.notify_one();
     }
 
     /// Sets the host's wall clock.
@@ -167,7 +175,8 @@ impl Host {
         };
         let clock = self.state().clock.clone();
         let root = Root::at(self.dir.path());
-        daemon::start(root, None, Bus::given(bus), clock, clients).await
+        let started = daemon::start(root, None, Bus::given(bus), clock, clients).await;
+        started.map(|daemon| daemon.reloads_by(Arc::clone(&self.reload)))
     }
 
     /// `undrain --release`, while no daemon runs.

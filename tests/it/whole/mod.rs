@@ -24,6 +24,7 @@ mod packages;
 mod proof;
 mod quorum;
 mod races;
+mod reload;
 mod room;
 mod slow;
 mod tools;

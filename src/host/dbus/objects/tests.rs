@@ -22,6 +22,7 @@ fn shown() -> Shown {
                 why: "its budget allows none".to_owned(),
                 budget: None,
             }],
+            config_error: vec!["config.toml:2: mode: is a number".to_owned()],
         },
         status: "Draining n1".to_owned(),
     }
@@ -131,6 +132,7 @@ fn what_is_read_is_what_is_shown() {
         ("KeptBy", r#"["kube-rebootd hold"]"#),
         ("Holders", r#"[("default", "n1")]"#),
         ("Blockers", r#"[("ns/web", "its budget allows none", "")]"#),
+        ("ConfigError", r#"["config.toml:2: mode: is a number"]"#),
     ] {
         assert_eq!(asked.get(PATH, INTERFACE, name).unwrap(), value, "{name}");
         assert_eq!(asked.get(PATH, "", name).unwrap(), value, "{name}");
