@@ -40,25 +40,44 @@ fn the_unit_is_hardened_as_measured() {
 }
 
 #[test]
-fn i12_a_reload_of_a_bad_configuration_keeps_the_old() {
+fn i12_a_reload_is_told_key_by_key_and_a_bad_one_keeps_the_old_and_is_shown() {
     let site = Site::new("reload", 1);
     site.pause("test");
     let host = site.host("reload-1", "[triggers]\nsentinels = [\"/run/old\"]\n");
     site.wait_status(&host, "idle");
     let pid = show(&host, "MainPID");
+    let reload = || host.run(&["systemctl", "reload", "kube-rebootd"]).unwrap();
+    let problems = || host.run(&["kube-rebootd", "status"]).unwrap().stdout;
 
-    // Asked by systemctl, `config check` refuses before the daemon hears of it.
+    drop_in(&host, "[drain]\nstall = \"9m\"\n");
+    assert_eq!(reload().code, 0);
+    let change = "drain.stall: \"10m\" -> \"9m\" (/etc/kube-rebootd/config.d/50-test.toml)";
+    site.wait_journal(&host, &[change]);
+    assert_eq!(reload().code, 0);
+    site.wait_journal(&host, &["configuration reloaded, nothing has changed"]);
+
+    // Both who asks and the daemon are told what is wrong.
     drop_in(&host, BAD);
-    let reload = host.run(&["systemctl", "reload", "kube-rebootd"]).unwrap();
-    assert_ne!(reload.code, 0, "{}{}", reload.stdout, reload.stderr);
-    site.wait_journal(&host, &["50-test.toml", "no_such_key"]);
-    // Asked by a bare signal, the daemon refuses.
-    host.systemctl(&["kill", "-s", "HUP", "kube-rebootd"])
-        .unwrap();
-    site.wait_journal(
-        &host,
-        &["configuration not reloaded, the old one stays in force"],
+    let refused = reload();
+    assert_ne!(refused.code, 0, "{}{}", refused.stdout, refused.stderr);
+    let place = "50-test.toml:2: drain.no_such_key";
+    let words = "configuration not reloaded, the old one stays in force";
+    site.wait_journal(&host, &[words, place]);
+    let short = "configuration refused and not in use: /etc/kube-rebootd/config.d/50-test.toml:2: drain.no_such_key";
+    site.wait_status(&host, short);
+    assert!(
+        problems().contains("is unknown; remove it"),
+        "{}",
+        problems()
     );
+    let told = || {
+        let node = site.node(&host);
+        let all = node["status"]["conditions"].as_array();
+        let all = all.cloned().unwrap_or_default();
+        let ours = all.into_iter().find(|one| one["type"] == "RebootRequired");
+        ours.map_or_else(String::new, |one| one["message"].to_string())
+    };
+    site.wait("the condition to say so", || Ok(told().contains(short)));
     assert_eq!(show(&host, "ActiveState"), "active");
     assert_eq!(show(&host, "MainPID"), pid);
 
@@ -67,6 +86,10 @@ fn i12_a_reload_of_a_bad_configuration_keeps_the_old() {
     site.wait_record(&host, &["\"sentinel /run/old\""]);
     host.sh("rm /etc/kube-rebootd/config.d/50-test.toml")
         .unwrap();
+    assert_eq!(reload().code, 0);
+    site.wait_journal(&host, &["drain.stall: \"9m\" -> \"10m\" (default)"]);
+    site.wait("it to be over", || Ok(!told().contains(short)));
+    assert!(!problems().contains("no_such_key"), "{}", problems());
     site.resume();
     site.wait_rebooted(&host, 1);
     site.nothing_left(&host);
