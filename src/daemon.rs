@@ -25,6 +25,7 @@ use crate::host::journal::Naming;
 use crate::host::notify::{Notify, watchdog_interval};
 use crate::host::view;
 use crate::host::{Bus, Store};
+use crate::notices::Notices;
 use crate::root::Root;
 
 mod act;
@@ -85,6 +86,7 @@ pub struct Daemon {
     evicted: mpsc::UnboundedReceiver<act::Evicted>,
     evictions: mpsc::UnboundedSender<act::Evicted>,
     events: Events,
+    notices: Notices,
     /// When the API server is asked again after it refused or was silent.
     api_backoff: ApiBackoff,
     /// A watch's last sign of life that the machine knows, on the boot clock.

@@ -11,5 +11,6 @@ pub mod host;
 #[cfg(test)]
 mod hostile;
 pub mod layers;
+pub mod notices;
 pub mod root;
 pub mod trusted;

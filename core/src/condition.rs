@@ -22,6 +22,7 @@ mod reason;
 mod tests;
 
 pub use event::Event;
+pub(crate) use event::topic;
 pub use reason::Reason;
 
 /// The reason of those conditions that others may write, too.

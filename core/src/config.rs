@@ -31,6 +31,7 @@ pub use crate::trigger::Builtin;
 
 use crate::budget::MaxUnavailable;
 use crate::drain;
+use crate::notice::{Template, Topic};
 use label::is_label_value;
 
 /// All settings, within the ranges of `keys`. `Config::default()` is what a host without any file runs on.
@@ -52,6 +53,8 @@ pub struct Config {
     pub health: Health,
     /// `[gates]`
     pub gates: Gates,
+    /// `[notify]`
+    pub notify: Notify,
 }
 
 /// `mode`: the one key outside any table.
@@ -219,6 +222,43 @@ pub struct Health {
 pub struct Gates {
     /// Host uptime below which no reboot begins.
     pub min_uptime: Duration,
+}
+
+/// `[notify]`: who is told of a reboot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notify {
+    pub webhook: Option<Webhook>,
+    /// Argument vector; empty: none.
+    pub command: Vec<String>,
+    /// What is told; empty: all.
+    on: Vec<Topic>,
+    /// For one try.
+    pub timeout: Duration,
+}
+
+impl Notify {
+    /// Whether somebody is to be told of this.
+    pub fn wants(&self, topic: Topic) -> bool {
+        self.on.is_empty() || self.on.contains(&topic)
+    }
+}
+
+/// Where notices are posted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Webhook {
+    pub to: Address,
+    /// Absolute path of a file whose first line is a bearer token.
+    pub token_file: Option<PathBuf>,
+    pub template: Template,
+}
+
+/// A URL, or where it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Address {
+    /// Of http or https.
+    Url(String),
+    /// Absolute path of a file whose first line it is.
+    File(PathBuf),
 }
 
 impl Group {

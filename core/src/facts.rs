@@ -16,6 +16,7 @@ use crate::gates::Closed;
 use crate::health::Marks;
 use crate::node::Seen;
 use crate::node_fields::{Leftovers, NodeFields};
+use crate::notice::Topic;
 use crate::peers::Peers;
 use crate::record::{Hold, Record};
 use crate::shutdown::Scheduled;
@@ -354,6 +355,8 @@ pub struct Tell {
     pub annotations: Keys,
     /// What is told beside them, once they are written.
     pub event: Option<Event>,
+    /// The same to whoever the configuration names.
+    pub topic: Option<Topic>,
 }
 
 /// Every outside effect there is, and the reads that must be consistent. What must be durable first

@@ -18,6 +18,7 @@ pub mod machine;
 pub mod names;
 pub mod node;
 pub mod node_fields;
+pub mod notice;
 pub mod now;
 pub mod order;
 pub mod peers;

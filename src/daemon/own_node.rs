@@ -150,6 +150,9 @@ impl Daemon {
                     let client = requests.clients.node.clone();
                     (self.events).tell(client, &node.name, &tell.uid, event, now.wall);
                 }
+                if let Some(notice) = self.machine.notice(&node, &tell, now.wall) {
+                    (self.notices).tell(&self.machine.config().notify, &notice);
+                }
                 self.machine.told(node, tell, self.now().boot);
             }
             Err(err) => {

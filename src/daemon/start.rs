@@ -25,6 +25,7 @@ use crate::host::dbus::{Orders, Publisher};
 use crate::host::notify::Notify;
 use crate::host::{Bus, Store, Stored, check};
 use crate::layers;
+use crate::notices::Notices;
 use crate::root::Root;
 
 /// Why the daemon cannot start.
@@ -69,6 +70,7 @@ pub async fn start(
         config_error,
         ..Facts::of_a_start(boot, record)
     };
+    let notices = Notices::start(&root, &bus);
     Ok(Daemon {
         api,
         triggers: Triggers::new(&root, &bus, &clock, &config),
@@ -93,6 +95,7 @@ pub async fn start(
         evicted,
         evictions,
         events: Events::start(),
+        notices,
     })
 }
 

@@ -17,12 +17,14 @@ use crate::trusted::{self, Untrusted};
 
 mod builtin;
 mod job;
+mod notice;
 mod output;
 mod plugin;
 mod unit;
 
 pub use builtin::{ask, program};
 use job::{Job, RunError, Streams, end_of, unit_name};
+pub use notice::{NoticeError, tell as notice};
 use output::{Output, Place};
 pub use plugin::run as plugin;
 

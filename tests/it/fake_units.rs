@@ -347,6 +347,10 @@ async fn command(properties: Vec<(String, OwnedVariant)>, script: Script, stop: 
         let text = std::fs::read_to_string(&files[0].0).unwrap();
         process.env_clear().envs(variables(&text));
     }
+    if given("Environment") {
+        let all: Vec<String> = property("Environment").try_into().unwrap();
+        process.envs(all.iter().filter_map(|one| one.split_once('=')));
+    }
     let spawned = process.spawn();
     let end = match spawned {
         // EXIT_EXEC of systemd.exec(5).

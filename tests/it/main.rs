@@ -31,6 +31,7 @@ mod kubeconfigs;
 mod marks;
 mod memory;
 mod model;
+mod notices;
 mod outdated;
 mod packagers;
 mod plane;

@@ -1,6 +1,7 @@
 //! What `kubectl describe node` tells of a node's way: an Event where the reason of `RebootRequired` becomes another.
 
-use super::{Condition, Kind, Reason};
+use super::{Condition, Kind, Reason, Status};
+use crate::notice::Topic;
 
 /// An Event about the own Node.
 ///
@@ -17,10 +18,6 @@ impl Event {
     /// What to tell once a Node that shows `shown` is to show `wanted`. A daemon that comes to a node which needs no reboot is
     /// no event.
     pub(crate) fn of(wanted: &[Condition], shown: &[Condition]) -> Option<Self> {
-        let reason = |all: &[Condition]| {
-            let one = all.iter().find(|one| one.kind == Kind::RebootRequired)?;
-            Reason::of_name(&one.reason)
-        };
         let (wanted, before) = (reason(wanted)?, reason(shown));
         let same = before.unwrap_or(Reason::Idle) == wanted;
         (!same).then(|| Self {
@@ -38,6 +35,27 @@ impl Event {
     pub fn warning(&self) -> bool {
         self.reason.needs_person() || self.reason == Reason::BackingOff
     }
+}
+
+/// What is told to others than the cluster at the same moment. A node that somebody keeps drained needs no reboot, and its
+/// way is told only where a person has to look.
+pub(crate) fn topic(wanted: &[Condition], shown: &[Condition]) -> Option<Topic> {
+    let required = |all: &[Condition]| {
+        let one = all.iter().find(|one| one.kind == Kind::RebootRequired);
+        one.is_some_and(|one| one.status == Status::True)
+    };
+    let topic = Topic::of(reason(shown), reason(wanted)?)?;
+    let told = match topic {
+        Topic::Person => true,
+        Topic::Rebooted => required(shown),
+        Topic::Required | Topic::Draining | Topic::Rebooting | Topic::Failed => required(wanted),
+    };
+    told.then_some(topic)
+}
+
+fn reason(all: &[Condition]) -> Option<Reason> {
+    let one = all.iter().find(|one| one.kind == Kind::RebootRequired)?;
+    Reason::of_name(&one.reason)
 }
 
 /// Only what is certain: what came between may not have been told, so that a drain that ended may have ended in a reboot.

@@ -8,6 +8,7 @@ use crate::config::{Config, ConfigError, Problem};
 use crate::drain::{Blocker, PodRef};
 use crate::facts::{Drained, Effect};
 use crate::gates::{Closed, Gate};
+use crate::notice::Topic;
 use crate::record::{Record, Why};
 use crate::slot::{Lease, Take};
 use crate::trigger::{BY_PERSON, Latched, Request};
@@ -503,4 +504,37 @@ fn i12_a_refused_configuration_is_behind_the_message_and_never_cut_off() {
         assert!(required.message.chars().count() <= MESSAGE);
         assert!(required.message.starts_with(&idle.status[..10]));
     }
+}
+
+/// What people are told besides; of a node that somebody only keeps drained, what a person has to look at.
+#[test]
+fn a_node_that_is_kept_drained_is_told_to_nobody_but_where_it_needs_somebody() {
+    for (before, now, of_reboot, of_maintenance) in [
+        ("Idle", "Draining", Some(Topic::Draining), None),
+        ("Draining", "Maintenance", None, None),
+        ("Verifying", "Releasing", Some(Topic::Rebooted), None),
+        ("Verifying", "Idle", Some(Topic::Rebooted), None),
+        ("Undoing", "BackingOff", Some(Topic::Failed), None),
+        (
+            "Verifying",
+            "Unhealthy",
+            Some(Topic::Person),
+            Some(Topic::Person),
+        ),
+    ] {
+        for (status, expected) in [(Status::True, of_reboot), (Status::False, of_maintenance)] {
+            let wanted = [shown(Kind::RebootRequired, status, now)];
+            let there = [shown(Kind::RebootRequired, status, before)];
+            assert_eq!(
+                topic(&wanted, &there),
+                expected,
+                "{before} to {now}, {status}"
+            );
+        }
+    }
+    // The end of a reboot is told although none is required any more.
+    let (wanted, there) = (Status::False, Status::True);
+    let wanted = [shown(Kind::RebootRequired, wanted, "Idle")];
+    let there = [shown(Kind::RebootRequired, there, "Verifying")];
+    assert_eq!(topic(&wanted, &there), Some(Topic::Rebooted));
 }

@@ -344,10 +344,9 @@ fn raw(value: &DeValue<'_>) -> Raw {
 }
 
 /// What the documented design names and this release does not have, by section; none: the section itself.
-const LATER: [(&str, &str); 12] = [
+const LATER: [(&str, &str); 11] = [
     ("", "windows"),
     ("", "metrics"),
-    ("", "notify"),
     ("drain", "escalate"),
     ("drain", "load_balancer_wait"),
     ("gates", "blocking_pods"),

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::duration::{LONGEST, show};
-use super::label::{is_dns_label, is_label_key, is_label_value, is_subdomain};
+use super::label::{is_dns_label, is_label_key, is_label_value, is_subdomain, is_url};
 use super::reader::{is_absolute, quote};
 use crate::budget::MaxUnavailable;
 
@@ -39,6 +39,7 @@ pub(super) mod drain;
 pub(super) mod gates;
 pub(super) mod health;
 pub(super) mod node;
+pub(super) mod notify;
 pub(super) mod reboot;
 pub(super) mod root;
 pub(super) mod triggers;
@@ -206,6 +207,7 @@ const fn rule(kind: &'static str, advice: &'static str, allows: fn(&str) -> bool
 }
 
 const PATH: Rule = rule("path", "an absolute path", is_absolute);
+const URL: Rule = rule("URL", "a URL like \"https://example.com/hook\"", is_url);
 const NODE_NAME: Rule = rule("name of a Node", "the name of a Node", is_subdomain);
 const CONTEXT: Rule = rule("string", "a context of the kubeconfig", |_| true);
 const TEXT: Rule = rule("string", "a text without NUL", |text| !text.contains('\0'));

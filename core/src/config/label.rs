@@ -36,3 +36,14 @@ fn is_dns_part(text: &str) -> bool {
         && bytes.last().copied().is_some_and(word)
         && bytes.iter().all(|b| word(*b) || *b == b'-')
 }
+
+/// An absolute URL of http or https, without a user: `config show` would print his password.
+pub(super) fn is_url(text: &str) -> bool {
+    let rest = text.strip_prefix("https://");
+    let Some(rest) = rest.or_else(|| text.strip_prefix("http://")) else {
+        return false;
+    };
+    let server = rest.split(['/', '?']).next().unwrap_or_default();
+    let plain = |c: char| c.is_ascii_graphic() && !"\"<>\\^`{|}#".contains(c);
+    !server.is_empty() && !server.contains('@') && text.chars().all(plain)
+}

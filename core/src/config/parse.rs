@@ -7,10 +7,13 @@ use std::path::{Path, PathBuf};
 use super::duration::show as words;
 use super::file::{self, CheckTable, ConfigError, Keys, Origin, Problem, Tables, one_line};
 use super::keys::{
-    Section, Table, coordination, drain, gates, health, node, reboot, root, triggers,
+    Section, Table, coordination, drain, gates, health, node, notify, reboot, root, triggers,
 };
 use super::reader::Reader;
-use super::{Config, Coordination, Drain, Gates, Group, Health, Method, Node, Reboot, Triggers};
+use super::{
+    Address, Config, Coordination, Drain, Gates, Group, Health, Method, Node, Notify, Reboot,
+    Triggers, Webhook,
+};
 use crate::drain::Policy;
 
 /// A valid configuration and its text.
@@ -149,6 +152,7 @@ impl Parser<'_> {
             reboot: parser.section(&reboot::SECTION, reboot),
             health: parser.section(&health::SECTION, health),
             gates: parser.section(&gates::SECTION, gates),
+            notify: parser.section(&notify::SECTION, notify),
         };
         Parsed {
             config,
@@ -296,6 +300,32 @@ fn health(r: &mut Reader<'_>) -> Health {
 fn gates(r: &mut Reader<'_>) -> Gates {
     Gates {
         min_uptime: r.duration(&gates::MIN_UPTIME),
+    }
+}
+
+fn notify(r: &mut Reader<'_>) -> Notify {
+    let url = r.maybe(&notify::WEBHOOK).map(Address::Url);
+    let file = r.maybe(&notify::WEBHOOK_FILE);
+    if url.is_some() && file.is_some() && r.sound(&["webhook", "webhook_file"]) {
+        let reason = "is there beside notify.webhook; write one of them";
+        r.fault(&notify::WEBHOOK_FILE, reason);
+    }
+    let token_file = r.maybe(&notify::TOKEN_FILE).map(PathBuf::from);
+    let to = url.or(file.map(|file| Address::File(file.into())));
+    if to.is_none() && token_file.is_some() && r.sound(&["webhook", "webhook_file", "token_file"]) {
+        let reason = "is unused without a webhook; write one or remove it";
+        r.fault(&notify::TOKEN_FILE, reason);
+    }
+    let template = r.choice(&notify::TEMPLATE);
+    Notify {
+        webhook: to.map(|to| Webhook {
+            to,
+            token_file,
+            template,
+        }),
+        command: r.command(&notify::COMMAND, &[]),
+        on: r.choices(&notify::ON),
+        timeout: r.duration(&notify::TIMEOUT),
     }
 }
 

@@ -5,12 +5,15 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use super::Machine;
-use crate::condition::{self, Condition, Difference, Event, Reason};
+use crate::condition::{self, Condition, Difference, Event, Kind, Reason};
 use crate::decide::{Policy, Step};
 use crate::facts::{Effect, Facts, Tell};
 use crate::names;
 use crate::node::{Node, Seen};
+use crate::notice::Notice;
 use crate::now::Now;
 use crate::phase::Phase;
 use crate::scatter::share;
@@ -91,6 +94,7 @@ impl Machine {
                 Room::Idle | Room::None => self.memory.told.introduces(policy, node, now.boot),
             },
             event: None,
+            topic: None,
         };
         let due = (self.memory.told).due(wanted, node, &step, room, now.boot);
         match due {
@@ -104,6 +108,21 @@ impl Machine {
             }
             Err(_) => step,
         }
+    }
+
+    /// What people are told of it besides, once it is written.
+    pub fn notice(&self, node: &Node, tell: &Tell, wall: Timestamp) -> Option<Notice> {
+        let topic = tell.topic?;
+        let ours = |one: &&Condition| one.kind == Kind::RebootRequired;
+        let required = tell.conditions.iter().find(ours)?;
+        Some(Notice {
+            topic,
+            node: node.name.clone(),
+            group: self.group(),
+            reason: required.reason.clone(),
+            message: required.message.clone(),
+            at: wall,
+        })
     }
 
     /// It was written, and this is what the Node is now.
@@ -164,6 +183,7 @@ impl Machine {
             conditions: ours,
             annotations,
             event: None,
+            topic: None,
         })
     }
 }
@@ -254,6 +274,7 @@ impl Told {
         }
         Ok(Tell {
             event: Event::of(&wanted.conditions, &node.conditions),
+            topic: condition::topic(&wanted.conditions, &node.conditions),
             ..wanted
         })
     }

@@ -24,6 +24,7 @@ mod kills;
 pub(crate) mod log;
 mod loops;
 mod maintenance;
+mod notices;
 mod observing;
 mod one_host;
 mod orders;

@@ -19,6 +19,7 @@ mod life;
 mod log;
 mod logind;
 mod many;
+mod notices;
 mod outages;
 mod packages;
 mod proof;

@@ -1,0 +1,55 @@
+//! `[notify]`
+
+use super::{Choice, Choices, Command, PATH, SECOND, Span, URL, Word, choice, minutes};
+use crate::notice::{Template, Topic};
+
+const TEN_SECONDS: std::time::Duration = std::time::Duration::from_secs(10);
+
+keys! {
+    /// Who is told of a reboot, by a webhook, a command, or both.
+    ///
+    /// A notice goes out where the reason of the Node's condition `RebootRequired` becomes another one, once that is written
+    /// on the Node: where the API server takes no conditions from this node, there are none.
+    /// Of a node that somebody keeps drained only "person" is told.
+    /// Nothing waits for one.
+    /// Each is tried up to five times; what is not delivered when the daemon ends or the host goes down is lost.
+    section "notify";
+
+    /// An HTTP POST goes there, without a proxy.
+    /// `config show` prints it: where it holds a secret, as those of Slack do, write `webhook_file`.
+    WEBHOOK "webhook": Word = Word { default: "", rule: URL, optional: true };
+
+    /// The same, from the first line of a file that only root can change.
+    WEBHOOK_FILE "webhook_file": Word = Word { default: "", rule: PATH, optional: true };
+
+    /// The first line of this file, which only root can change, is sent as `Authorization: Bearer`.
+    TOKEN_FILE "token_file": Word = Word { default: "", rule: PATH, optional: true };
+
+    /// What is sent.
+    /// "json": the keys `event`, `node`, `group`, `reason`, `message` and `time`.
+    /// "slack": a `text`, for Slack, Mattermost, Rocket.Chat and Google Chat.
+    /// "teams": an Adaptive Card, for a workflow of Microsoft Teams.
+    /// "discord": a `content`, for Discord.
+    TEMPLATE "template": Choice<Template> = choice(&[
+        ("json", Template::Json),
+        ("slack", Template::Slack),
+        ("teams", Template::Teams),
+        ("discord", Template::Discord),
+    ]);
+
+    /// A program that only root can change, and its arguments, run as a check command is: by root, outside of the daemon's
+    /// sandbox, without a shell.
+    /// It finds what "json" sends in the variables `KUBE_REBOOTD_EVENT`, `KUBE_REBOOTD_NODE` and so on, which any user of the
+    /// host can see meanwhile.
+    /// Any exit code but 0 has it run again.
+    COMMAND "command": Command = Command;
+
+    /// What is told; empty: all of it.
+    /// "required": a reboot is wanted; "draining": it has begun; "rebooting": the host is about to go down; "rebooted": it is
+    /// back and healthy; "failed": an attempt was given up, and there will be another; "person": somebody has to look at the
+    /// node.
+    ON "on": Choices<Topic> = Choices { words: Topic::WORDS, what: "events" };
+
+    /// How long one try may take.
+    TIMEOUT "timeout": Span = Span { default: TEN_SECONDS, least: SECOND, most: minutes(5), bound: "" };
+}
