@@ -286,7 +286,7 @@ async fn every_property_can_be_read_and_what_is_installed_is_what_is_told() {
         let properties = rows.lines().filter(|row| row.contains(" property "));
         assert_eq!(
             properties.count(),
-            if path == NODE.0 { 9 } else { 3 },
+            if path == NODE.0 { 10 } else { 3 },
             "{rows}"
         );
     }
