@@ -12,7 +12,7 @@ use crate::boot::Boot;
 use crate::condition::{Condition, Event};
 use crate::config::ConfigError;
 use crate::drain::{Blocker, PodRef};
-use crate::gates::Closed;
+use crate::gates::{Closed, Standing};
 use crate::health::Marks;
 use crate::node::Seen;
 use crate::node_fields::{Leftovers, NodeFields};
@@ -23,7 +23,7 @@ use crate::shutdown::Scheduled;
 use crate::slot::{Crowd, Fence, GiveUp, Keys, Lease, Mark, Shown, Take, TakeAnswer, Waiter};
 use crate::stale::{Held, Look};
 use crate::times::Times;
-use crate::trigger::Observed;
+use crate::trigger::{Heard, Observed};
 
 /// The world as this daemon sees it at one moment.
 #[derive(Debug, Clone)]
@@ -48,6 +48,10 @@ pub struct Facts {
     pub observed: Observed,
     /// `max_per_day` is reached until then.
     pub limited: Option<Timestamp>,
+    /// What each configured trigger says, the Node annotation among them, and since when: for people.
+    pub heard: Vec<Heard>,
+    /// How each gate stands, for people: [`Facts::closed`] follows from the same look.
+    pub gates: Vec<Standing>,
     /// Gates that are closed, or cannot be evaluated (I8).
     pub closed: Vec<Closed>,
     /// Since when (boot clock) at least one gate has been closed without a break; none: all are open.
@@ -141,6 +145,8 @@ impl Facts {
             adopts: None,
             observed: Observed::default(),
             limited: None,
+            heard: Vec::new(),
+            gates: Vec::new(),
             closed: Vec::new(),
             closed_since: None,
             node: Seen::Unknown,

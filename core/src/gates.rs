@@ -1,5 +1,6 @@
 //! Gates: what says not now (docs/design.md 10). Keeps I8: a gate that cannot be evaluated is closed.
 
+use std::mem;
 use std::time::Duration;
 
 use crate::drain::Blocker;
@@ -7,7 +8,7 @@ use crate::inhibitor::Inhibitor;
 use crate::now::Now;
 use crate::trigger::{Finding, Request};
 
-/// Every gate there is; a new one is a variant and a line in [`closed`], and in [`Gate::passing`] if it may.
+/// Every gate there is; a new one is a variant and a line in [`all`], and in [`Gate::passing`] if it may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Gate {
     NodePaused,
@@ -20,6 +21,34 @@ pub enum Gate {
 }
 
 impl Gate {
+    /// In `explain --json`: never changed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NodePaused => "node-paused",
+            Self::GroupPaused => "group-paused",
+            Self::Inhibitors => "inhibitors",
+            Self::PackageManager => "package-manager",
+            Self::MinUptime => "min-uptime",
+            Self::Settle => "settle",
+            Self::BlockingPods => "blocking-pods",
+        }
+    }
+
+    /// When it opens, for people, after the word "opens": of one that is closed and has no time for it.
+    pub fn opens_when(self) -> &'static str {
+        match self {
+            Self::NodePaused => "when `kubectl rebootd resume NODE` ends the pause",
+            Self::GroupPaused => {
+                "when `kubectl rebootd resume --group GROUP` opens a slot of the group"
+            }
+            Self::Inhibitors => "when that process lets go of its lock, or ends",
+            Self::PackageManager => "30 seconds after the package manager has finished",
+            Self::MinUptime => "when the host has been up for gates.min_uptime",
+            Self::Settle => "when a trigger that is configured asks for the reboot",
+            Self::BlockingPods => "when these pods have gone, or the configuration lets them leave",
+        }
+    }
+
     /// It speaks against a drain; the others speak against a reboot alone, which is not done while somebody wants the node
     /// drained.
     fn about_drains(self) -> bool {
@@ -51,6 +80,33 @@ pub struct Closed {
     pub why: String,
     /// Boot time at which it opens by itself, when that is known.
     pub opens: Option<Duration>,
+}
+
+/// What one gate says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    Open,
+    Closed {
+        /// For people, with the subject.
+        why: String,
+        /// Boot time at which it opens by itself, when that is known.
+        opens: Option<Duration>,
+    },
+    /// It cannot be evaluated, and so it is closed (I8).
+    Unknown {
+        why: String,
+    },
+    /// It speaks against a reboot alone, and somebody keeps the node drained: it keeps nothing waiting.
+    Aside,
+}
+
+/// How one gate stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    pub gate: Gate,
+    pub state: State,
+    /// Boot time since which this process has seen it open, closed or unknown, whatever the words.
+    pub since: Duration,
 }
 
 /// What the gates look at.
@@ -109,82 +165,122 @@ pub(crate) struct GatePolicy {
     pub min_uptime: Duration,
 }
 
-/// All gates that are closed now; none = go.
-pub(crate) fn closed(facts: &GateFacts, policy: &GatePolicy, now: Now) -> Vec<Closed> {
+/// What each gate says now, in the order in which they are told.
+pub(crate) fn all(facts: &GateFacts, policy: &GatePolicy, now: Now) -> Vec<(Gate, State)> {
+    let uptime = min_uptime(facts.request, policy.min_uptime, now);
     let kept = facts.request.is_some_and(Request::keeps);
     let all = [
-        pause(Gate::NodePaused, "node", &facts.node_pause),
-        pause(Gate::GroupPaused, "group", &facts.group_pause),
-        inhibitors(facts.inhibitors.as_deref()),
-        packages(&facts.packages),
-        min_uptime(facts.request, policy.min_uptime, now),
-        settle(facts.request, facts.findings, now),
-        blocking(&facts.blocking),
+        (Gate::NodePaused, pause("node", &facts.node_pause)),
+        (Gate::GroupPaused, pause("group", &facts.group_pause)),
+        (Gate::Inhibitors, inhibitors(facts.inhibitors.as_deref())),
+        (Gate::PackageManager, packages(&facts.packages)),
+        (Gate::MinUptime, uptime),
+        (Gate::Settle, settle(facts.request, facts.findings, now)),
+        (Gate::BlockingPods, blocking(&facts.blocking)),
     ];
-    let all = all.into_iter().flatten();
-    all.filter(|closed| !kept || closed.gate.about_drains())
+    let aside = |gate: Gate| kept && !gate.about_drains();
+    all.into_iter()
+        .map(|(gate, state)| (gate, if aside(gate) { State::Aside } else { state }))
         .collect()
 }
 
-fn shut(gate: Gate, why: String, opens: Option<Duration>) -> Closed {
-    Closed { gate, why, opens }
+/// The gates that are closed; none = go. One that is unknown is closed (I8).
+pub(crate) fn closed(all: &[(Gate, State)]) -> Vec<Closed> {
+    let shut = all.iter().filter_map(|(gate, state)| {
+        let (why, opens) = match state {
+            State::Open | State::Aside => return None,
+            State::Closed { why, opens } => (why, *opens),
+            State::Unknown { why } => (why, None),
+        };
+        let (gate, why) = (*gate, why.clone());
+        Some(Closed { gate, why, opens })
+    });
+    shut.collect()
 }
 
-fn pause(gate: Gate, subject: &str, pause: &Pause) -> Option<Closed> {
-    let why = match pause {
-        Pause::None => return None,
-        Pause::Unknown => format!("not known whether the {subject} is paused"),
-        Pause::Paused(why) if why.is_empty() => format!("{subject} paused"),
-        Pause::Paused(why) => format!("{subject} paused: {why}"),
+/// How each gate stands, by how it stood `before`.
+pub(crate) fn standing(
+    before: &[Standing],
+    all: Vec<(Gate, State)>,
+    now: Duration,
+) -> Vec<Standing> {
+    let since = |gate: Gate, state: &State| {
+        let same = |one: &&Standing| {
+            one.gate == gate && mem::discriminant(&one.state) == mem::discriminant(state)
+        };
+        before.iter().find(same).map_or(now, |one| one.since)
     };
-    Some(shut(gate, why, None))
+    all.into_iter()
+        .map(|(gate, state)| Standing {
+            gate,
+            since: since(gate, &state),
+            state,
+        })
+        .collect()
 }
 
-fn inhibitors(inhibitors: Option<&[Inhibitor]>) -> Option<Closed> {
+fn shut(why: impl Into<String>) -> State {
+    let why = why.into();
+    State::Closed { why, opens: None }
+}
+
+fn shut_until(why: String, opens: Duration) -> State {
+    let opens = Some(opens);
+    State::Closed { why, opens }
+}
+
+fn unknown(why: impl Into<String>) -> State {
+    State::Unknown { why: why.into() }
+}
+
+fn pause(subject: &str, pause: &Pause) -> State {
+    match pause {
+        Pause::None => State::Open,
+        Pause::Unknown => unknown(format!("not known whether the {subject} is paused")),
+        Pause::Paused(why) if why.is_empty() => shut(format!("{subject} paused")),
+        Pause::Paused(why) => shut(format!("{subject} paused: {why}")),
+    }
+}
+
+fn inhibitors(inhibitors: Option<&[Inhibitor]>) -> State {
     let Some(inhibitors) = inhibitors else {
-        let why = "not known whether something inhibits a shutdown: logind did not say";
-        return Some(shut(Gate::Inhibitors, why.to_owned(), None));
+        return unknown("not known whether something inhibits a shutdown: logind did not say");
     };
     if inhibitors.is_empty() {
-        return None;
+        return State::Open;
     }
     let each = |one: &Inhibitor| format!("{} ({})", one.who, one.why);
     let all = inhibitors.iter().map(each).collect::<Vec<_>>().join(", ");
-    Some(shut(
-        Gate::Inhibitors,
-        format!("shutdown inhibited by {all}"),
-        None,
-    ))
+    shut(format!("shutdown inhibited by {all}"))
 }
 
-fn packages(packages: &Packages) -> Option<Closed> {
-    let (why, opens) = match packages {
-        Packages::Quiet => return None,
-        Packages::Work(words) => (words.clone(), None),
-        Packages::Rest(who, opens) => (format!("{who} worked a moment ago"), Some(*opens)),
+fn packages(packages: &Packages) -> State {
+    match packages {
+        Packages::Quiet => State::Open,
+        Packages::Work(words) => shut(words.clone()),
+        Packages::Rest(who, opens) => shut_until(format!("{who} worked a moment ago"), *opens),
         Packages::Unknown(why) => {
-            let why = format!("not known whether a package manager works: {why}");
-            (why, None)
+            unknown(format!("not known whether a package manager works: {why}"))
         }
-    };
-    Some(shut(Gate::PackageManager, why, opens))
+    }
 }
 
-fn min_uptime(request: Option<&Request>, least: Duration, now: Now) -> Option<Closed> {
+fn min_uptime(request: Option<&Request>, least: Duration, now: Now) -> State {
     if now.boot >= least || request.is_some_and(Request::urgent) {
-        return None;
+        return State::Open;
     }
-    let why = format!("up for less than gates.min_uptime of {least:?}");
-    Some(shut(Gate::MinUptime, why, Some(least)))
+    shut_until(
+        format!("up for less than gates.min_uptime of {least:?}"),
+        least,
+    )
 }
 
 /// Open as soon as one reason has settled, and for every latched wish: a trigger that needs no time
 /// does not wait for one that does.
-fn settle(request: Option<&Request>, findings: &[Finding], now: Now) -> Option<Closed> {
-    let request = request?;
-    if !request.latched.is_empty() {
-        return None;
-    }
+fn settle(request: Option<&Request>, findings: &[Finding], now: Now) -> State {
+    let Some(request) = request.filter(|request| request.latched.is_empty()) else {
+        return State::Open;
+    };
     let settles = |trigger: &str| {
         let finding = findings.iter().find(|finding| finding.trigger == trigger);
         finding.map(|finding| finding.settle)
@@ -192,162 +288,33 @@ fn settle(request: Option<&Request>, findings: &[Finding], now: Now) -> Option<C
     let opens = (request.reasons.iter())
         .filter_map(|reason| Some((settles(&reason.trigger)? + reason.since_boot, reason)))
         .min_by_key(|(opens, _)| *opens);
-    let Some((opens, reason)) = opens else {
-        let why = "no trigger of the request is configured any more";
-        return Some(shut(Gate::Settle, why.to_owned(), None));
-    };
-    if opens <= now.boot {
-        return None;
+    match opens {
+        None => shut("no trigger of the request is configured any more"),
+        Some((opens, _)) if opens <= now.boot => State::Open,
+        Some((opens, reason)) => {
+            shut_until(format!("{} has not settled yet", reason.trigger), opens)
+        }
     }
-    let why = format!("{} has not settled yet", reason.trigger);
-    Some(shut(Gate::Settle, why, Some(opens)))
 }
 
-fn blocking(blocking: &Blocking) -> Option<Closed> {
+fn blocking(blocking: &Blocking) -> State {
     match blocking {
-        Blocking::Cordoned | Blocking::Undrained => None,
+        Blocking::Cordoned | Blocking::Undrained => State::Open,
         Blocking::Unknown => {
-            let why = "not known which pods would block the drain: pods not listed yet";
-            Some(shut(Gate::BlockingPods, why.to_owned(), None))
+            unknown("not known which pods would block the drain: pods not listed yet")
         }
-        Blocking::Seen(pods) => {
-            let first = pods.first()?;
-            let (pod, number) = (first.pod.path(), pods.len());
-            let why = format!("{number} would block the drain: pod {pod} {}", first.why);
-            Some(shut(Gate::BlockingPods, why, None))
-        }
+        Blocking::Seen(pods) => match pods.first() {
+            None => State::Open,
+            Some(first) => {
+                let (pod, number) = (first.pod.path(), pods.len());
+                shut(format!(
+                    "{number} would block the drain: pod {pod} {}",
+                    first.why
+                ))
+            }
+        },
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use jiff::Timestamp;
-
-    use super::*;
-    use crate::drain::PodRef;
-    use crate::trigger::{Reason, Verdict};
-
-    fn open() -> GateFacts<'static> {
-        GateFacts {
-            node_pause: Pause::None,
-            group_pause: Pause::None,
-            inhibitors: Some(Vec::new()),
-            packages: Packages::Quiet,
-            request: None,
-            findings: &[],
-            blocking: Blocking::Seen(Vec::new()),
-        }
-    }
-
-    fn at(seconds: u64) -> Now {
-        Now {
-            wall: Timestamp::UNIX_EPOCH,
-            boot: Duration::from_secs(seconds),
-        }
-    }
-
-    fn gates(facts: &GateFacts) -> Vec<Gate> {
-        let closed = closed(facts, &GatePolicy::default(), at(100));
-        closed.iter().map(|closed| closed.gate).collect()
-    }
-
-    #[test]
-    fn all_open() {
-        assert_eq!(gates(&open()), []);
-    }
-
-    #[test]
-    fn i8_what_is_unknown_is_closed() {
-        let mut facts = open();
-        facts.node_pause = Pause::Unknown;
-        facts.group_pause = Pause::Unknown;
-        facts.inhibitors = None;
-        facts.packages = Packages::Unknown("no permission".to_owned());
-        facts.blocking = Blocking::Unknown;
-        let all = [
-            Gate::NodePaused,
-            Gate::GroupPaused,
-            Gate::Inhibitors,
-            Gate::PackageManager,
-            Gate::BlockingPods,
-        ];
-        assert_eq!(gates(&facts), all);
-    }
-
-    #[test]
-    fn a_pause_is_told_with_its_reason() {
-        for (why, words) in [("disk", "node paused: disk"), ("", "node paused")] {
-            let mut facts = open();
-            facts.node_pause = Pause::Paused(why.to_owned());
-            let closed = closed(&facts, &GatePolicy::default(), at(100));
-            assert_eq!(closed[0].why, words);
-        }
-    }
-
-    #[test]
-    fn each_closes_by_itself() {
-        let mut facts = open();
-        facts.node_pause = Pause::Paused("disk".to_owned());
-        assert_eq!(gates(&facts), [Gate::NodePaused]);
-        let mut facts = open();
-        let row = ["shutdown", "backup", "runs", "block"].map(str::to_owned);
-        let [what, who, why, mode] = row;
-        facts.inhibitors = Some(vec![Inhibitor::of((what, who, why, mode, 0, 1))]);
-        assert_eq!(gates(&facts), [Gate::Inhibitors]);
-        let mut facts = open();
-        facts.blocking = Blocking::Seen(vec![Blocker {
-            pod: PodRef {
-                namespace: "shop".to_owned(),
-                name: "a".to_owned(),
-                uid: "u".to_owned(),
-            },
-            why: "has no controller".to_owned(),
-            budget: None,
-        }]);
-        assert_eq!(gates(&facts), [Gate::BlockingPods]);
-        facts.blocking = Blocking::Cordoned;
-        assert_eq!(gates(&facts), []);
-    }
-
-    #[test]
-    fn min_uptime_says_when_it_opens() {
-        let policy = GatePolicy {
-            min_uptime: Duration::from_secs(100),
-        };
-        assert_eq!(
-            closed(&open(), &policy, at(99))[0].opens,
-            Some(Duration::from_secs(100))
-        );
-        assert_eq!(closed(&open(), &policy, at(100)), []);
-    }
-
-    #[test]
-    fn settle_waits_for_the_first_reason_to_last() {
-        let reason = |trigger: &str, since| Reason {
-            trigger: trigger.to_owned(),
-            pkgs: BTreeSet::new(),
-            words: String::new(),
-            since: Timestamp::UNIX_EPOCH,
-            since_boot: Duration::from_secs(since),
-        };
-        let finding = |trigger: &str, settle| Finding {
-            trigger: trigger.to_owned(),
-            verdict: Verdict::No,
-            settle: Duration::from_secs(settle),
-        };
-        let request = Request {
-            since: Timestamp::UNIX_EPOCH,
-            reasons: vec![reason("a", 50), reason("b", 90)],
-            latched: Vec::new(),
-        };
-        let findings = [finding("a", 600), finding("b", 20)];
-        let mut facts = open();
-        facts.request = Some(&request);
-        facts.findings = &findings;
-        let closed = |seconds| closed(&facts, &GatePolicy::default(), at(seconds));
-        assert_eq!(closed(109)[0].opens, Some(Duration::from_secs(110)));
-        assert_eq!(closed(110), []);
-    }
-}
+mod tests;

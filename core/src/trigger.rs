@@ -17,6 +17,7 @@ use crate::times::Times;
 
 mod builtin;
 mod flaps;
+mod heard;
 mod maintenance;
 mod settled;
 #[cfg(test)]
@@ -24,6 +25,8 @@ mod tests;
 
 pub use builtin::Builtin;
 pub use flaps::Flaps;
+pub use heard::Heard;
+pub(crate) use heard::heard;
 pub use maintenance::Keeper;
 pub use settled::{Settled, SettledReason};
 
@@ -199,7 +202,7 @@ impl Request {
     }
 
     /// No person asked for it, and no script of a person's.
-    pub(crate) fn automatic(&self) -> bool {
+    pub fn automatic(&self) -> bool {
         let asked = |wish: &Latched| wish.reboots_for_person() || wish.keeper().is_some();
         !self.latched.iter().any(asked)
     }

@@ -33,7 +33,9 @@ impl Machine {
         let policy = GatePolicy {
             min_uptime: self.config.gates.min_uptime,
         };
-        self.facts.closed = gates::closed(&gate_facts, &policy, now);
+        let all = gates::all(&gate_facts, &policy, now);
+        self.facts.closed = gates::closed(&all);
+        self.facts.gates = gates::standing(&self.facts.gates, all, now.boot);
         self.facts.closed_since = match self.facts.closed.as_slice() {
             [] => None,
             _ => Some(self.facts.closed_since.unwrap_or(now.boot)),

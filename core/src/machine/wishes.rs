@@ -76,6 +76,9 @@ impl Machine {
             Seen::Absent => Asked::No,
             Seen::Unknown => Asked::Unknown,
         };
+        let asked = (self.config.triggers.node_annotation).then(|| annotation.finding());
+        let all = findings.iter().cloned().chain(asked);
+        let heard = trigger::heard(&self.facts.heard, all, now.boot);
         self.facts.observed = trigger::observe(
             record.request.clone(),
             record.settled.clone(),
@@ -87,6 +90,7 @@ impl Machine {
             &self.facts.boot,
             now,
         );
+        self.facts.heard = heard;
         let most = usize::try_from(self.config.reboot.max_per_day).unwrap_or(usize::MAX);
         self.facts.limited = trigger::over_daily_limit(&record.history, most, now.wall);
         self.seen_before_cordon(now);

@@ -100,7 +100,8 @@ proptest! {
             blocking: gates::Blocking::Cordoned,
         };
         let now = Now { wall: jiff::Timestamp::UNIX_EPOCH, boot: Duration::ZERO };
-        shown(gates::closed(&facts, &gates::GatePolicy::default(), now).into_iter().map(|closed| closed.why));
+        let said = gates::all(&facts, &gates::GatePolicy::default(), now);
+        shown(gates::closed(&said).into_iter().map(|closed| closed.why));
         shown(Scheduled::of(&a, 7).map(|it| it.words()));
     }
 }

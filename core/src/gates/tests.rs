@@ -1,0 +1,222 @@
+//! Each gate in each state (I8).
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+
+use super::*;
+use crate::drain::PodRef;
+use crate::trigger::{Keeper, Latched, Reason, Verdict};
+
+fn open() -> GateFacts<'static> {
+    GateFacts {
+        node_pause: Pause::None,
+        group_pause: Pause::None,
+        inhibitors: Some(Vec::new()),
+        packages: Packages::Quiet,
+        request: None,
+        findings: &[],
+        blocking: Blocking::Seen(Vec::new()),
+    }
+}
+
+fn at(seconds: u64) -> Now {
+    Now {
+        wall: Timestamp::UNIX_EPOCH,
+        boot: Duration::from_secs(seconds),
+    }
+}
+
+fn shut_at(facts: &GateFacts, policy: &GatePolicy, now: Now) -> Vec<Closed> {
+    closed(&all(facts, policy, now))
+}
+
+fn gates(facts: &GateFacts) -> Vec<Gate> {
+    let closed = shut_at(facts, &GatePolicy::default(), at(100));
+    closed.iter().map(|closed| closed.gate).collect()
+}
+
+#[test]
+fn all_open() {
+    assert_eq!(gates(&open()), []);
+}
+
+#[test]
+fn i8_what_is_unknown_is_closed() {
+    let mut facts = open();
+    facts.node_pause = Pause::Unknown;
+    facts.group_pause = Pause::Unknown;
+    facts.inhibitors = None;
+    facts.packages = Packages::Unknown("no permission".to_owned());
+    facts.blocking = Blocking::Unknown;
+    let all = [
+        Gate::NodePaused,
+        Gate::GroupPaused,
+        Gate::Inhibitors,
+        Gate::PackageManager,
+        Gate::BlockingPods,
+    ];
+    assert_eq!(gates(&facts), all);
+    let said = super::all(&facts, &GatePolicy::default(), at(100));
+    let unknown = said.iter().filter(|(gate, state)| {
+        assert!(all.contains(gate) || *state == State::Open, "{state:?}");
+        matches!(state, State::Unknown { .. })
+    });
+    assert_eq!(unknown.count(), all.len(), "not merely closed: {said:?}");
+}
+
+/// What is open is told as well, once each and always in the same order.
+#[test]
+fn every_gate_says_something() {
+    let names = |facts: &GateFacts| -> Vec<&str> {
+        let all = all(facts, &GatePolicy::default(), at(100));
+        all.iter().map(|(gate, _)| gate.name()).collect()
+    };
+    let open = names(&open());
+    assert_eq!(
+        open,
+        [
+            "node-paused",
+            "group-paused",
+            "inhibitors",
+            "package-manager",
+            "min-uptime",
+            "settle",
+            "blocking-pods"
+        ]
+    );
+    let mut facts = self::open();
+    facts.node_pause = Pause::Unknown;
+    facts.packages = Packages::Rest("apt", Duration::from_secs(130));
+    assert_eq!(names(&facts), open);
+}
+
+/// Nothing is rebooted then: what speaks against a reboot alone keeps nothing waiting, and says so.
+#[test]
+fn a_node_that_somebody_keeps_drained_waits_for_what_speaks_against_drains() {
+    let request = Request {
+        since: Timestamp::UNIX_EPOCH,
+        reasons: Vec::new(),
+        latched: vec![Latched {
+            by: Keeper::Person.begins().to_owned(),
+            reason: "the rack is moved".to_owned(),
+            at: Timestamp::UNIX_EPOCH,
+            boot: None,
+            ended: false,
+        }],
+    };
+    let mut facts = open();
+    facts.request = Some(&request);
+    facts.inhibitors = None;
+    facts.node_pause = Pause::Unknown;
+    assert_eq!(gates(&facts), [Gate::NodePaused]);
+    let all = all(&facts, &GatePolicy::default(), at(100));
+    let aside = all.iter().filter(|(_, state)| *state == State::Aside);
+    let aside: Vec<Gate> = aside.map(|(gate, _)| *gate).collect();
+    let reboots = [
+        Gate::Inhibitors,
+        Gate::PackageManager,
+        Gate::MinUptime,
+        Gate::Settle,
+    ];
+    assert_eq!(aside, reboots);
+}
+
+/// Its words may change: it has been closed since the first of them.
+#[test]
+fn a_gate_stands_since_it_was_opened_closed_or_lost_sight_of() {
+    let secs = Duration::from_secs;
+    let mut stands = Vec::new();
+    let paused = |why: &str| Pause::Paused(why.to_owned());
+    for (now, pause, since) in [
+        (10, Pause::None, 10),
+        (20, Pause::None, 10),
+        (30, paused("disk"), 30),
+        (40, paused("rack"), 30),
+        (50, Pause::Unknown, 50),
+        (60, paused("rack"), 60),
+        (70, Pause::None, 70),
+    ] {
+        let mut facts = open();
+        facts.node_pause = pause.clone();
+        let said = all(&facts, &GatePolicy::default(), at(now));
+        stands = standing(&stands, said, secs(now));
+        assert_eq!(stands[0].since, secs(since), "{now} {pause:?}");
+        assert_eq!(stands[1].since, secs(10), "another gate, at {now}");
+    }
+}
+
+#[test]
+fn a_pause_is_told_with_its_reason() {
+    for (why, words) in [("disk", "node paused: disk"), ("", "node paused")] {
+        let mut facts = open();
+        facts.node_pause = Pause::Paused(why.to_owned());
+        let closed = shut_at(&facts, &GatePolicy::default(), at(100));
+        assert_eq!(closed[0].why, words);
+    }
+}
+
+#[test]
+fn each_closes_by_itself() {
+    let mut facts = open();
+    facts.node_pause = Pause::Paused("disk".to_owned());
+    assert_eq!(gates(&facts), [Gate::NodePaused]);
+    let mut facts = open();
+    let row = ["shutdown", "backup", "runs", "block"].map(str::to_owned);
+    let [what, who, why, mode] = row;
+    facts.inhibitors = Some(vec![Inhibitor::of((what, who, why, mode, 0, 1))]);
+    assert_eq!(gates(&facts), [Gate::Inhibitors]);
+    let mut facts = open();
+    facts.blocking = Blocking::Seen(vec![Blocker {
+        pod: PodRef {
+            namespace: "shop".to_owned(),
+            name: "a".to_owned(),
+            uid: "u".to_owned(),
+        },
+        why: "has no controller".to_owned(),
+        budget: None,
+    }]);
+    assert_eq!(gates(&facts), [Gate::BlockingPods]);
+    facts.blocking = Blocking::Cordoned;
+    assert_eq!(gates(&facts), []);
+}
+
+#[test]
+fn min_uptime_says_when_it_opens() {
+    let policy = GatePolicy {
+        min_uptime: Duration::from_secs(100),
+    };
+    assert_eq!(
+        shut_at(&open(), &policy, at(99))[0].opens,
+        Some(Duration::from_secs(100))
+    );
+    assert_eq!(shut_at(&open(), &policy, at(100)), []);
+}
+
+#[test]
+fn settle_waits_for_the_first_reason_to_last() {
+    let reason = |trigger: &str, since| Reason {
+        trigger: trigger.to_owned(),
+        pkgs: BTreeSet::new(),
+        words: String::new(),
+        since: Timestamp::UNIX_EPOCH,
+        since_boot: Duration::from_secs(since),
+    };
+    let finding = |trigger: &str, settle| Finding {
+        trigger: trigger.to_owned(),
+        verdict: Verdict::No,
+        settle: Duration::from_secs(settle),
+    };
+    let request = Request {
+        since: Timestamp::UNIX_EPOCH,
+        reasons: vec![reason("a", 50), reason("b", 90)],
+        latched: Vec::new(),
+    };
+    let findings = [finding("a", 600), finding("b", 20)];
+    let mut facts = open();
+    facts.request = Some(&request);
+    facts.findings = &findings;
+    let closed = |seconds| shut_at(&facts, &GatePolicy::default(), at(seconds));
+    assert_eq!(closed(109)[0].opens, Some(Duration::from_secs(110)));
+    assert_eq!(closed(110), []);
+}
