@@ -84,7 +84,7 @@ fn by_node(request: &Request, me: &str) -> bool {
                     .ends_with(&format!("fieldSelector=spec.nodeName%3D{me}"))
         }
         // NodeRestriction lets a node evict none but its own pods.
-        ("create", ("pods/eviction", _)) => true,
+        ("create", ("pods/eviction", _)) => dry_in_full_or_not_at_all(request),
         _ => false,
     }
 }
@@ -106,6 +106,13 @@ fn by_coordinator(request: &Request, me: &str) -> bool {
         ("get", ("daemonsets", _)) => !request.name.is_empty(),
         _ => false,
     }
+}
+
+/// What `explain` only tries says so in its query and in its body: one of both alone is a mistake.
+fn dry_in_full_or_not_at_all(request: &Request) -> bool {
+    let body = request.request.as_ref();
+    let body = body.is_some_and(|body| body["deleteOptions"]["dryRun"][0] == "All");
+    request.uri.contains("dryRun=All") == body
 }
 
 /// An Event about the own Node, or that one has happened again.
@@ -272,5 +279,11 @@ fn i11_the_list_refuses_what_is_not_the_nodes_own() {
         ));
     });
     let evict = one("create", "pods/eviction", "");
-    bent(evict, |evict| evict.resource = "pods".to_owned());
+    bent(evict.clone(), |evict| evict.resource = "pods".to_owned());
+    bent(evict, |evict| {
+        evict.uri = "/api/v1/namespaces/a/pods/b/eviction?dryRun=All".to_owned();
+        evict.request = Some(std::sync::Arc::new(
+            serde_json::json!({"deleteOptions": {}}),
+        ));
+    });
 }

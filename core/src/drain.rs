@@ -10,6 +10,7 @@ use crate::pod::Pod;
 
 mod clock;
 mod entry;
+mod fate;
 pub mod judge;
 mod over;
 mod pace;
@@ -22,6 +23,7 @@ mod volumes;
 mod words;
 
 pub use entry::{Blocker, PodRef};
+pub use fate::{Fate, undrained};
 pub use judge::{Judgement, judge};
 pub use policy::{EmptyDir, Jobs, Mode, OnTimeout, Policy, Unmanaged};
 pub use words::{describe, ending};

@@ -66,16 +66,32 @@ impl OwnPods {
 
     /// Asks for the eviction of exactly this pod (its UID is the precondition).
     pub async fn evict(&self, pod: &PodRef) -> EvictAnswer {
-        let body = json!({
+        self.ask(pod, false).await
+    }
+
+    /// What would be answered now. It is a dry run: the pod stays, and its budget keeps what it allows
+    /// (`cluster_pods::i9_a_dry_run_evicts_nothing_and_takes_nothing_from_the_budget`).
+    pub async fn would_evict(&self, pod: &PodRef) -> EvictAnswer {
+        self.ask(pod, true).await
+    }
+
+    async fn ask(&self, pod: &PodRef, dry: bool) -> EvictAnswer {
+        let mut body = json!({
             "apiVersion": "policy/v1",
             "kind": "Eviction",
             "metadata": {"namespace": pod.namespace, "name": pod.name},
             "deleteOptions": {"preconditions": {"uid": pod.uid}},
         });
-        let path = format!(
+        let mut path = format!(
             "/api/v1/namespaces/{}/pods/{}/eviction",
             pod.namespace, pod.name
         );
+        // Said twice: admission reads the query, the storage the body (eviction.go, `propagateDryRun`). Where one were lost
+        // on its way, the other would still keep the pod.
+        if dry {
+            body["deleteOptions"]["dryRun"] = json!(["All"]);
+            path.push_str("?dryRun=All");
+        }
         let request = http::Request::post(path)
             .header(http::header::CONTENT_TYPE, "application/json")
             .body(body.to_string().into_bytes());

@@ -37,6 +37,11 @@ async fn pod(host: &Host, name: &str) -> PodRef {
 
 /// A budget over `app: <pod>` that its controller has just found to allow nothing.
 async fn budget(host: &Host, name: &str, pod: &str) {
+    allowing(host, name, pod, 0).await;
+}
+
+/// The same with so many evictions that it allows.
+async fn allowing(host: &Host, name: &str, pod: &str, allowed: u32) {
     let budgets: Api<PodDisruptionBudget> = Api::namespaced(host.admin.clone(), "default");
     let body = json!({"metadata": {"name": name},
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": pod}}}});
@@ -45,12 +50,12 @@ async fn budget(host: &Host, name: &str, pod: &str) {
         .create(&PostParams::default(), &object)
         .await
         .expect("a budget");
-    let full = json!({"status": {"observedGeneration": 1, "disruptionsAllowed": 0,
-        "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1}});
+    let found = json!({"status": {"observedGeneration": 1, "disruptionsAllowed": allowed,
+        "currentHealthy": 1 + allowed, "desiredHealthy": 1, "expectedPods": 1 + allowed}});
     budgets
-        .patch_status(name, &PatchParams::default(), &Patch::Merge(full))
+        .patch_status(name, &PatchParams::default(), &Patch::Merge(found))
         .await
-        .expect("exhausted");
+        .expect("a status");
 }
 
 /// Evicts until the server's admission cache knows the pod and the answer is another.
@@ -107,6 +112,50 @@ async fn i9_budgets_answer_by_name() {
         }
     })
     .await;
+}
+
+/// What `explain` asks: however often, the pod stays and its budget allows what it allowed.
+#[tokio::test]
+async fn i9_a_dry_run_evicts_nothing_and_takes_nothing_from_the_budget() {
+    let host = enter().host().await;
+    let tried = pod(&host, "tried").await;
+    allowing(&host, "one-left", "tried", 1).await;
+    let own = OwnPods::new(host.clients.node.clone(), &host.name);
+    // Until the server's caches know pod and budget.
+    until("the dry run", || async {
+        (own.would_evict(&tried).await == EvictAnswer::Accepted).then_some(())
+    })
+    .await;
+    for _ in 0..5 {
+        assert_eq!(own.would_evict(&tried).await, EvictAnswer::Accepted);
+    }
+    let pods = own.list().await.expect("a list");
+    assert!(pods.iter().all(|pod| !pod.terminating), "{pods:?}");
+    assert_eq!(pods.len(), 1);
+    let budgets: Api<PodDisruptionBudget> = Api::namespaced(host.admin.clone(), "default");
+    let left = budgets.get("one-left").await.expect("the budget").status;
+    let left = left.expect("a status");
+    assert_eq!(left.disruptions_allowed, 1);
+    assert_eq!(left.disrupted_pods.unwrap_or_default().len(), 0);
+    // Another pod of that name would be another's.
+    let wrong = PodRef {
+        uid: "00000000-0000-0000-0000-000000000000".to_owned(),
+        ..tried.clone()
+    };
+    assert_eq!(own.would_evict(&wrong).await, EvictAnswer::LookAgain);
+    // A budget that allows nothing says so, by its name.
+    let full = pod(&host, "held").await;
+    budget(&host, "none-left", "held").await;
+    let why = until("the refusal", || async {
+        match own.would_evict(&full).await {
+            EvictAnswer::Budget(why) => Some(why),
+            _ => None,
+        }
+    })
+    .await;
+    assert!(why.contains("none-left"), "{why}");
+    // What was accepted as a dry run is accepted in earnest.
+    assert_eq!(own.evict(&tried).await, EvictAnswer::Accepted);
 }
 
 #[tokio::test]

@@ -262,7 +262,7 @@ impl Entry {
                 None,
             ),
             (Judgement::Evict, Some(Refusal::Budget(message))) => {
-                (message.clone(), self.budget(message))
+                (message.clone(), budget(&self.pod.namespace, message))
             }
             (Judgement::Evict, Some(Refusal::TwoBudgets(message) | Refusal::Other(message))) => {
                 (message.clone(), None)
@@ -294,11 +294,11 @@ impl Entry {
             budget: None,
         }
     }
+}
 
-    /// From "The disruption budget web needs 5 healthy pods ..." (eviction.go).
-    fn budget(&self, message: &str) -> Option<String> {
-        let (_, tail) = message.split_once("disruption budget ")?;
-        let name = tail.split_whitespace().next()?;
-        Some(format!("{}/{name}", self.pod.namespace))
-    }
+/// From "The disruption budget web needs 5 healthy pods ..." (eviction.go).
+pub(super) fn budget(namespace: &str, message: &str) -> Option<String> {
+    let (_, tail) = message.split_once("disruption budget ")?;
+    let name = tail.split_whitespace().next()?;
+    Some(format!("{namespace}/{name}"))
 }

@@ -30,6 +30,19 @@ pub enum Leave {
     Unmanaged,
 }
 
+impl Leave {
+    /// For people, after the pod's name.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Mirror => "is a static pod, which the kubelet starts again",
+            Self::DaemonSet => "is a DaemonSet's: it runs again after the reboot",
+            Self::Finished => "has finished",
+            Self::Skipped => "matches drain.skip",
+            Self::Unmanaged => "has no controller, and the kubelet starts it again",
+        }
+    }
+}
+
 /// Why a pod stops the drain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Block {

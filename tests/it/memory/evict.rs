@@ -27,6 +27,7 @@ pub(super) fn evict(store: &mut Store, user: &User, request: &Request) -> Answer
         Some("Pending" | "Succeeded" | "Failed")
     ) || pod["metadata"].get("deletionTimestamp").is_some();
     let options = &request.body["deleteOptions"];
+    let dry = dry_run(request);
     let ready = condition(&pod, "Ready");
     let budgets = if ends {
         Vec::new()
@@ -60,7 +61,7 @@ pub(super) fn evict(store: &mut Store, user: &User, request: &Request) -> Answer
         );
         return Answer::conflict("pods", &name, &why);
     }
-    if !request.dry_run() {
+    if !dry {
         let grace = options["gracePeriodSeconds"].as_u64();
         let key = ("pods".to_owned(), namespace.clone(), name.clone());
         store.edit(&key, ("kube-apiserver", "status"), |pod| {
@@ -79,6 +80,11 @@ pub(super) fn evict(store: &mut Store, user: &User, request: &Request) -> Answer
     Answer::created(
         json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}),
     )
+}
+
+/// Said in the query, or in the body (eviction.go `propagateDryRun`).
+fn dry_run(request: &Request) -> bool {
+    request.dry_run() || request.body["deleteOptions"]["dryRun"] == json!(["All"])
 }
 
 /// Takes one disruption from the budget, or says why there is none.
@@ -114,7 +120,7 @@ fn charge(
         );
         return Some(Answer::budget(&why, 0));
     }
-    if !request.dry_run() {
+    if !dry_run(request) {
         let (pod, at) = (pod["metadata"]["name"].clone(), store.now.to_string());
         store.edit(key, ("kube-apiserver", "status"), |budget| {
             let enough = allowed > 1;

@@ -48,6 +48,14 @@ async fn evict(side: &mut Side, what: &str, pod: &str, uid: Option<&Value>, dry:
     side.ask(what, Node(0), Post, &path, &body).await;
 }
 
+/// As `kube-rebootd explain` asks: a dry run by the query and by the body.
+async fn said_twice(side: &mut Side, what: &str, pod: &str, uid: &Value) {
+    let path = format!("{POD}/{pod}/eviction?dryRun=All");
+    let body = json!({"metadata": {"name": pod, "namespace": "default"},
+        "deleteOptions": {"preconditions": {"uid": uid}, "dryRun": ["All"]}});
+    side.ask(what, Node(0), Post, &path, &body).await;
+}
+
 /// The real server's admission and budget caches lag: a dry run says when they have followed.
 async fn settled(side: &mut Side, pod: &str, wanted: u64) {
     for _ in 0..200 {
@@ -73,6 +81,8 @@ async fn i9_evictions_answer_as_a_real_server() {
             free["metadata"]["uid"].clone(),
         );
         evict(side, "dry run", "conf-free", None, true).await;
+        said_twice(side, "dry run, said twice", "conf-free", &right).await;
+        said_twice(side, "dry run, another uid", "conf-free", &wrong).await;
         evict(side, "another uid", "conf-free", Some(&wrong), false).await;
         evict(side, "evicted", "conf-free", Some(&right), false).await;
         evict(side, "again", "conf-free", Some(&right), false).await;
@@ -88,12 +98,19 @@ async fn i9_evictions_answer_as_a_real_server() {
 #[tokio::test]
 async fn i9_budgets_answer_as_a_real_server() {
     both(1, async |side| {
-        pod(side, "conf-full", 0, true).await;
+        let full = pod(side, "conf-full", 0, true).await;
         settled(side, "conf-full", 201).await;
         budget(side, "conf-full", "conf-full", 0, 1, json!({})).await;
         settled(side, "conf-full", 429).await;
         evict(side, "no disruption allowed", "conf-full", None, false).await;
         evict(side, "dry run of it", "conf-full", None, true).await;
+        said_twice(
+            side,
+            "the same, said twice",
+            "conf-full",
+            &full["metadata"]["uid"],
+        )
+        .await;
         budget(side, "conf-second", "conf-full", 0, 1, json!({})).await;
         settled(side, "conf-full", 500).await;
         evict(side, "two budgets", "conf-full", None, false).await;
@@ -104,6 +121,9 @@ async fn i9_budgets_answer_as_a_real_server() {
         budget(side, "conf-one", "conf-one", 1, 2, json!({})).await;
         settled(side, "conf-one", 201).await;
         evict(side, "one allowed, tried", "conf-one", Some(&uid), true).await;
+        said_twice(side, "tried, said twice", "conf-one", &uid).await;
+        side.get("the budget then", Admin, &format!("{BUDGET}/conf-one"))
+            .await;
         let wrong = json!("00000000-0000-0000-0000-000000000000");
         let another = "one allowed, another uid";
         evict(side, another, "conf-one", Some(&wrong), false).await;
