@@ -1,4 +1,4 @@
-//! What people see of a step: STATUS, the journal's records, and the view that `kube-rebootd status` reads.
+//! What people see of a step: STATUS, the journal's records, and the view that `status` and `explain` read.
 
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use crate::host::journal::{Fields, LATE, Naming, id, record, transition};
 use crate::host::notify::Notify;
 use crate::host::view::{Blocked, Holder, View};
 
+mod explain;
 #[cfg(test)]
 mod tests;
 
@@ -246,15 +247,17 @@ impl Report {
         self.uncleared = now;
     }
 
-    /// What `kube-rebootd status` shows, if it is not what it showed.
+    /// What `kube-rebootd status` and `explain` show, if it is not what they showed.
     pub(super) fn view(&mut self, step: &Step, facts: &Facts, policy: &Policy) -> Option<&View> {
+        // A look is no news in itself.
+        let looking = self.view.phase == Some(step.phase) && looks(step);
         let view = View {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             node: policy.me.clone(),
             group: policy.group.clone(),
             phase: Some(step.phase),
-            waits: if self.view.phase == Some(step.phase) && looks(step) {
+            waits: if looking {
                 self.view.waits.clone()
             } else {
                 waits(step, facts, policy)
@@ -273,6 +276,16 @@ impl Report {
             config_error: (facts.config_error.as_ref())
                 .map(ConfigError::lines)
                 .unwrap_or_default(),
+            reason: if looking {
+                self.view.reason.clone()
+            } else {
+                step.reason.name().to_owned()
+            },
+            triggers: explain::triggers(facts),
+            gates: explain::gates(facts),
+            limited: explain::limited(step, facts),
+            flapping: explain::flapping(step, facts),
+            queued: step.record.waiting.as_ref().map(|place| place.since),
         };
         if view == self.view {
             return None;

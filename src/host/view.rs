@@ -1,4 +1,7 @@
-//! `/run/kube-rebootd.view.json`: what the running daemon sees, for `kube-rebootd status`.
+//! `/run/kube-rebootd.view.json`: what the running daemon sees, for `kube-rebootd status` and `explain`.
+//!
+//! It is written when it changes, and so nothing in it counts down: times are moments of the boot clock, which whoever shows
+//! them compares with now.
 //!
 //! It is for display alone: nobody decides upon it, so it is not flushed, and a failed write is nobody's
 //! trouble. It names the process that wrote it, so that one of a daemon that ended is not believed.
@@ -6,7 +9,9 @@
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
+use std::time::Duration;
 
+use jiff::Timestamp;
 use kube_rebootd_core::phase::Phase;
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +47,76 @@ pub struct View {
     /// What is wrong with the configuration files, a line each; empty: they are in use.
     #[serde(default)]
     pub config_error: Vec<String>,
+    // What an older daemon that still runs does not write is empty.
+    /// The reason of the condition `RebootRequired`.
+    #[serde(default)]
+    pub reason: String,
+    /// Every configured trigger.
+    #[serde(default)]
+    pub triggers: Vec<Trigger>,
+    /// Every gate.
+    #[serde(default)]
+    pub gates: Vec<Gate>,
+    /// `reboot.max_per_day` is reached until then.
+    #[serde(default)]
+    pub limited: Option<Timestamp>,
+    /// Boot time until which a request that came and went waits.
+    #[serde(default)]
+    pub flapping: Option<Duration>,
+    /// Since when this node waits for a slot; none: it has no place in the queue.
+    #[serde(default)]
+    pub queued: Option<Timestamp>,
+}
+
+/// What one trigger says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trigger {
+    pub trigger: String,
+    pub verdict: Verdict,
+    /// For people.
+    pub words: String,
+    /// Boot time since which it says so.
+    pub since: Duration,
+    /// Boot time from which it counts, if it goes on to ask; none: it does not ask.
+    pub settles: Option<Duration>,
+}
+
+/// What a trigger says; in `explain --json` by these names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    Yes,
+    No,
+    Unknown,
+    /// It asks for what the last reboot was for, and is ignored (I10).
+    NotCleared,
+}
+
+/// How one gate stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gate {
+    /// [`kube_rebootd_core::gates::Gate::name`]
+    pub gate: String,
+    pub state: State,
+    /// Why it is closed or unknown.
+    pub why: Option<String>,
+    /// Boot time since which it stands so.
+    pub since: Duration,
+    /// Boot time at which it opens by itself, when that is known.
+    pub opens: Option<Duration>,
+    /// The same in words, where it is closed and there is no time for it.
+    pub opens_when: Option<String>,
+}
+
+/// How a gate stands; in `explain --json` by these names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    Open,
+    Closed,
+    Unknown,
+    /// Nobody looks, as nothing asks for a reboot, or somebody keeps the node drained.
+    NotLookedAt,
 }
 
 /// A slot and who holds it.

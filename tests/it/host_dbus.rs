@@ -140,6 +140,7 @@ fn view(phase: Phase) -> View {
             budget: Some("web".to_owned()),
         }],
         config_error: vec!["/etc/kube-rebootd/config.toml:2: mode: is a number".to_owned()],
+        ..View::default()
     }
 }
 

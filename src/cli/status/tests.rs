@@ -104,6 +104,7 @@ fn seen() -> View {
             budget: Some("shop/web".to_owned()),
         }],
         config_error: vec!["/etc/kube-rebootd/config.toml:2: mode: is a number".to_owned()],
+        ..View::default()
     }
 }
 

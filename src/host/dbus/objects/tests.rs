@@ -23,6 +23,7 @@ fn shown() -> Shown {
                 budget: None,
             }],
             config_error: vec!["config.toml:2: mode: is a number".to_owned()],
+            ..View::default()
         },
         status: "Draining n1".to_owned(),
     }
