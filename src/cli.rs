@@ -16,6 +16,7 @@ mod args;
 pub mod check;
 pub mod config;
 pub mod doctor;
+pub mod explain;
 pub mod maintenance;
 pub mod manifests;
 pub mod nodes;
@@ -50,6 +51,7 @@ pub fn main(cli: Cli) -> ExitCode {
     match cli.verb {
         Verb::Run => run::run(root, file),
         Verb::Status { json } => status::main(&root, json),
+        Verb::Explain { json } => explain::main(&root, config, json),
         Verb::Check { builtin, json } => check::main(&root, file.as_ref(), &builtin, json),
         Verb::Doctor { json } => doctor::main(root, file, json),
         Verb::Undrain {

@@ -31,6 +31,9 @@ _kube__rebootd() {
             kube__rebootd,drain)
                 cmd="kube__rebootd__subcmd__drain"
                 ;;
+            kube__rebootd,explain)
+                cmd="kube__rebootd__subcmd__explain"
+                ;;
             kube__rebootd,help)
                 cmd="kube__rebootd__subcmd__help"
                 ;;
@@ -103,6 +106,9 @@ _kube__rebootd() {
             kube__rebootd__subcmd__help,drain)
                 cmd="kube__rebootd__subcmd__help__subcmd__drain"
                 ;;
+            kube__rebootd__subcmd__help,explain)
+                cmd="kube__rebootd__subcmd__help__subcmd__explain"
+                ;;
             kube__rebootd__subcmd__help,help)
                 cmd="kube__rebootd__subcmd__help__subcmd__help"
                 ;;
@@ -155,7 +161,7 @@ _kube__rebootd() {
 
     case "${cmd}" in
         kube__rebootd)
-            opts="-h -V --config --root --help --version run status check doctor drain undrain hold release nodes pause resume reboot cancel retry unlock manifests config help"
+            opts="-h -V --config --root --help --version run status explain check doctor drain undrain hold release nodes pause resume reboot cancel retry unlock manifests config help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -410,8 +416,30 @@ _kube__rebootd() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        kube__subcmd__rebootd__subcmd__explain)
+            opts="-h --json --config --root --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         kube__subcmd__rebootd__subcmd__help)
-            opts="run status check doctor drain undrain hold release nodes pause resume reboot cancel retry unlock manifests config help"
+            opts="run status explain check doctor drain undrain hold release nodes pause resume reboot cancel retry unlock manifests config help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -509,6 +537,20 @@ _kube__rebootd() {
             return 0
             ;;
         kube__subcmd__rebootd__subcmd__help__subcmd__drain)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        kube__subcmd__rebootd__subcmd__help__subcmd__explain)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )

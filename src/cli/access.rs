@@ -412,7 +412,7 @@ async fn identity(
 }
 
 /// As this host.
-async fn host(root: &Root, config: &Config) -> Result<Clients, ConnectError> {
+pub(super) async fn host(root: &Root, config: &Config) -> Result<Clients, ConnectError> {
     connect(&Connector::new(access(root, config)), root, &Bus::system()).await
 }
 

@@ -43,6 +43,16 @@ pub enum Verb {
         #[arg(long)]
         json: bool,
     },
+    /// Why this node is where it is: every trigger, gate and limit, its place in the queue, and what would become of its pods;
+    /// exits as `status`.
+    ///
+    /// The API server is asked with this host's credential (as root): who waits before this node, and of each pod, by a dry run,
+    /// whether it could be evicted now. Nothing is changed.
+    Explain {
+        /// For programs: one stable JSON object, with all keys of `status --json`.
+        #[arg(long)]
+        json: bool,
+    },
     /// What the triggers say now; exits 75 while a package manager works or something inhibits a shutdown, 1 when one does
     /// not answer.
     Check {
@@ -298,8 +308,9 @@ impl Host {
 /// What kubectl looks for in `$PATH` where somebody says `kubectl rebootd`.
 const PLUGIN: &str = "kubectl-rebootd";
 /// What is about the host it runs on, and not shown to whoever uses the plugin.
-const OF_THE_HOST: [&str; 10] = [
-    "run", "status", "check", "doctor", "drain", "undrain", "hold", "release", "retry", "config",
+const OF_THE_HOST: [&str; 11] = [
+    "run", "status", "explain", "check", "doctor", "drain", "undrain", "hold", "release", "retry",
+    "config",
 ];
 
 /// How a person called this program.

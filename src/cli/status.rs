@@ -162,17 +162,47 @@ impl Unit {
     }
 }
 
-/// Prints it; 3 when the daemon does not run, 1 when systemd does not say whether it does.
+/// What is known on this host of its daemon.
+pub(super) struct Known {
+    pub(super) now: Now,
+    pub(super) status: Status,
+    /// What the running daemon sees; empty: none runs, or it shows nothing.
+    pub(super) view: View,
+    pub(super) record: Record,
+}
+
+/// Reads all of it.
+pub(super) async fn known(root: &Root) -> Known {
+    let bus = Bus::system();
+    let now = Clock::Real.now();
+    let record = record(root);
+    let boot = boot::read(root, &bus).await;
+    let unit = unit(&bus).await;
+    let pid = unit.as_ref().map_or(0, |unit| unit.pid);
+    // What a daemon that ended saw says nothing about now.
+    let runs = unit.as_ref().is_ok_and(Unit::runs);
+    let view = view::read(root, pid).filter(|_| runs);
+    Known {
+        now,
+        view: view.clone().unwrap_or_default(),
+        record: record.clone().ok().flatten().unwrap_or_default(),
+        status: tell(record, boot.ok().as_ref(), unit, view, now),
+    }
+}
+
+/// 3 when the daemon does not run, 1 when systemd does not say whether it does.
+pub(super) fn code(status: &Status) -> ExitCode {
+    match status.running {
+        Some(true) => ExitCode::SUCCESS,
+        Some(false) => ExitCode::from(exit::NOT_RUNNING),
+        None => ExitCode::from(exit::FAILED),
+    }
+}
+
+/// Prints it.
 pub fn main(root: &Root, json: bool) -> ExitCode {
     block_on(async {
-        let bus = Bus::system();
-        let now = Clock::Real.now();
-        let record = record(root);
-        let boot = boot::read(root, &bus).await;
-        let unit = unit(&bus).await;
-        let pid = unit.as_ref().map_or(0, |unit| unit.pid);
-        let view = view::read(root, pid);
-        let status = tell(record, boot.ok().as_ref(), unit, view, now);
+        let Known { status, .. } = known(root).await;
         if json {
             // Strings, numbers and timestamps only: nothing in it can fail to encode.
             let text = serde_json::to_string_pretty(&status).unwrap_or_default();
@@ -180,11 +210,7 @@ pub fn main(root: &Root, json: bool) -> ExitCode {
         } else {
             print(&table(&status));
         }
-        match status.running {
-            Some(true) => ExitCode::SUCCESS,
-            Some(false) => ExitCode::from(exit::NOT_RUNNING),
-            None => ExitCode::from(exit::FAILED),
-        }
+        code(&status)
     })
 }
 
@@ -371,7 +397,7 @@ fn done(past: Past) -> Done {
     }
 }
 
-fn took(times: Times) -> Took {
+pub(super) fn took(times: Times) -> Took {
     Took {
         words: times.words(),
         slot: times.slot,

@@ -1,7 +1,13 @@
-//! The command line as a person or a script meets it: help, exit codes, `status`, `config`.
+//! The command line as a person or a script meets it: help, exit codes, `status`, `explain`, `config`.
 
+use std::time::Duration;
+
+use kube_rebootd::host::view::{self, Gate, State, Trigger, Verdict, View};
+use kube_rebootd_core::phase::Phase;
 use kube_rebootd_core::record::Record;
 use kube_rebootd_core::trigger::{BY_PERSON, Latched, Request};
+
+use serde_json::Value;
 
 use crate::cli_host::{CliHost, Said, binary, said};
 
@@ -106,10 +112,95 @@ async fn status_exits_with_3_when_the_daemon_does_not_run_and_still_tells() {
     assert!(stopped.out.contains("systemctl start kube-rebootd"));
     let json = host.run(&["status", "--json"]).await;
     assert_eq!(json.code, Some(3));
-    let value: serde_json::Value = serde_json::from_str(&json.out).expect("JSON");
+    let value: Value = serde_json::from_str(&json.out).expect("JSON");
     assert_eq!(value["running"], false);
     assert_eq!(value["phase"], "pending");
     assert_eq!(value["reasons"][0]["words"], "new firmware");
+}
+
+/// The same snapshot, and more of it; what the API server would say is missing, and says why.
+#[tokio::test]
+async fn explain_tells_what_status_tells_and_every_trigger_and_gate() {
+    let host = CliHost::start().await;
+    host.bus.knobs().pid = 7;
+    let view = View {
+        pid: 7,
+        node: Some("n1".to_owned()),
+        phase: Some(Phase::Pending),
+        reason: "MinUptime".to_owned(),
+        waits: vec!["up for less than gates.min_uptime of 1d".to_owned()],
+        triggers: vec![Trigger {
+            trigger: "check dnf".to_owned(),
+            verdict: Verdict::Unknown,
+            words: "no answer within 60s".to_owned(),
+            since: Duration::from_secs(60),
+            settles: None,
+        }],
+        gates: vec![Gate {
+            gate: "min-uptime".to_owned(),
+            state: State::Closed,
+            why: Some("up for less than gates.min_uptime of 1d".to_owned()),
+            since: Duration::from_secs(60),
+            // A year and more: no machine that runs tests has been up for so long.
+            opens: Some(Duration::from_secs(1_000_000_000)),
+            opens_when: None,
+        }],
+        ..View::default()
+    };
+    view::write(&host.root(), &view).expect("written");
+    let said = host.run(&["explain"]).await;
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    for words in [
+        "Node n1",
+        "MinUptime",
+        "check dnf",
+        "unknown since",
+        "(in ",
+        "kubeconfig",
+    ] {
+        assert!(said.out.contains(words), "no {words:?}: {}", said.out);
+    }
+    let json = async |verb: &str| {
+        let said = host.run(&[verb, "--json"]).await;
+        let value: Value = serde_json::from_str(&said.out).expect("JSON");
+        (said.code, value)
+    };
+    let ((_, status), (code, explained)) = (json("status").await, json("explain").await);
+    assert_eq!(code, Some(0));
+    for (key, value) in status.as_object().expect("an object") {
+        assert_eq!(explained[key], *value, "{key}");
+    }
+    assert_eq!(explained["reason"], "MinUptime");
+    assert_eq!(explained["triggers"][0]["verdict"], "unknown");
+    assert_eq!(explained["gates"][0]["state"], "closed");
+    assert!(explained["gates"][0]["opens"].is_string(), "{explained}");
+    assert_eq!(explained["drain"]["evicts"], Value::Null);
+    let problem = explained["drain"]["problem"].as_str();
+    assert!(
+        problem.is_some_and(|why| why.contains("kubeconfig")),
+        "{explained}"
+    );
+
+    host.bus.knobs().daemon = false;
+    let (code, stopped) = json("explain").await;
+    assert_eq!(code, Some(3));
+    assert_eq!(
+        stopped["triggers"],
+        serde_json::json!([]),
+        "of one that ended"
+    );
+    let page = host.run(&["explain"]).await;
+    assert_eq!(page.code, Some(3));
+    assert!(
+        page.out.contains("systemctl start kube-rebootd"),
+        "{}",
+        page.out
+    );
+    assert!(
+        page.out.contains("not known: the daemon does not run"),
+        "{}",
+        page.out
+    );
 }
 
 #[tokio::test]

@@ -18,6 +18,7 @@ mod credentials;
 mod dbus;
 mod dead_holder;
 mod drain;
+mod explained;
 mod holding;
 mod kill_matrix;
 mod kills;
