@@ -26,7 +26,6 @@ async fn help_names_every_verb() {
 async fn usage_errors_exit_with_2() {
     for words in [
         &["fly"][..],
-        &["undrain"],
         &["undrain", "--release", "--timeout", "0"],
         &["unlock"],
         &["manifests", "--slots", "0"],
