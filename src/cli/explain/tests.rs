@@ -71,6 +71,7 @@ fn status() -> Status {
             })),
         }],
         problems: Vec::new(),
+        config_error: Vec::new(),
         unread: false,
     }
 }
