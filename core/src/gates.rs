@@ -21,7 +21,7 @@ pub enum Gate {
 }
 
 impl Gate {
-    /// In `explain --json`: never changed.
+    /// In `explain --json` and in metrics: never changed.
     pub fn name(self) -> &'static str {
         match self {
             Self::NodePaused => "node-paused",
@@ -57,6 +57,17 @@ impl Gate {
             Self::Inhibitors | Self::PackageManager | Self::MinUptime | Self::Settle => false,
         }
     }
+
+    /// All of them, in the order in which they are looked at.
+    pub const ALL: [Self; 7] = [
+        Self::NodePaused,
+        Self::GroupPaused,
+        Self::Inhibitors,
+        Self::PackageManager,
+        Self::MinUptime,
+        Self::Settle,
+        Self::BlockingPods,
+    ];
 
     /// What closes it goes by itself, most often within minutes: a drain under way is not given up for it, and looks
     /// again when it has ended.

@@ -15,6 +15,7 @@ pub mod health;
 pub mod inhibitor;
 pub mod kubelet;
 pub mod machine;
+pub mod metrics;
 pub mod names;
 pub mod node;
 pub mod node_fields;
