@@ -11,6 +11,7 @@ use kube_rebootd_core::config::Table;
 use kube_rebootd_core::decide::{Policy, Step};
 use kube_rebootd_core::facts::Effect;
 use kube_rebootd_core::machine::{HOST_POLL, Machine};
+use kube_rebootd_core::metrics::{Counters, Page};
 use kube_rebootd_core::now::Now;
 use kube_rebootd_core::phase::Phase;
 use kube_rebootd_core::record::Stage;
@@ -23,8 +24,7 @@ use crate::cluster::events::Events;
 use crate::host::dbus::{Orders, Publisher};
 use crate::host::journal::Naming;
 use crate::host::notify::{Notify, watchdog_interval};
-use crate::host::view;
-use crate::host::{Bus, Store};
+use crate::host::{Bus, Store, metrics, view};
 use crate::notices::Notices;
 use crate::root::Root;
 
@@ -82,6 +82,8 @@ pub struct Daemon {
     notify: Notify,
     publisher: Publisher,
     orders: Orders,
+    metrics: metrics::Publisher,
+    counters: Counters,
     /// Evictions that were answered.
     evicted: mpsc::UnboundedReceiver<act::Evicted>,
     evictions: mpsc::UnboundedSender<act::Evicted>,
@@ -156,6 +158,7 @@ impl Daemon {
             }
         }
         self.stopping();
+        self.metrics.end();
         Ok(())
     }
 
@@ -184,6 +187,10 @@ impl Daemon {
         }
         self.publisher
             .publish(self.report.shown(), self.notify.said());
+        let (facts, counters) = (self.machine.facts(), &self.counters);
+        self.metrics.publish(&self.machine.config().metrics, || {
+            Page::of(&step, facts, &policy, counters)
+        });
         let Some(wrote) = self.write_ahead(&step) else {
             // Not durable: the facts say so now, and another step follows, not at full speed.
             return Some(now.boot + UNWRITABLE);
@@ -232,6 +239,8 @@ impl Daemon {
         if same {
             return Some(false);
         }
+        self.counters
+            .wrote(&self.machine.facts().record, &step.record);
         self.machine.wrote(step.record.clone());
         #[cfg(debug_assertions)]
         stop_point::pass(&self.root, &stop_point::wrote(&self.machine.facts().record));

@@ -11,6 +11,7 @@ pub mod dbus;
 pub mod journal;
 pub mod lock;
 pub mod logind;
+pub mod metrics;
 pub mod notify;
 pub mod outdated;
 pub mod sentinel;

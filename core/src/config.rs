@@ -9,6 +9,7 @@ mod duration;
 mod file;
 mod keys;
 mod label;
+mod listen;
 mod parse;
 mod preset;
 mod reader;
@@ -22,6 +23,7 @@ pub use duration::parse as duration;
 pub use file::{ConfigError, Problem};
 pub use keys::{Entry, Section, Table};
 pub use label::{is_dns_label, is_subdomain};
+pub use listen::Listen;
 pub use parse::{Effective, merged, parse, parse_effective, reference, to_end_a_hold};
 pub use preset::Preset;
 
@@ -55,6 +57,8 @@ pub struct Config {
     pub gates: Gates,
     /// `[notify]`
     pub notify: Notify,
+    /// `[metrics]`
+    pub metrics: Metrics,
 }
 
 /// `mode`: the one key outside any table.
@@ -222,6 +226,22 @@ pub struct Health {
 pub struct Gates {
     /// Host uptime below which no reboot begins.
     pub min_uptime: Duration,
+}
+
+/// `[metrics]`: where Prometheus finds them; by default nowhere.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Metrics {
+    /// Where HTTP is spoken.
+    pub listen: Option<Listen>,
+    /// Absolute path of a file for `node_exporter`; it ends with `.prom`.
+    pub textfile: Option<PathBuf>,
+}
+
+impl Metrics {
+    /// Nobody is shown anything.
+    pub fn off(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// `[notify]`: who is told of a reboot.

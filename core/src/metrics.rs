@@ -148,7 +148,7 @@ fn samples(
         }
         Family::ApiErrors => counted(counters.faults()),
         Family::Reloads => counted(counters.reloads()),
-        Family::ReloadSuccessful => one(flag(counters.reload_worked())),
+        Family::ReloadSuccessful => one(flag(facts.config_error.is_none())),
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use kube::core::Status;
 
+use kube_rebootd_core::metrics::Fault;
 use kube_rebootd_core::text::{self, MESSAGE};
 
 /// Longest wait for one answer, above the server's own 60 s limit for none but the slowest list; a
@@ -105,6 +106,22 @@ impl ApiError {
             | Self::Busy { .. }
             | Self::Unreachable { .. }
             | Self::Expired { .. } => false,
+        }
+    }
+
+    /// As it is counted.
+    pub fn fault(&self) -> Fault {
+        match self {
+            Self::Gone { .. } => Fault::NotFound,
+            Self::Conflict { .. } | Self::UidMismatch { .. } | Self::TaintsRace { .. } => {
+                Fault::Conflict
+            }
+            Self::Denied { .. } => Fault::Denied,
+            Self::Invalid { .. } => Fault::Refused,
+            Self::Busy { .. } => Fault::Busy,
+            Self::Unreachable { .. } => Fault::Unanswered,
+            Self::Expired { .. } => Fault::Expired,
+            Self::Other { .. } => Fault::Other,
         }
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use kube_rebootd_core::config::Method;
 use kube_rebootd_core::drain::PodRef;
 use kube_rebootd_core::facts::Effect;
+use kube_rebootd_core::metrics::Fault;
 use kube_rebootd_core::now::Now;
 use kube_rebootd_core::pod::EvictAnswer;
 use kube_rebootd_core::slot::{Fence, GiveUp, Take};
@@ -70,6 +71,7 @@ impl Daemon {
         match self.api.connect().await {
             Ok(requests) => Some(requests),
             Err(err) => {
+                self.counters.failed(Fault::NotConnected);
                 let words = self.api.troubled(&err);
                 self.machine.no_leases(words.clone());
                 let now = self.now().boot;
@@ -123,6 +125,7 @@ impl Daemon {
 
     /// A request failed.
     pub(super) fn failed(&mut self, err: &ApiError) {
+        self.counters.failed(err.fault());
         if err.unauthorized() {
             self.api.refused();
         }
@@ -244,6 +247,7 @@ impl Daemon {
     /// An eviction was answered; nothing else may be asked while a drain waits, so a refused credential
     /// is noticed here.
     pub(super) fn evicted(&mut self, evicted: Evicted, now: Duration) {
+        self.counters.evicted(&evicted.answer);
         if let EvictAnswer::Unauthorized(message) = &evicted.answer {
             self.failed(&ApiError::Denied {
                 what: "evict".to_owned(),

@@ -36,7 +36,9 @@ impl Daemon {
     /// `Facts::config_error`.
     pub(super) async fn reload(&mut self) {
         self.notify.reloading();
-        match layers::load_for_root(&self.root, self.config_file.as_deref()) {
+        let loaded = layers::load_for_root(&self.root, self.config_file.as_deref());
+        self.counters.reloaded(loaded.is_ok());
+        match loaded {
             Ok(loaded) => {
                 if let Err(err) = self.last_valid.keep(&loaded.text) {
                     warn!("cannot keep the configuration beside the state: {err}");

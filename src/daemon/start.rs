@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use kube_rebootd_core::config::{self, ConfigError, Effective};
 use kube_rebootd_core::facts::Facts;
 use kube_rebootd_core::machine::Machine;
+use kube_rebootd_core::metrics::Counters;
 use kube_rebootd_core::record::{CodecError, Record};
 use tokio::sync::mpsc;
 use tracing::{error, warn};
@@ -23,7 +24,7 @@ use crate::cluster::events::Events;
 use crate::host::boot::{self, BootError};
 use crate::host::dbus::{Orders, Publisher};
 use crate::host::notify::Notify;
-use crate::host::{Bus, Store, Stored, check};
+use crate::host::{Bus, Store, Stored, check, metrics};
 use crate::layers;
 use crate::notices::Notices;
 use crate::root::Root;
@@ -80,6 +81,8 @@ pub async fn start(
         notify: Notify::new(),
         publisher: Publisher::default(),
         orders: Orders::default(),
+        metrics: metrics::Publisher::new(&root),
+        counters: Counters::default(),
         api_backoff: ApiBackoff::default(),
         heard: None,
         uncounted: 0,

@@ -344,9 +344,8 @@ fn raw(value: &DeValue<'_>) -> Raw {
 }
 
 /// What the documented design names and this release does not have, by section; none: the section itself.
-const LATER: [(&str, &str); 11] = [
+const LATER: [(&str, &str); 10] = [
     ("", "windows"),
-    ("", "metrics"),
     ("drain", "escalate"),
     ("drain", "load_balancer_wait"),
     ("gates", "blocking_pods"),

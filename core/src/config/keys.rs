@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use super::duration::{LONGEST, show};
 use super::label::{is_dns_label, is_label_key, is_label_value, is_subdomain, is_url};
+use super::listen::{Listen, is_prom_file};
 use super::reader::{is_absolute, quote};
 use crate::budget::MaxUnavailable;
 
@@ -38,6 +39,7 @@ pub(super) mod coordination;
 pub(super) mod drain;
 pub(super) mod gates;
 pub(super) mod health;
+pub(super) mod metrics;
 pub(super) mod node;
 pub(super) mod notify;
 pub(super) mod reboot;
@@ -208,6 +210,16 @@ const fn rule(kind: &'static str, advice: &'static str, allows: fn(&str) -> bool
 
 const PATH: Rule = rule("path", "an absolute path", is_absolute);
 const URL: Rule = rule("URL", "a URL like \"https://example.com/hook\"", is_url);
+const LISTEN: Rule = rule(
+    "unix:PATH or ADDRESS:PORT",
+    "`unix:` and an absolute path, or an IP address and a port, as in \"127.0.0.1:9797\"",
+    |text| Listen::new(text).is_some(),
+);
+const PROM_FILE: Rule = rule(
+    "path that ends with .prom",
+    "an absolute path that ends with .prom",
+    is_prom_file,
+);
 const NODE_NAME: Rule = rule("name of a Node", "the name of a Node", is_subdomain);
 const CONTEXT: Rule = rule("string", "a context of the kubeconfig", |_| true);
 const TEXT: Rule = rule("string", "a text without NUL", |text| !text.contains('\0'));

@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use super::duration::show as words;
 use super::file::{self, CheckTable, ConfigError, Keys, Origin, Problem, Tables, one_line};
 use super::keys::{
-    Section, Table, coordination, drain, gates, health, node, notify, reboot, root, triggers,
+    Section, Table, coordination, drain, gates, health, metrics, node, notify, reboot, root,
+    triggers,
 };
 use super::reader::Reader;
 use super::{
-    Address, Config, Coordination, Drain, Gates, Group, Health, Method, Node, Notify, Reboot,
-    Triggers, Webhook,
+    Address, Config, Coordination, Drain, Gates, Group, Health, Listen, Method, Metrics, Node,
+    Notify, Reboot, Triggers, Webhook,
 };
 use crate::drain::Policy;
 
@@ -153,6 +154,7 @@ impl Parser<'_> {
             health: parser.section(&health::SECTION, health),
             gates: parser.section(&gates::SECTION, gates),
             notify: parser.section(&notify::SECTION, notify),
+            metrics: parser.section(&metrics::SECTION, metrics),
         };
         Parsed {
             config,
@@ -326,6 +328,14 @@ fn notify(r: &mut Reader<'_>) -> Notify {
         command: r.command(&notify::COMMAND, &[]),
         on: r.choices(&notify::ON),
         timeout: r.duration(&notify::TIMEOUT),
+    }
+}
+
+fn metrics(r: &mut Reader<'_>) -> Metrics {
+    let listen = r.maybe(&metrics::LISTEN_ON);
+    Metrics {
+        listen: listen.as_deref().and_then(Listen::new),
+        textfile: r.maybe(&metrics::TEXTFILE).map(PathBuf::from),
     }
 }
 

@@ -100,8 +100,6 @@ pub struct Counters {
     ends: BTreeMap<[&'static str; 2], u64>,
     faults: BTreeMap<Fault, u64>,
     reloads: [u64; 2],
-    /// The last configuration that was read is in force.
-    reload_worked: bool,
 }
 
 impl Default for Counters {
@@ -111,7 +109,6 @@ impl Default for Counters {
             ends: ENDS.map(|end| (end, 0)).into(),
             faults: Fault::ALL.map(|fault| (fault, 0)).into(),
             reloads: [0, 0],
-            reload_worked: true,
         }
     }
 }
@@ -130,7 +127,6 @@ impl Counters {
     /// A configuration was read, and is in force or was refused.
     pub fn reloaded(&mut self, worked: bool) {
         add(&mut self.reloads[usize::from(!worked)]);
-        self.reload_worked = worked;
     }
 
     /// The record `after` follows `before`.
@@ -158,10 +154,6 @@ impl Counters {
 
     pub(super) fn reloads(&self) -> impl Iterator<Item = (&'static str, u64)> {
         ["success", "failure"].into_iter().zip(self.reloads)
-    }
-
-    pub(super) fn reload_worked(&self) -> bool {
-        self.reload_worked
     }
 }
 
@@ -323,13 +315,10 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_configuration_shows_until_a_good_one_is_read() {
+    fn reloads_and_failed_requests_are_counted_by_what_came_of_them() {
         let mut counters = Counters::default();
-        assert!(counters.reload_worked());
         counters.reloaded(false);
-        assert!(!counters.reload_worked());
         counters.reloaded(true);
-        assert!(counters.reload_worked());
         let reloads: Vec<_> = counters.reloads().collect();
         assert_eq!(reloads, [("success", 1), ("failure", 1)]);
         counters.failed(Fault::Busy);

@@ -244,3 +244,27 @@ fn names_follow_the_conventions() {
     assert_eq!(stopped.families.len(), 1);
     assert_eq!(says(&stopped, Family::Running), "");
 }
+
+#[test]
+fn operating_md_has_a_row_for_every_family() {
+    let page = include_str!("../../../docs/operating.md");
+    let (_, page) = page.split_once("## Metrics and alerts").unwrap();
+    let (page, _) = page.split_once("\n## ").unwrap();
+    let rows: Vec<&str> = page
+        .lines()
+        .filter(|line| line.starts_with("| `kube_rebootd_"))
+        .collect();
+    assert_eq!(rows.len(), Family::ALL.len());
+    for (family, row) in Family::ALL.into_iter().zip(rows) {
+        let labels = family.labels();
+        let labels = match labels {
+            [] => String::new(),
+            labels => format!("{{{}}}", labels.join(",")),
+        };
+        let begin = format!("| `{}{labels}` |", family.name());
+        assert!(row.starts_with(&begin), "{begin} is not in: {row}");
+    }
+    for fault in Fault::ALL {
+        assert!(page.contains(&format!("`{}`", fault.name())), "{fault:?}");
+    }
+}

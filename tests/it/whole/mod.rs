@@ -19,6 +19,7 @@ mod life;
 mod log;
 mod logind;
 mod many;
+mod metrics;
 mod notices;
 mod outages;
 mod packages;

@@ -117,6 +117,8 @@ const WRONG: &[(&str, &str, &[&str])] = &[
     ("notify", "command", &["\"a\"", "[1]", "[\"\"]"]),
     ("notify", "on", &["\"required\"", "[\"reboot\"]", "[\"failed\", \"failed\"]"]),
     ("notify", "timeout", &["1", "\"0s\"", "\"6m\""]),
+    ("metrics", "listen", &["9797", "\"localhost:9797\"", "\":9797\"", "\"unix:x\"", "\"127.0.0.1:0\""]),
+    ("metrics", "textfile", &["1", "\"x.prom\"", "\"/x\"", "\"/.prom\""]),
 ];
 
 fn dotted(section: &str, key: &str) -> String {
@@ -176,7 +178,7 @@ fn i12_an_unknown_key_names_the_nearest() {
         let wanted = format!("{FILE}:{line}: {key}: is unknown; remove it");
         assert_eq!(problems(&text), [wanted]);
     }
-    for (text, key) in [("[[windows]]", "windows"), ("[metrics]", "metrics")] {
+    for (text, key) in [("[[windows]]", "windows")] {
         let wanted = format!("{FILE}:1: {key}: is not in this release; remove it");
         assert_eq!(problems(text), [wanted]);
     }
@@ -225,7 +227,6 @@ fn i12_a_proof_without_an_impersonation_is_refused() {
 fn i12_keys_of_later_releases_are_refused() {
     for text in [
         "[[windows]]",
-        "[metrics]",
         "[gates]\nusers = true",
         "[drain]\nescalate = []",
     ] {

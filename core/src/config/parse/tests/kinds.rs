@@ -59,6 +59,8 @@ fn wrong(kind: &str) -> (String, String) {
         "integer" => ("0", format!("write {least} to {most}")),
         "boolean" => ("1", "write true or false".into()),
         "URL" => ("\"x\"", "write a URL".into()),
+        "unix:PATH or ADDRESS:PORT" => ("\"x\"", "write `unix:` and".into()),
+        "path that ends with .prom" => ("\"/x\"", "ends with .prom".into()),
         "path" => ("\"x\"", "write an absolute path".into()),
         "list of built-in checks" => ("[\"x\"]", "\"kernel\" or \"libraries\"".into()),
         "list of events" => ("[\"x\"]", "\"required\" or ".into()),

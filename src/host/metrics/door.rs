@@ -1,0 +1,222 @@
+//! Where scrapers come in: an address or a Unix socket, kept open while the configuration names it.
+
+use std::fs::{self, Permissions};
+use std::future::pending;
+use std::io;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use kube_rebootd_core::config::Listen;
+use tokio::net::{TcpListener, UnixListener};
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::http::Stream;
+use crate::root::Root;
+use crate::trusted::only_root_can_change;
+
+/// Until an address that cannot be had is tried again: it may come with the network.
+const AGAIN: Duration = Duration::from_secs(30);
+/// After a connection that could not be taken, as when there are no descriptors left.
+const REST: Duration = Duration::from_secs(1);
+/// Everybody on the host may read, as on D-Bus; who may enter the directory is decided there.
+const MODE: u32 = 0o666;
+
+#[derive(Debug, Default)]
+pub(super) struct Door {
+    listen: Option<Listen>,
+    open: Option<Open>,
+    again: Option<Instant>,
+    /// What was said of an address that cannot be had.
+    trouble: String,
+}
+
+#[derive(Debug)]
+enum Open {
+    Tcp(TcpListener),
+    Unix(UnixListener, PathBuf),
+}
+
+impl Door {
+    /// It is to be open there, or closed.
+    pub(super) fn follow(&mut self, root: &Root, listen: Option<&Listen>) {
+        if self.listen.as_ref() == listen {
+            return;
+        }
+        self.close();
+        *self = Self {
+            listen: listen.cloned(),
+            ..Self::default()
+        };
+        self.open(root);
+    }
+
+    /// The socket file goes with it.
+    pub(super) fn close(&mut self) {
+        if let Some(Open::Unix(listener, path)) = self.open.take() {
+            drop(listener);
+            // Nobody connects to what is left of it.
+            let _ = fs::remove_file(path);
+        }
+    }
+
+    /// The next who comes in. Cancel-safe.
+    pub(super) async fn next(&mut self, root: &Root) -> Stream {
+        loop {
+            if self.open.is_none() {
+                match self.again {
+                    Some(again) => sleep_until(again).await,
+                    None => pending().await,
+                }
+                self.open(root);
+            }
+            let came = match &self.open {
+                Some(Open::Tcp(listener)) => listener.accept().await.map(|it| Stream::Tcp(it.0)),
+                Some(Open::Unix(listener, _)) => {
+                    listener.accept().await.map(|it| Stream::Unix(it.0))
+                }
+                None => continue,
+            };
+            match came {
+                Ok(stream) => return stream,
+                Err(err) => {
+                    tracing::debug!("a connection to metrics.listen was not taken: {err}");
+                    sleep(REST).await;
+                }
+            }
+        }
+    }
+
+    fn open(&mut self, root: &Root) {
+        let Some(listen) = &self.listen else { return };
+        match bind(root, listen) {
+            Ok(open) => {
+                tracing::info!("metrics are served at {listen}");
+                self.open = Some(open);
+                self.trouble.clear();
+            }
+            Err(err) => {
+                let words = format!("metrics are not served at {listen}: {err}");
+                if words != self.trouble {
+                    tracing::warn!("{words}; tried again");
+                    self.trouble = words;
+                }
+                self.again = Some(Instant::now() + AGAIN);
+            }
+        }
+    }
+}
+
+fn bind(root: &Root, listen: &Listen) -> io::Result<Open> {
+    match listen {
+        Listen::Tcp(address) => {
+            // As tokio does: a daemon that starts again finds the address free (SO_REUSEADDR).
+            let listener = std::net::TcpListener::bind(address)?;
+            listener.set_nonblocking(true)?;
+            TcpListener::from_std(listener).map(Open::Tcp)
+        }
+        Listen::Unix(path) => {
+            // Else somebody could exchange the socket for a link before its mode is set.
+            let directory = path.parent().unwrap_or(Path::new("/"));
+            only_root_can_change(root, directory).map_err(io::Error::other)?;
+            let path = root.path(path);
+            stale(&path)?;
+            let listener = UnixListener::bind(&path)?;
+            fs::set_permissions(&path, Permissions::from_mode(MODE))?;
+            Ok(Open::Unix(listener, path))
+        }
+    }
+}
+
+/// Removes the socket of a daemon that was killed: there is one daemon on a host. Never anything else.
+fn stale(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.file_type().is_socket() => fs::remove_file(path),
+        Ok(_) => Err(io::Error::other(format!(
+            "{} is there already, and no socket: move it away, or choose another path",
+            path.display()
+        ))),
+        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(err) => Err(err),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::net::{TcpStream, UnixStream};
+
+    fn socket() -> (tempfile::TempDir, Root, Listen, PathBuf) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let root = Root::at(dir.path());
+        let listen = Listen::new("unix:/metrics.sock").expect("an address");
+        let path = root.path("/metrics.sock");
+        (dir, root, listen, path)
+    }
+
+    #[tokio::test]
+    async fn everybody_may_use_the_socket_and_it_goes_with_the_daemon() {
+        let (_dir, root, listen, path) = socket();
+        // One that was killed left its own.
+        drop(std::os::unix::net::UnixListener::bind(&path).expect("bound"));
+        let mut door = Door::default();
+        door.follow(&root, Some(&listen));
+        let mode = fs::metadata(&path).expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, MODE);
+        let _client = UnixStream::connect(&path).await.expect("connected");
+        assert!(matches!(door.next(&root).await, Stream::Unix(_)));
+        door.follow(&root, None);
+        assert!(!path.exists());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn i14_what_is_no_socket_stays_and_is_tried_again() {
+        let (_dir, root, listen, path) = socket();
+        fs::write(&path, "precious").expect("written");
+        let mut door = Door::default();
+        door.follow(&root, Some(&listen));
+        assert!(door.open.is_none());
+        assert_eq!(fs::read_to_string(&path).expect("read"), "precious");
+        // Somebody moves it away.
+        fs::remove_file(&path).expect("removed");
+        let began = Instant::now();
+        let client = async {
+            loop {
+                match UnixStream::connect(&path).await {
+                    Ok(client) => return client,
+                    Err(_) => sleep(REST).await,
+                }
+            }
+        };
+        let (_client, _stream) = tokio::join!(client, door.next(&root));
+        assert!(began.elapsed() >= AGAIN);
+    }
+
+    /// Who may write there could put a link in the place of the socket before its mode is set.
+    #[tokio::test]
+    async fn i14_a_directory_of_everybody_has_no_socket() {
+        let (_dir, root, _, _) = socket();
+        let below = root.path("/open");
+        fs::create_dir(&below).expect("made");
+        fs::set_permissions(&below, Permissions::from_mode(0o1777)).expect("set");
+        let in_it = Listen::new("unix:/open/metrics.sock").expect("an address");
+        let refused = bind(&root, &in_it).expect_err("refused").to_string();
+        assert!(refused.contains("/open"), "{refused}");
+        assert!(!below.join("metrics.sock").exists());
+    }
+
+    #[tokio::test]
+    async fn an_address_is_open_as_long_as_it_is_named() {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
+        let address = free.local_addr().expect("an address");
+        drop(free);
+        let (root, listen) = (Root::host(), Listen::Tcp(address));
+        let mut door = Door::default();
+        door.follow(&root, Some(&listen));
+        let client = TcpStream::connect(address).await.expect("connected");
+        assert!(matches!(door.next(&root).await, Stream::Tcp(_)));
+        drop(client);
+        door.close();
+        assert!(TcpStream::connect(address).await.is_err());
+    }
+}
