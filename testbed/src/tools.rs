@@ -28,11 +28,14 @@ pub(crate) enum Use {
     Machine,
 }
 
+/// Debian's package, which would also serve on this machine from its installation on: see [`no_service`].
+const MONITORING: &str = "prometheus";
+
 /// Program, and its package in Debian, Fedora and Arch, each with what it is wanted for.
 /// xtask/tests/packages/programs.rs fails when something is called that neither this list has nor every machine with
 /// Rust.
 #[rustfmt::skip]
-const PROGRAMS: [(Use, &str, &str, &str, &str); 41] = [
+const PROGRAMS: [(Use, &str, &str, &str, &str); 43] = [
     (Use::Bed, "systemd-nspawn", "systemd-container", "systemd-container", "systemd"),
     (Use::Bed, "mmdebstrap", "mmdebstrap", "mmdebstrap", "mmdebstrap"),
     (Use::Bed, "ip", "iproute2", "iproute", "iproute2"),
@@ -67,6 +70,8 @@ const PROGRAMS: [(Use, &str, &str, &str, &str); 41] = [
     (Use::Test, "perl", "perl-base", "perl-interpreter", "perl"),
     (Use::Test, "openssl", "openssl", "openssl", "openssl"),
     (Use::Test, "pgrep", "procps", "procps-ng", "procps-ng"),
+    (Use::Test, "prometheus", MONITORING, "golang-github-prometheus", "prometheus"),
+    (Use::Test, "promtool", MONITORING, "golang-github-prometheus", "prometheus"),
     (Use::Machine, "qemu-system-x86_64", "qemu-system-x86", "qemu-system-x86-core", "qemu-system-x86"),
     // No program, and at this path in Debian alone.
     (Use::Machine, crate::machine::FIRMWARE, "ovmf", "edk2-ovmf", "edk2-ovmf"),
@@ -175,6 +180,9 @@ pub(crate) fn programs(wanted: impl Fn(Use) -> bool) -> Result<()> {
                 apt
             };
             shell::output(apt().arg("update"))?;
+            if rows.iter().any(|row| row.2 == MONITORING) {
+                no_service("prometheus.service")?;
+            }
             let packages = rows.iter().map(|row| row.2);
             shell::output(
                 apt()
@@ -196,6 +204,19 @@ pub(crate) fn programs(wanted: impl Fn(Use) -> bool) -> Result<()> {
         list(|row| row.3),
         list(|row| row.4),
     )
+}
+
+/// Masks a service before its package comes, which would start it now and with every boot; whoever wants it, unmasks it.
+fn no_service(unit: &str) -> Result<()> {
+    let units = Path::new("/etc/systemd/system");
+    fs::create_dir_all(units)?;
+    let mask = units.join(unit);
+    match std::os::unix::fs::symlink("/dev/null", &mask) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            Err(error).with_context(|| format!("cannot mask {}", mask.display()))
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
 }
 
 pub(crate) fn which(program: &str) -> Option<PathBuf> {

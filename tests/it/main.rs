@@ -35,6 +35,7 @@ mod notices;
 mod outdated;
 mod packagers;
 mod plane;
+mod prometheus;
 mod real;
 mod reapply;
 mod rotation;
