@@ -14,7 +14,7 @@ use crate::facts::{Drained, Facts};
 use crate::gates::Gate;
 use crate::phase::Phase;
 use crate::text::{NAME, clean};
-use crate::trigger::Request;
+use crate::trigger::{Past, Request};
 use crate::waits;
 
 mod counters;
@@ -140,6 +140,7 @@ fn samples(
             one(f64::from(failures))
         }
         Family::LastReboot => moment(record.history.first().map(|past| past.at)),
+        Family::LastStages => stages(record.history.first()),
         Family::Evictions => counted(counters.evictions()),
         Family::Reboots => {
             let ends = counters.ends();
@@ -150,6 +151,26 @@ fn samples(
         Family::Reloads => counted(counters.reloads()),
         Family::ReloadSuccessful => one(flag(facts.config_error.is_none())),
     }
+}
+
+/// How long each stage of a reboot took, as far as that is known.
+fn stages(past: Option<&Past>) -> Vec<Sample> {
+    let Some(times) = past.and_then(|past| past.times.as_ref()) else {
+        return Vec::new();
+    };
+    let stages = [
+        ("slot", times.slot),
+        ("claim", Some(times.claim)),
+        ("drain", Some(times.drain)),
+        ("boot", times.boot),
+        ("verify", Some(times.verify)),
+    ];
+    let known = stages
+        .into_iter()
+        .filter_map(|(stage, took)| Some((stage, took?)));
+    known
+        .map(|(stage, took)| sample(&[stage], Value::Number(seconds(took))))
+        .collect()
 }
 
 /// The triggers that ask, each once.

@@ -26,6 +26,7 @@ use kube_rebootd_core::phase::Phase;
 use kube_rebootd_core::pod::EvictAnswer;
 use kube_rebootd_core::record::{Backoff, Hold, Record};
 use kube_rebootd_core::slot::{Lease, Take, Waiting};
+use kube_rebootd_core::times::Times;
 use kube_rebootd_core::trigger::{BY_PERSON, Latched, Past, Request};
 use serde_json::Value;
 
@@ -128,8 +129,18 @@ fn busy(counters: &Counters) -> Page {
 }
 
 fn past(at: Timestamp) -> Past {
-    serde_json::from_value(serde_json::json!({ "at": at, "automatic": true, "reasons": [] }))
-        .unwrap()
+    Past {
+        at,
+        automatic: true,
+        reasons: Vec::new(),
+        packages: Vec::new(),
+        since: Vec::new(),
+        times: Some(Times {
+            drain: 30,
+            verify: 60,
+            ..Times::default()
+        }),
+    }
 }
 
 /// The same, seen after the boot.

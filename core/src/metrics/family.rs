@@ -26,6 +26,7 @@ pub enum Family {
     BlockedPods,
     FailedAttempts,
     LastReboot,
+    LastStages,
     Evictions,
     Reboots,
     ApiErrors,
@@ -35,7 +36,7 @@ pub enum Family {
 
 impl Family {
     /// All of them, in the order in which they are written.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Running,
         Self::Info,
         Self::Phase,
@@ -51,6 +52,7 @@ impl Family {
         Self::BlockedPods,
         Self::FailedAttempts,
         Self::LastReboot,
+        Self::LastStages,
         Self::Evictions,
         Self::Reboots,
         Self::ApiErrors,
@@ -76,6 +78,7 @@ impl Family {
             Self::BlockedPods => "kube_rebootd_drain_blocked_pods",
             Self::FailedAttempts => "kube_rebootd_failed_attempts",
             Self::LastReboot => "kube_rebootd_last_reboot_timestamp_seconds",
+            Self::LastStages => "kube_rebootd_last_reboot_seconds",
             Self::Evictions => "kube_rebootd_evictions_total",
             Self::Reboots => "kube_rebootd_reboots_total",
             Self::ApiErrors => "kube_rebootd_api_errors_total",
@@ -102,6 +105,7 @@ impl Family {
             | Self::BlockedPods
             | Self::FailedAttempts
             | Self::LastReboot
+            | Self::LastStages
             | Self::ReloadSuccessful => Kind::Gauge,
         }
     }
@@ -114,6 +118,7 @@ impl Family {
             Self::Reason => &["reason"],
             Self::TriggerAsks => &["trigger"],
             Self::GateClosed => &["gate"],
+            Self::LastStages => &["stage"],
             Self::Evictions => &["answer"],
             Self::Reboots => &["outcome", "reason"],
             Self::ApiErrors => &["kind"],
@@ -167,6 +172,9 @@ impl Family {
             }
             Self::LastReboot => {
                 "When the last reboot was proved that the daemon made; absent before the first one."
+            }
+            Self::LastStages => {
+                "How long each stage of the last reboot took; absent where it is not known."
             }
             Self::Evictions => "Evictions by the answer of the API server.",
             Self::Reboots => {

@@ -11,6 +11,7 @@ use crate::facts::Effect;
 use crate::gates::Closed;
 use crate::record::{Backoff, Hold, Record};
 use crate::slot::{Lease, Take, Waiting};
+use crate::times::Times;
 use crate::trigger::{self, BY_PERSON, Keeper, Latched, Past, Request};
 
 fn wall(seconds: i64) -> Timestamp {
@@ -155,6 +156,17 @@ fn a_drain_shows_how_long_it_lasts_and_what_holds_it_up() {
 
 #[test]
 fn after_the_boot_it_shows_the_proof_and_the_past() {
+    let times = Times {
+        slot: None,
+        drain: 30,
+        boot: Some(45),
+        verify: 60,
+        ..Times::default()
+    };
+    let last = Past {
+        times: Some(times),
+        ..Past::of(None, wall(50))
+    };
     let record = Record {
         backoff: Some(Backoff {
             failures: 3,
@@ -162,7 +174,7 @@ fn after_the_boot_it_shows_the_proof_and_the_past() {
             until: Duration::ZERO,
             why: String::new(),
         }),
-        history: vec![Past::of(None, wall(50)), Past::of(None, wall(-5))],
+        history: vec![last, Past::of(None, wall(-5))],
         ..Record::default()
     };
     let mut facts = facts();
@@ -171,6 +183,10 @@ fn after_the_boot_it_shows_the_proof_and_the_past() {
     let page = page(&step, &facts);
     assert_eq!(says(&page, Family::VerifySeconds), "12");
     assert_eq!(says(&page, Family::LastReboot), "1790000050");
+    assert_eq!(
+        says(&page, Family::LastStages),
+        "drain 30; boot 45; verify 60"
+    );
     assert_eq!(says(&page, Family::FailedAttempts), "3");
     // Of an answer that is not known, nobody says that a reboot is required.
     let unknown = step_unknown();
