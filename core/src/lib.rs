@@ -32,6 +32,7 @@ pub mod selector;
 pub mod shutdown;
 pub mod slot;
 pub mod stale;
+pub mod story;
 pub mod text;
 pub mod times;
 pub mod trigger;

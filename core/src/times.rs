@@ -147,38 +147,58 @@ impl Times {
         Some(Self { waits, ..self }).filter(|times| !times.beyond())
     }
 
-    /// In words, the longest waits first.
-    pub fn words(&self) -> String {
-        let long = |seconds: u64| span(Duration::from_secs(seconds));
+    /// What the time to the slot went to, the longest first; none: to nothing that is known.
+    fn each_wait(&self) -> Option<String> {
         let mut waits: Vec<_> = self.waits.iter().collect();
         waits.sort_by_key(|(_, seconds)| std::cmp::Reverse(**seconds));
         let each: Vec<String> = (waits.iter())
             .map(|(reason, seconds)| format!("{reason} {}", long(**seconds)))
             .collect();
-        let mut words = Vec::new();
-        match (self.slot, each.is_empty()) {
-            (Some(slot), true) => words.push(format!("slot after {}", long(slot))),
-            (Some(slot), false) => {
-                words.push(format!("slot after {} ({})", long(slot), each.join(", ")));
-            }
-            (None, false) => words.push(format!("waited for its slot: {}", each.join(", "))),
-            (None, true) => {}
-        }
-        if self.undone > 0 {
-            words.push(format!("failed attempts {}", long(self.undone)));
-        }
+        (!each.is_empty()).then(|| each.join(", "))
+    }
+
+    /// How long the node has waited for its slot while the daemon ran, in words; none: it did not wait.
+    pub(crate) fn waited(&self) -> Option<String> {
+        let all = self.waits.values().copied().fold(0, u64::saturating_add);
+        Some(format!("{} ({})", long(all), self.each_wait()?))
+    }
+
+    /// How long the drain took, and for how many pods, in words.
+    pub(crate) fn drained(&self) -> String {
         let pods = match self.evicted {
             0 => "no pod evicted".to_owned(),
             1 => "1 pod evicted".to_owned(),
             pods => format!("{pods} pods evicted"),
         };
-        words.push(format!("drain {} ({pods})", long(self.drain)));
+        format!("{} ({pods})", long(self.drain))
+    }
+
+    /// In words, the longest waits first.
+    pub fn words(&self) -> String {
+        let mut words = Vec::new();
+        match (self.slot, self.each_wait()) {
+            (Some(slot), None) => words.push(format!("slot after {}", long(slot))),
+            (Some(slot), Some(each)) => {
+                words.push(format!("slot after {} ({each})", long(slot)));
+            }
+            (None, Some(each)) => words.push(format!("waited for its slot: {each}")),
+            (None, None) => {}
+        }
+        if self.undone > 0 {
+            words.push(format!("failed attempts {}", long(self.undone)));
+        }
+        words.push(format!("drain {}", self.drained()));
         if let Some(boot) = self.boot {
             words.push(format!("boot {}", long(boot)));
         }
         words.push(format!("verified in {}", long(self.verify)));
         words.join(", ")
     }
+}
+
+/// Seconds for people.
+pub(crate) fn long(seconds: u64) -> String {
+    span(Duration::from_secs(seconds))
 }
 
 /// Whole seconds; none: the clock was set, back or by more than anything takes.

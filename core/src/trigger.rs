@@ -201,6 +201,11 @@ impl Request {
         self.latched.truncate(REASONS_MAX);
     }
 
+    /// Packages that ask for it: the first [`PACKAGES_KEPT`], and how many more there are.
+    pub(crate) fn packages(&self) -> Vec<String> {
+        packages(&self.reasons)
+    }
+
     /// No person asked for it, and no script of a person's.
     pub fn automatic(&self) -> bool {
         let asked = |wish: &Latched| wish.reboots_for_person() || wish.keeper().is_some();

@@ -1,5 +1,6 @@
 //! What people see of a step: STATUS, the journal's records, and the view that `status` and `explain` read.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kube_rebootd_core::config::ConfigError;
@@ -9,10 +10,11 @@ use kube_rebootd_core::facts::{Drained, Effect, Facts};
 use kube_rebootd_core::gates::Gate;
 use kube_rebootd_core::phase::Phase;
 use kube_rebootd_core::record::{Hold, Stage};
+use kube_rebootd_core::story::{self, Ended};
 use kube_rebootd_core::trigger::BY_ANNOTATION;
 use kube_rebootd_core::waits::{self, blockers, config_error, missing, reasons, uncordons, waits};
 
-use crate::host::journal::{Fields, LATE, Naming, id, record, transition};
+use crate::host::journal::{self, Fields, LATE, Naming, id, record, transition};
 use crate::host::notify::Notify;
 use crate::host::view::{Blocked, Holder, View};
 
@@ -34,9 +36,12 @@ pub(super) struct Report {
     /// Verifying was said to take longer than `health.timeout`.
     late: bool,
     uncleared: Vec<String>,
-    blocked: Vec<Blocker>,
-    /// Of these, what was said as a warning.
-    stuck: Vec<Blocker>,
+    /// The first pod that holds up the drain now.
+    blocked: Option<String>,
+    /// What was said of this drain: pods by their UID, each with its budget, or with what else keeps it.
+    told: BTreeSet<(String, String)>,
+    /// This drain was said to take long.
+    long: bool,
     ending: Vec<PodRef>,
     would: Option<String>,
     naming: Option<Naming>,
@@ -70,10 +75,13 @@ impl Report {
             naming.set(me);
         }
         self.uncleared(facts);
-        self.blocked(facts);
+        self.blocked(step, facts);
         self.ending(facts);
         self.would(step);
         self.phase(step, facts, policy);
+        if let Some(ended) = Ended::of(step, facts) {
+            journal::ended(step.phase, &ended);
+        }
         self.late(step, facts, policy);
     }
 
@@ -119,6 +127,7 @@ impl Report {
         if self.phase == Some(step.phase) && self.said == said && self.busy != busy.is_empty() {
             return;
         }
+        let sentence = story::sentence(step, facts, self.phase);
         self.phase = Some(step.phase);
         self.said = said;
         self.busy = !busy.is_empty();
@@ -139,9 +148,9 @@ impl Report {
                 lease: hold.map(|hold| hold.take.lease.as_str()),
                 holder: holder.as_deref(),
                 reason: reason.as_deref(),
-                pod: self.blocked.first().map(|one| one.pod.path()).as_deref(),
+                pod: self.blocked.as_deref(),
             },
-            &step.status,
+            &sentence,
         );
     }
 
@@ -191,26 +200,34 @@ impl Report {
         self.would.clone_from(&step.would);
     }
 
-    /// A pod that holds the drain up is said once, with its budget; once more as a warning when that takes long.
-    fn blocked(&mut self, facts: &Facts) {
+    /// Each pod that holds up the drain is said once, with its budget; all of them in one warning when that takes long.
+    fn blocked(&mut self, step: &Step, facts: &Facts) {
         let now = blockers(facts);
+        self.blocked = now.first().map(|one| one.pod.path());
+        if !matches!(step.phase, Phase::Draining | Phase::Rebooting) {
+            self.told.clear();
+            self.long = false;
+        }
         let long = matches!(&facts.drain, Drained::Going { spent, .. } if *spent >= LONG);
+        let known = |told: &BTreeSet<_>| now.iter().filter(|one| told.contains(&key(one))).count();
+        if long && !self.long && known(&self.told) > 0 {
+            warn_of(now);
+        }
+        // Not before there is something to tell of it.
+        self.long |= long && !now.is_empty();
         for blocker in now {
+            if !self.told.insert(key(blocker)) {
+                continue;
+            }
             let pod = blocker.pod.path();
-            let fields = Fields {
-                reason: Some(blocker.budget.as_deref().unwrap_or(&blocker.why)),
-                pod: Some(&pod),
-                ..Fields::default()
-            };
+            let fields = blocking(blocker, &pod);
             let text = format!("pod {pod} holds up the drain: {}", blocker.why);
-            if long && !self.stuck.contains(blocker) {
+            if long {
                 record(id(Phase::Draining), Phase::Draining, &fields, &text);
-            } else if !self.blocked.contains(blocker) {
+            } else {
                 transition(Phase::Draining, &fields, &text);
             }
         }
-        self.blocked = now.to_vec();
-        self.stuck = if long { now.to_vec() } else { Vec::new() };
     }
 
     /// A pod that nobody starts again after the reboot is said once, before the cordon.
@@ -298,6 +315,38 @@ impl Report {
     pub(super) fn shown(&self) -> &View {
         &self.view
     }
+}
+
+/// What a pod is told by: how many pods its budget counts changes while it is waited for.
+fn key(blocker: &Blocker) -> (String, String) {
+    let what = blocker.budget.as_ref().unwrap_or(&blocker.why);
+    (blocker.pod.uid.clone(), what.clone())
+}
+
+fn blocking<'a>(blocker: &'a Blocker, pod: &'a str) -> Fields<'a> {
+    Fields {
+        reason: Some(blocker.budget.as_deref().unwrap_or(&blocker.why)),
+        pod: Some(pod),
+        ..Fields::default()
+    }
+}
+
+/// The drain takes long; each of these pods has been named.
+fn warn_of(blockers: &[Blocker]) {
+    let Some((first, more)) = blockers.split_first() else {
+        return;
+    };
+    let pod = first.pod.path();
+    let who = match more.len() {
+        0 => format!("pod {pod} still holds"),
+        more => format!("pod {pod} and {more} more still hold"),
+    };
+    record(
+        id(Phase::Draining),
+        Phase::Draining,
+        &blocking(first, &pod),
+        &format!("{who} up the drain: {}", first.why),
+    );
 }
 
 /// A node that waits in the queue looks at the cluster.

@@ -35,7 +35,7 @@ mod message;
 mod sink;
 
 pub use control::Control;
-pub use message::{Fields, LATE, id, record, transition};
+pub use message::{ENDED, Fields, LATE, ended, id, record, transition};
 pub use sink::{IDENTIFIER, Sink};
 
 use kube_rebootd_core::text;

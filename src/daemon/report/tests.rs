@@ -13,7 +13,7 @@ use kube_rebootd_core::config::{self, Config};
 use kube_rebootd_core::drain::PodRef;
 use kube_rebootd_core::facts::{Refusal, Rehearsed};
 use kube_rebootd_core::gates::{Closed, Gate};
-use kube_rebootd_core::record::{Hold, Record};
+use kube_rebootd_core::record::{Hold, Record, Why};
 use kube_rebootd_core::slot::{Lease, Take};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
@@ -21,6 +21,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, SubscriberExt};
 
 use super::*;
+use crate::host::journal::ENDED;
 
 type Said = BTreeMap<String, String>;
 
@@ -61,6 +62,8 @@ struct World {
     waits: Option<String>,
     would: Option<String>,
     effect: Effect,
+    /// The next step ends the hold.
+    over: bool,
 }
 
 fn hold(stage: Stage) -> Hold {
@@ -85,14 +88,19 @@ impl World {
             waits: None,
             would: None,
             effect: Effect::Wait,
+            over: false,
         }
     }
 
     fn made(&self, phase: Phase, status: &str) -> Step {
+        let mut record = self.facts.record.clone();
+        if self.over {
+            record.hold = None;
+        }
         Step {
             phase,
             reason: Reason::Idle,
-            record: self.facts.record.clone(),
+            record,
             effect: self.effect.clone(),
             wake: None,
             status: status.to_owned(),
@@ -320,6 +328,27 @@ fn a_refusal_that_stays_is_said_once() {
     assert_eq!(step(Ok(()), Phase::Queued, Effect::ListPeers, None), 1);
 }
 
+fn going(seconds: u64, pods: &[&str], why: &str, budget: Option<&str>) -> Drained {
+    let blocker = |name: &&str| Blocker {
+        pod: PodRef {
+            namespace: "shop".to_owned(),
+            name: (*name).to_owned(),
+            uid: (*name).to_owned(),
+        },
+        why: why.to_owned(),
+        budget: budget.map(str::to_owned),
+    };
+    Drained::Going {
+        evict: Vec::new(),
+        words: String::new(),
+        spent: Duration::from_secs(seconds),
+        confirm: false,
+        unseen: false,
+        wake: None,
+        blocked: pods.iter().map(blocker).collect(),
+    }
+}
+
 /// Held-out runs found a warning in ordinary cycles: a budget lets two pods go one after the other, within seconds.
 #[test]
 fn a_pod_that_holds_up_the_drain_is_a_field_and_a_warning_after_a_minute() {
@@ -333,25 +362,14 @@ fn a_pod_that_holds_up_the_drain_is_a_field_and_a_warning_after_a_minute() {
         (60, Some("WARN")),
         (61, None),
     ] {
-        world.facts.drain = Drained::Going {
-            evict: Vec::new(),
-            words: String::new(),
-            spent: Duration::from_secs(seconds),
-            confirm: false,
-            unseen: false,
-            wake: None,
-            blocked: vec![Blocker {
-                pod: PodRef {
-                    namespace: "shop".to_owned(),
-                    name: "web-1".to_owned(),
-                    uid: "u".to_owned(),
-                },
-                why: "would violate its budget".to_owned(),
-                budget: Some("shop/web".to_owned()),
-            }],
-        };
+        world.facts.drain = going(
+            seconds,
+            &["web-1"],
+            "would violate its budget",
+            Some("shop/web"),
+        );
         let said = world.step(Phase::Draining, "draining: 1 pod left");
-        let of_pod = |one: &&Said| one["MESSAGE"].contains("holds up the drain");
+        let of_pod = |one: &&Said| one["MESSAGE"].contains("up the drain");
         let pods: Vec<&Said> = said.iter().filter(of_pod).collect();
         let levels: Vec<&str> = pods.iter().map(|one| one["LEVEL"].as_str()).collect();
         assert_eq!(levels, level.as_slice(), "after {seconds} s");
@@ -370,41 +388,82 @@ fn a_pod_that_holds_up_the_drain_is_a_field_and_a_warning_after_a_minute() {
     }
 }
 
+/// A pod whose eviction is on its way is no blocker for a moment, and a budget counts other pods each time.
 #[test]
-fn another_pod_that_holds_up_the_drain_is_said_once() {
+fn each_pod_that_holds_up_a_drain_is_said_once() {
     let mut world = World::new(Record {
         hold: Some(hold(Stage::Draining)),
         ..Record::default()
     });
-    let mut told = |pods: &[&str]| {
-        let blocker = |name: &&str| Blocker {
-            pod: PodRef {
-                namespace: "shop".to_owned(),
-                name: (*name).to_owned(),
-                uid: (*name).to_owned(),
-            },
-            why: "would violate its budget".to_owned(),
-            budget: None,
-        };
-        world.facts.drain = Drained::Going {
-            evict: Vec::new(),
-            words: String::new(),
-            spent: Duration::from_secs(1),
-            confirm: false,
-            unseen: false,
-            wake: None,
-            blocked: pods.iter().map(blocker).collect(),
-        };
-        let said = world.step(Phase::Draining, "draining");
+    let mut told = |phase, seconds, pods: &[&str], why: &str| {
+        world.facts.drain = going(seconds, pods, why, Some("shop/web"));
+        let said = world.step(phase, "draining");
         let said = said
             .iter()
-            .filter(|one| one["MESSAGE"].contains("holds up the drain"));
-        said.map(|one| one["POD"].clone()).collect::<Vec<_>>()
+            .filter(|one| one["MESSAGE"].contains("up the drain"));
+        said.map(|one| one["MESSAGE"].clone()).collect::<Vec<_>>()
     };
-    assert_eq!(told(&["web-1"]), ["shop/web-1"]);
-    assert_eq!(told(&["web-1", "db-0"]), ["shop/db-0"]);
-    assert_eq!(told(&["db-0"]), [""; 0]);
-    assert_eq!(told(&["web-1"]), ["shop/web-1"], "it had gone");
+    let says = |pod: &str, why: &str| format!("pod shop/{pod} holds up the drain: {why}");
+    let drains = Phase::Draining;
+    assert_eq!(
+        told(drains, 1, &["web-1"], "2 of 2"),
+        [says("web-1", "2 of 2")]
+    );
+    assert_eq!(
+        told(drains, 2, &["web-1", "db-0"], "2 of 2"),
+        [says("db-0", "2 of 2")]
+    );
+    assert_eq!(told(drains, 3, &["db-0"], "2 of 3"), [""; 0]);
+    assert_eq!(
+        told(drains, 70, &["web-1", "db-0"], "2 of 3"),
+        ["pod shop/web-1 and 1 more still hold up the drain: 2 of 3"]
+    );
+    assert_eq!(
+        told(drains, 71, &["web-1", "db-1"], "2 of 3"),
+        [says("db-1", "2 of 3")]
+    );
+    assert_eq!(told(Phase::Undoing, 71, &[], ""), [""; 0]);
+    assert_eq!(
+        told(drains, 1, &["web-1"], "2 of 2"),
+        [says("web-1", "2 of 2")]
+    );
+}
+
+#[test]
+fn the_end_of_a_hold_is_summed_up_with_seconds_in_fields() {
+    let mut world = World::new(Record {
+        hold: Some(Hold {
+            boot: Boot {
+                id: "a".to_owned(),
+                userspace: 0,
+            },
+            ..hold(Stage::Undoing(Why::Lost))
+        }),
+        ..Record::default()
+    });
+    world.facts.times.drain = 65;
+    assert!(
+        (world.step(Phase::Undoing, "undoing").iter()).all(|one| one["MESSAGE_ID"] != ENDED),
+        "it goes on"
+    );
+    world.over = true;
+    let said = world.step(Phase::Pending, "the slot is given up");
+    let said: Vec<&Said> = (said.iter())
+        .filter(|one| one["MESSAGE_ID"] == ENDED)
+        .collect();
+    let [summary] = said.as_slice() else {
+        panic!("one summary: {said:?}");
+    };
+    let field = |key: &str| summary.get(key).map(String::as_str);
+    assert_eq!(
+        field("MESSAGE"),
+        Some("not rebooted: the slot was taken away; drain 1m 5s (no pod evicted)")
+    );
+    assert_eq!(field("OUTCOME"), Some("undone"));
+    assert_eq!(field("LEASE"), Some("default"));
+    assert_eq!(field("DRAIN_SECONDS"), Some("65"));
+    assert_eq!(field("PODS_EVICTED"), Some("0"));
+    assert_eq!(field("VERIFY_SECONDS"), None, "nothing was rebooted");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! `packaging/kube-rebootd.catalog` explains each id to `journalctl -x`; a test keeps both equal.
 
 use kube_rebootd_core::phase::Phase;
+use kube_rebootd_core::story::{Ended, Outcome};
 
 use super::TARGET;
 
@@ -25,6 +26,9 @@ pub const fn id(phase: Phase) -> &'static str {
 
 /// `MESSAGE_ID` of the warning that the host is not healthy within `health.timeout` after its reboot.
 pub const LATE: &str = "2ff973402732f3e0664356699ec06eca";
+
+/// `MESSAGE_ID` of the record that sums up how a slot was used.
+pub const ENDED: &str = "e1916f7719374bef80dd5872017197d8";
 
 /// The subjects of a transition, each a journal field when present.
 #[derive(Debug, Clone, Copy, Default)]
@@ -67,6 +71,30 @@ pub fn transition(phase: Phase, fields: &Fields<'_>, text: &str) {
     );
 }
 
+/// Sums up how the slot was used: a record for each hold, with the time in seconds as fields of their own.
+pub fn ended(phase: Phase, ended: &Ended) {
+    let known = |words: String| Some(words).filter(|words| !words.is_empty());
+    let times = ended.times.as_ref();
+    let rebooted = times.filter(|_| ended.outcome == Outcome::Rebooted);
+    tracing::info!(
+        target: TARGET,
+        message_id = ENDED,
+        phase = phase.name(),
+        lease = ended.lease,
+        outcome = ended.outcome.name(),
+        reason = known(ended.reasons.join(", ")),
+        packages = known(ended.packages.join(", ")),
+        since = ended.since.map(|since| since.to_string()),
+        slot_seconds = rebooted.and_then(|times| times.slot),
+        drain_seconds = times.map(|times| times.drain),
+        pods_evicted = times.map(|times| times.evicted),
+        boot_seconds = rebooted.and_then(|times| times.boot),
+        verify_seconds = rebooted.map(|times| times.verify),
+        "{}",
+        ended.words()
+    );
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,7 +106,11 @@ mod tests {
             .lines()
             .filter_map(|line| line.strip_prefix("-- "))
             .collect();
-        let ids: Vec<&str> = Phase::ALL.map(id).into_iter().chain([LATE]).collect();
+        let ids: Vec<&str> = Phase::ALL
+            .map(id)
+            .into_iter()
+            .chain([LATE, ENDED])
+            .collect();
         assert_eq!(explained, ids);
         for entry in catalog.split("\n-- ").skip(1) {
             let (head, body) = entry.split_once("\n\n").unwrap();
@@ -96,7 +128,9 @@ mod tests {
                 "{own}"
             );
             assert!(Phase::ALL[..index].iter().all(|other| id(*other) != own));
-            assert!(own != LATE && u128::from_str_radix(LATE, 16).is_ok());
+            for other in [LATE, ENDED] {
+                assert!(own != other && u128::from_str_radix(other, 16).is_ok());
+            }
         }
     }
 }

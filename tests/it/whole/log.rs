@@ -18,6 +18,8 @@ pub(super) struct Record {
     pub(super) host: String,
     pub(super) phase: String,
     pub(super) text: String,
+    /// `MESSAGE_ID`; empty: it has none.
+    pub(super) id: String,
     at: f64,
 }
 
@@ -39,6 +41,7 @@ struct Host(String);
 struct Words {
     host: String,
     phase: String,
+    id: String,
     message: String,
 }
 
@@ -47,6 +50,7 @@ impl Visit for Words {
         match field.name() {
             "host" => value.clone_into(&mut self.host),
             "phase" => value.clone_into(&mut self.phase),
+            "message_id" => value.clone_into(&mut self.id),
             _ => {}
         }
     }
@@ -80,6 +84,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collect {
             host: host.unwrap_or_default(),
             phase: words.phase,
             text: words.message,
+            id: words.id,
             at: self.clock.now().boot.as_secs_f64(),
         });
     }

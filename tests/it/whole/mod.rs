@@ -29,6 +29,7 @@ mod races;
 mod reload;
 mod room;
 mod slow;
+mod story;
 mod tools;
 mod unlock;
 mod world;
