@@ -73,9 +73,14 @@ pub fn main(cli: Cli) -> ExitCode {
             cluster,
             group,
             unhealthy,
+            slo,
             json,
         } => {
-            let show = access::Show { unhealthy, json };
+            let show = access::Show {
+                unhealthy,
+                slo,
+                json,
+            };
             access::nodes(&root, config, &cluster, group, show)
         }
         Verb::Pause {

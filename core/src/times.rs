@@ -9,6 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::condition::Reason;
 use crate::text::{self, NAME, span};
 
 /// Kinds of waits that are kept: there are fewer [reasons](crate::condition::Reason) in which a node waits for its slot.
@@ -161,6 +162,21 @@ impl Times {
     pub(crate) fn waited(&self) -> Option<String> {
         let all = self.waits.values().copied().fold(0, u64::saturating_add);
         Some(format!("{} ({})", long(all), self.each_wait()?))
+    }
+
+    /// What the cycle went to: seconds by the reason of the condition `RebootRequired`, without what took none.
+    pub fn by_reason(&self) -> BTreeMap<String, u64> {
+        let boot = self.last_look.saturating_add(self.boot.unwrap_or(0));
+        let parts = [
+            (Reason::Undoing, self.undone),
+            (Reason::Claiming, self.claim),
+            (Reason::Draining, self.drain),
+            (Reason::Rebooting, boot),
+            (Reason::Verifying, self.verify),
+        ];
+        let parts = parts.map(|(reason, seconds)| (reason.name().to_owned(), seconds));
+        let waits = self.waits.clone().into_iter();
+        waits.chain(parts).filter(|(_, it)| *it > 0).collect()
     }
 
     /// How long the drain took, and for how many pods, in words.

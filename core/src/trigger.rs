@@ -241,12 +241,18 @@ pub struct Past {
 impl Past {
     /// With everything in words cleaned (I14).
     #[must_use]
-    pub(crate) fn cleaned(mut self) -> Self {
+    pub fn cleaned(mut self) -> Self {
         for words in self.reasons.iter_mut().chain(&mut self.packages) {
             *words = text::clean(words, WORDS);
         }
         self.times = self.times.and_then(Times::cleaned);
         self
+    }
+
+    /// From the first reason to the proof, in seconds; none: not known, or the clock was set back.
+    pub fn to_proof(&self) -> Option<u64> {
+        let since = self.since.iter().min()?;
+        u64::try_from(self.at.duration_since(*since).as_secs()).ok()
     }
 
     /// A reboot whose request is lost counts as automatic: else a loop could hide (I10).

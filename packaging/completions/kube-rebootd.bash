@@ -815,7 +815,7 @@ _kube__rebootd() {
             return 0
             ;;
         kube__subcmd__rebootd__subcmd__nodes)
-            opts="-h --kubeconfig --context --namespace --group --unhealthy --json --config --root --help"
+            opts="-h --kubeconfig --context --namespace --group --unhealthy --slo --json --config --root --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -834,6 +834,10 @@ _kube__rebootd() {
                     return 0
                     ;;
                 --group)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --slo)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

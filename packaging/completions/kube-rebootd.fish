@@ -92,6 +92,7 @@ complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l kube
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l context -d 'Use this context of the kubeconfig [default: its current one]' -r
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l namespace -d 'The namespace of the slots [default: the configured one]' -r
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l group -d 'The slots and nodes of this group alone [default: the slots of the node\'s group, with its own credential, else of the configured one, and all nodes]' -r
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l slo -d 'How many nodes were rebooted and proved within this time since the first reason was seen (`14d`, `36h`), which were not or wait for longer, and what held them' -r
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l config -d 'Use this file instead of config.toml (drop-ins still apply)' -r -F
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l root -d 'Look for every host path below this directory, for tests and images' -r -F
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l unhealthy -d 'Only nodes that a person has to look at; exit code 1 if there is one, and also if not all can be seen'

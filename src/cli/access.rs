@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::{Api, Client, ResourceExt};
@@ -39,6 +40,8 @@ enum Identity {
 pub struct Show {
     /// Only nodes that need a person, and exit code 1 if there is one.
     pub unhealthy: bool,
+    /// Who was proved within this time, and who was not.
+    pub slo: Option<Duration>,
     pub json: bool,
 }
 
@@ -109,12 +112,25 @@ pub fn nodes(
 }
 
 fn shown(seen: &nodes::Group, show: Show, now: Timestamp) -> ExitCode {
-    let text = match show {
-        Show { json: true, .. } => format!("{:#}\n", nodes::report(seen, show.unhealthy)),
-        Show {
-            unhealthy: true, ..
-        } => nodes::unhealthy(seen, now),
-        Show { .. } => nodes::table(seen, now),
+    let slo = show
+        .slo
+        .map(|limit| nodes::Slo::of(&seen.nodes, limit, now));
+    let text = match (show, &slo) {
+        (Show { json: true, .. }, slo) => {
+            let mut report = nodes::report(seen, show.unhealthy);
+            if let Some(slo) = slo {
+                report["slo"] = slo.report();
+            }
+            format!("{report:#}\n")
+        }
+        (_, Some(slo)) => nodes::slo(seen, slo, now),
+        (
+            Show {
+                unhealthy: true, ..
+            },
+            None,
+        ) => nodes::unhealthy(seen, now),
+        (Show { .. }, None) => nodes::table(seen, now),
     };
     print(&text);
     for err in &seen.hidden {

@@ -123,6 +123,10 @@ pub enum Verb {
         /// Only nodes that a person has to look at; exit code 1 if there is one, and also if not all can be seen.
         #[arg(long)]
         unhealthy: bool,
+        /// How many nodes were rebooted and proved within this time since the first reason was seen (`14d`, `36h`), which were
+        /// not or wait for longer, and what held them.
+        #[arg(long, value_name = "DURATION", value_parser = days, conflicts_with = "unhealthy")]
+        slo: Option<Duration>,
         /// Print JSON; keys are added, never renamed or removed.
         #[arg(long)]
         json: bool,
@@ -288,6 +292,15 @@ impl Whom {
 /// As in the configuration.
 fn duration(text: &str) -> Result<Duration, String> {
     config::duration(text)
+}
+
+/// A duration, or a number of days.
+fn days(text: &str) -> Result<Duration, String> {
+    let Some(days) = text.strip_suffix('d') else {
+        return duration(text);
+    };
+    let hours = days.parse::<u32>().ok().map(|days| u64::from(days) * 24);
+    duration(&hours.map_or_else(|| text.to_owned(), |hours| format!("{hours}h")))
 }
 
 /// An annotation without words reads as none.

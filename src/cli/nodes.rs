@@ -18,12 +18,14 @@ use crate::cluster::lease::Leases;
 
 mod fleet;
 mod held;
+mod slo;
 
 use fleet::aligned;
 pub(super) use fleet::member;
 pub use fleet::{Cordon, Member, Reboot};
 pub use held::{Row, What};
 use held::{held, labelled, stage};
+pub use slo::Slo;
 
 /// The group as it is now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -233,6 +235,11 @@ pub fn unhealthy(group: &Group, now: Timestamp) -> String {
         "{seen}; {report} of {all} nodes report\n{}",
         left_out(group)
     )
+}
+
+/// How many nodes were rebooted and proved in time, for people.
+pub fn slo(group: &Group, slo: &Slo, now: Timestamp) -> String {
+    slo.table(now) + &left_out(group)
 }
 
 /// The same for scripts; stable: keys are added, never renamed or removed. `unhealthy`: `nodes` are only those that need a

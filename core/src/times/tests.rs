@@ -123,6 +123,23 @@ fn i14_what_no_daemon_has_written_is_not_believed() {
 }
 
 #[test]
+fn parts_go_by_the_reason_of_the_condition() {
+    let times = Times {
+        waits: BTreeMap::from([("Queued".to_owned(), 60), ("Paused".to_owned(), 0)]),
+        drain: 30,
+        last_look: 2,
+        boot: Some(40),
+        ..Times::default()
+    };
+    let parts = times.by_reason();
+    let parts: Vec<(&str, u64)> = parts
+        .iter()
+        .map(|(what, it)| (what.as_str(), *it))
+        .collect();
+    assert_eq!(parts, [("Draining", 30), ("Queued", 60), ("Rebooting", 42)]);
+}
+
+#[test]
 fn words_leave_out_what_is_not_known() {
     assert_eq!(
         Times::default().words(),

@@ -130,6 +130,22 @@ fn a_changed_package_list_does_not_restart_settling() {
 }
 
 #[test]
+fn the_time_to_the_proof_begins_with_the_first_reason() {
+    let at = |seconds| Timestamp::from_second(seconds).expect("a time");
+    for (since, wanted) in [
+        (vec![at(700), at(400)], Some(600)),
+        (vec![at(1001)], None),
+        (Vec::new(), None),
+    ] {
+        let past = Past {
+            since,
+            ..Past::of(None, at(1000))
+        };
+        assert_eq!(past.to_proof(), wanted);
+    }
+}
+
+#[test]
 fn the_packages_of_a_request_are_kept_in_the_history() {
     let asked = look(Observed::default(), &wants("glibc"), 10).request;
     let past = Past::of(asked.as_ref(), at(20).wall);

@@ -3,6 +3,7 @@
 //! It rests on what anybody may read: the condition `RebootRequired`, the cordon and the annotation with the last reboots.
 //! Whoever may patch `nodes/status` can write the condition as well, so it is for people.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use jiff::{SignedDuration, Timestamp};
@@ -12,7 +13,8 @@ use kube_rebootd_core::condition::{Condition, Kind, Reason, Status};
 use kube_rebootd_core::names;
 use kube_rebootd_core::node::Node;
 use kube_rebootd_core::node_fields::{foreign_cordon, ours};
-use kube_rebootd_core::text::{self, NAME, WORDS};
+use kube_rebootd_core::text::{self, NAME};
+use kube_rebootd_core::times::Times;
 use kube_rebootd_core::trigger::Past;
 use serde::Serialize;
 
@@ -70,6 +72,10 @@ pub enum Cordon {
 pub struct Reboot {
     pub at: Timestamp,
     pub reasons: Vec<String>,
+    /// From the first reason to the proof that the host is healthy, by the node's clock; none: not known.
+    pub took_seconds: Option<u64>,
+    /// What of that is known: seconds by the reason of the condition.
+    pub spent_seconds: BTreeMap<String, u64>,
 }
 
 /// All Nodes, a page at a time.
@@ -186,11 +192,14 @@ fn cordon(node: &Node) -> Option<Cordon> {
 /// Newest first; what cannot be read is none.
 fn last_reboot(node: &Node) -> Option<Reboot> {
     let all: Vec<Past> = serde_json::from_str(node.annotations.get(names::HISTORY)?).ok()?;
-    let last = all.into_iter().next()?;
-    let reasons = last.reasons.iter();
+    let last = all.into_iter().next()?.cleaned();
     Some(Reboot {
         at: last.at,
-        reasons: reasons.map(|words| text::clean(words, WORDS)).collect(),
+        took_seconds: last.to_proof(),
+        spent_seconds: (last.times.as_ref())
+            .map(Times::by_reason)
+            .unwrap_or_default(),
+        reasons: last.reasons,
     })
 }
 
