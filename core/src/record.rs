@@ -15,7 +15,7 @@ use crate::health::Marks;
 use crate::slot::{Lease, Take, Waiting};
 use crate::text::{self, MESSAGE, NAME, WORDS};
 use crate::times::Times;
-use crate::trigger::{Flaps, Past, Request, Settled};
+use crate::trigger::{Flaps, Latched, Past, Request, Settled};
 
 /// The format this build writes; a higher number is a newer build's and is not touched.
 pub(crate) const VERSION: u32 = 1;
@@ -500,8 +500,6 @@ impl Record {
             _ => {}
         }
         let mut record = self.clone();
-        let request = record.request.take();
-        record.request = request.and_then(|request| request.without(|it| it.keeper().is_some()));
         // From Uncordoned on it is settled and counted already, or no reboot of ours.
         let counted = matches!(hold.stage, Stage::Releasing);
         if rebooted && hold.asked() && !counted {
@@ -518,6 +516,15 @@ impl Record {
             ..hold.clone()
         });
         Some(record)
+    }
+
+    /// The same without wishes to keep the node drained; none: there is none.
+    pub fn unkept(&self) -> Option<Self> {
+        let request = self.request.as_ref()?;
+        request.latched.iter().find_map(Latched::keeper)?;
+        let request = request.clone().without(|it| it.keeper().is_some());
+        let record = self.clone();
+        Some(Self { request, ..record })
     }
 
     /// The text of the Node annotation `kube-rebootd/history`.

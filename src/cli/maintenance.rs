@@ -2,14 +2,16 @@
 //!
 //! A script that does not get what it waits for takes its wish back: a slot that nobody uses keeps all others waiting.
 
+use std::future::poll_fn;
 use std::process::ExitCode;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use kube_rebootd_core::order::Order;
 use kube_rebootd_core::phase::Phase;
 use kube_rebootd_core::text::{MESSAGE, NAME as NAME_MAX, clean, span};
 use kube_rebootd_core::trigger::Keeper;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep};
 use zbus::Proxy;
 use zbus::proxy::{Builder, CacheProperties};
@@ -54,37 +56,69 @@ enum End {
 pub fn main(order: &Order, wait: Option<Duration>) -> ExitCode {
     let bus = Bus::system();
     block_on(async {
-        match order::given(&bus, order).await {
-            Ok(lines) => print(&format!("{}\n", lines.join("\n"))),
-            Err(err) => return order::failed(&err),
-        }
-        let Some(limit) = wait else {
-            return ExitCode::SUCCESS;
+        // Before it is asked: whoever ends this program meanwhile must leave no wish behind.
+        let mut stops = Stops::new();
+        let asked = tokio::select! {
+            asked = order::given(&bus, order) => Some(asked),
+            () = stops.next() => None,
         };
         let keeper = match order {
             Order::Drain { keeper, .. } => Some(*keeper),
             _ => None,
         };
-        match (until(&bus, keeper, limit).await, keeper) {
-            (End::Reached, _) => ExitCode::SUCCESS,
-            (end, Some(keeper)) => not_drained(&bus, &end, keeper, limit).await,
-            (end, None) => {
-                let why = why(&end, limit);
-                complain(&format!("{why}; what was asked for goes on"));
+        match (asked, wait) {
+            (Some(Ok(lines)), limit) => {
+                print(&format!("{}\n", lines.join("\n")));
+                let Some(limit) = limit else {
+                    return ExitCode::SUCCESS;
+                };
+                match (until(&bus, &mut stops, keeper, limit).await, keeper) {
+                    (End::Reached, _) => ExitCode::SUCCESS,
+                    (end, Some(keeper)) => not_drained(&bus, &end, keeper, limit).await,
+                    (end, None) => {
+                        let why = why(&end, limit);
+                        complain(&format!("{why}; what was asked for goes on"));
+                        ExitCode::from(exit::NOT_NOW)
+                    }
+                }
+            }
+            (Some(Err(err)), wait) => {
+                let code = order::failed(&err);
+                // It may be done all the same.
+                if keeper == Some(Keeper::Script) && wait.is_some() && !order::refused(&err) {
+                    take_back(&bus).await;
+                }
+                code
+            }
+            (None, _) => {
+                complain(&"interrupted");
+                if keeper == Some(Keeper::Script) {
+                    take_back(&bus).await;
+                }
                 ExitCode::from(exit::NOT_NOW)
             }
         }
     })
 }
 
+/// Nobody is left who would use what a script asked for.
+async fn take_back(bus: &Bus) {
+    match order::given(bus, &Order::Undrain(Keeper::Script)).await {
+        Ok(lines) => complain(&lines.join("; ")),
+        Err(err) => {
+            order::failed(&err);
+            let ends = Keeper::Script.ends();
+            complain(&format!("what was asked for may go on until {ends}"));
+        }
+    }
+}
+
 /// Looks until the node is drained for `keeper`, or without one until it holds nothing any more.
-async fn until(bus: &Bus, keeper: Option<Keeper>, limit: Duration) -> End {
+async fn until(bus: &Bus, stops: &mut Stops, keeper: Option<Keeper>, limit: Duration) -> End {
     let deadline = Instant::now() + limit;
     let mut told = String::new();
     let mut heard = false;
     let mut last = None;
-    let stopped = stopped();
-    tokio::pin!(stopped);
     loop {
         // A daemon that restarts, or a bus that does, is there again soon.
         if let Ok(seen) = look(bus).await {
@@ -113,20 +147,39 @@ async fn until(bus: &Bus, keeper: Option<Keeper>, limit: Duration) -> End {
         }
         tokio::select! {
             () = sleep(LOOK.min(deadline - now)) => {}
-            () = &mut stopped => return End::Interrupted,
+            () = stops.next() => return End::Interrupted,
         }
     }
 }
 
-/// Somebody wants this program to end.
-async fn stopped() {
-    let signals = [SignalKind::interrupt(), SignalKind::terminate()].map(signal);
-    let [Ok(mut interrupt), Ok(mut terminate)] = signals else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
+/// Signals by which somebody ends this program: Ctrl-C, `kill`, a terminal that goes.
+struct Stops(Vec<Signal>);
+
+impl Stops {
+    /// From now on they are heard, and end nothing by themselves.
+    fn new() -> Self {
+        let all = [
+            SignalKind::interrupt(),
+            SignalKind::terminate(),
+            SignalKind::hangup(),
+        ];
+        Self(
+            all.into_iter()
+                .filter_map(|kind| signal(kind).ok())
+                .collect(),
+        )
+    }
+
+    async fn next(&mut self) {
+        let any = |context: &mut Context<'_>| {
+            let mut all = self.0.iter_mut();
+            if all.any(|one| one.poll_recv(context).is_ready()) {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        };
+        poll_fn(any).await;
     }
 }
 
@@ -157,14 +210,10 @@ async fn not_drained(bus: &Bus, end: &End, keeper: Keeper, limit: Duration) -> E
     match keeper {
         _ if matches!(end, End::TakenBack(_)) => complain(&why),
         Keeper::Person => complain(&format!("{why}; it goes on until {}", keeper.ends())),
-        Keeper::Script => match order::given(bus, &Order::Undrain(keeper)).await {
-            Ok(lines) => complain(&format!("{why}; {}", lines.join("; "))),
-            Err(err) => {
-                complain(&why);
-                complain(&format!("the wish stays until {}", keeper.ends()));
-                return order::failed(&err);
-            }
-        },
+        Keeper::Script => {
+            complain(&why);
+            take_back(bus).await;
+        }
     }
     ExitCode::from(exit::NOT_NOW)
 }

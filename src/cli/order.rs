@@ -88,6 +88,28 @@ pub async fn given(bus: &Bus, order: &Order) -> Result<Vec<String>, BusError> {
     .await
 }
 
+/// Somebody has said no: it is not done. Without an answer it may be.
+pub(super) fn refused(err: &BusError) -> bool {
+    match err {
+        BusError::Connect(_) => true,
+        BusError::Timeout { .. } => false,
+        BusError::Call { source, .. } => match source {
+            Error::MethodError(..) => true,
+            Error::FDO(standard) => !matches!(
+                &**standard,
+                // The daemon may have ended after it did it, and before it said so.
+                fdo::Error::NoReply(_)
+                    | fdo::Error::Timeout(_)
+                    | fdo::Error::TimedOut(_)
+                    | fdo::Error::Disconnected(_)
+                    | fdo::Error::NameHasNoOwner(_)
+                    | fdo::Error::ServiceUnknown(_)
+            ),
+            _ => false,
+        },
+    }
+}
+
 /// Which error this is, and what helps.
 pub(super) fn failed(err: &BusError) -> ExitCode {
     let source = match err {

@@ -23,11 +23,12 @@ impl Daemon {
     fn carry_out(&mut self, order: &Order) -> Result<Vec<String>, OrderError> {
         let ordered = self.machine.order(order, self.clock.now())?;
         let written = self.store.write(&ordered.record.encode());
+        // What is refused must not be on disk: the next turn writes over what may be there.
+        self.saved = written.is_ok();
         written.map_err(|why| OrderError::Unwritable {
             path: self.store.path().display().to_string(),
             why: why.to_string(),
         })?;
-        self.saved = true;
         self.machine.writable(true);
         let words = ordered.words.clone();
         self.machine.ordered(ordered);

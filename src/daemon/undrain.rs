@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use kube_rebootd_core::decide::released;
 use kube_rebootd_core::facts::Effect;
+use kube_rebootd_core::record::Record;
 use kube_rebootd_core::slot::Mark;
 use tokio::time::{sleep, timeout};
 
@@ -61,6 +62,12 @@ impl Daemon {
         self.machine.tells_nothing();
         loop {
             self.gather().await;
+            if self.machine.facts().started
+                && let Some(record) = self.machine.facts().record.unkept()
+            {
+                // Whoever gives all back wants no later daemon to drain the node for somebody who has forgotten it.
+                self.durable(record);
+            }
             self.machine.keep_request();
             if released(self.machine.facts(), &self.policy(), self.now()) {
                 break;
@@ -92,6 +99,11 @@ impl Daemon {
         else {
             return;
         };
+        self.durable(record);
+    }
+
+    /// It is the record, on disk if that is possible.
+    fn durable(&mut self, record: Record) {
         let written = self.store.write(&record.encode()).is_ok();
         self.machine.writable(written);
         self.machine.wrote(record);

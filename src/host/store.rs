@@ -85,8 +85,8 @@ impl Store {
         Ok(Stored::Damaged { kept_aside, why })
     }
 
-    /// Replaces it. When this returns, the new text survives a power loss; on an error the old one
-    /// is still there.
+    /// Replaces it. When this returns, the new text survives a power loss; on an error the old one is still there, or the new
+    /// one where only its directory could not be flushed: who does not want that writes the old one again.
     pub fn write(&self, text: &str) -> io::Result<()> {
         self.replace(text)
             .map_err(|error| self.named("write", &error))

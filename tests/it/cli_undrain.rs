@@ -120,6 +120,31 @@ async fn i3_a_stopped_drain_is_given_back() {
     let again = held.cli.run(&["undrain", "--release"]).await;
     assert_eq!(again.code, Some(0), "{}", again.err);
     assert!(again.out.contains("nothing was held"), "{}", again.out);
+    // Found by review: a wish to keep the node drained that had no slot yet outlived the removal of the package.
+    let request = |by: &str| Request {
+        since: Timestamp::UNIX_EPOCH,
+        reasons: Vec::new(),
+        latched: vec![Latched {
+            by: by.to_owned(),
+            reason: "a new disk".to_owned(),
+            at: Timestamp::UNIX_EPOCH,
+            boot: None,
+            ended: false,
+        }],
+    };
+    let state = "/var/lib/kube-rebootd/state.json";
+    for (by, stays) in [("kube-rebootd drain", false), (BY_PERSON, true)] {
+        let record = Record {
+            request: Some(request(by)),
+            ..Record::default()
+        };
+        held.cli.write(state, &record.encode());
+        let said = held.cli.run(&["undrain", "--release"]).await;
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        let text = std::fs::read_to_string(held.cli.root().path(state)).expect("a state");
+        let record = Record::decode(&text).expect("a record");
+        assert_eq!(record.request.is_some(), stays, "{by}");
+    }
 }
 
 #[tokio::test]

@@ -244,6 +244,15 @@ pub(super) fn adopt(context: &Context, hold: &Hold, node: &Node) -> Step {
             }
         }
     }
+    let mut record = record;
+    if replaced
+        && !landed
+        && hold.stage == Stage::Drained
+        && let Some(hold) = &mut record.hold
+    {
+        // It shows no cordon of ours, and nobody took one off: proved, and then drained anew, it is what was wished for.
+        hold.stage = Stage::Draining;
+    }
     Step {
         record,
         ..context.step(

@@ -220,3 +220,23 @@ fn settle_waits_for_the_first_reason_to_last() {
     assert_eq!(closed(109)[0].opens, Some(Duration::from_secs(110)));
     assert_eq!(closed(110), []);
 }
+
+/// Found by review: a user at the host may take thousands, and their words made all that is shown too long to be read.
+#[test]
+fn i14_few_of_many_inhibitors_are_named() {
+    let one = Inhibitor {
+        what: "shutdown".to_owned(),
+        who: "w".repeat(300),
+        why: "y".repeat(300),
+        mode: "block".to_owned(),
+        uid: 1000,
+        pid: 1,
+    };
+    for (count, more) in [(5, ""), (6, " and 1 more"), (8192, " and 8187 more")] {
+        let State::Closed { why, .. } = inhibitors(Some(&vec![one.clone(); count])) else {
+            panic!("open");
+        };
+        assert_eq!(why.matches("(y").count(), 5);
+        assert!(why.ends_with(&format!("y){more}")) && why.len() < 4000);
+    }
+}

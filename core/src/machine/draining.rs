@@ -24,6 +24,11 @@ impl Machine {
                 let wake = next.wake;
                 Drained::Unmounting { words, wake }
             }
+            State::Drained { .. } if self.facts.record.keeps() && self.gave_up() => {
+                // drain.on_timeout = "reboot" is about reboots: nobody works for days below pods that may not go.
+                let why = format!("{words}; a node with such pods is not kept drained");
+                Drained::Failed { why }
+            }
             State::Drained { volumes, .. } => {
                 self.never_sent();
                 if self.memory.done.is_none() && !volumes.is_empty() {
@@ -99,6 +104,11 @@ impl Machine {
             Seen::Absent | Seen::Unknown => None,
         });
         (drain.next(now), drain.spent())
+    }
+
+    /// The drain has left pods behind on purpose.
+    fn gave_up(&self) -> bool {
+        self.memory.drain.as_ref().is_some_and(Drain::gave_up)
     }
 
     /// Whether nothing is left that must go, by one consistent list.

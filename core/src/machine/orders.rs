@@ -7,7 +7,8 @@ use crate::gates::Gate;
 use crate::now::Now;
 use crate::order::{Order, OrderError};
 use crate::phase::Phase;
-use crate::record::{Record, Stage};
+use crate::record::{Hold, Record, Stage};
+use crate::times::Times;
 use crate::trigger::{BY_NOW, BY_PERSON, BY_SCHEDULE, Keeper, Latched, Request};
 
 /// What an order comes to.
@@ -26,6 +27,15 @@ impl Machine {
         if !self.facts.started {
             return Err(OrderError::Starting);
         }
+        let mut ordered = self.carried_out(order, now)?;
+        // With all that has passed in this cycle; without what one that is called off has taken.
+        let lasts = ordered.record.hold.is_some() || ordered.record.request.is_some();
+        let times = Some(self.facts.times.clone());
+        ordered.record.times = times.filter(|times| lasts && *times != Times::default());
+        Ok(ordered)
+    }
+
+    fn carried_out(&self, order: &Order, now: Now) -> Result<Ordered, OrderError> {
         match order {
             Order::Reboot {
                 reason,
@@ -53,6 +63,7 @@ impl Machine {
         match hold.filter(|hold| hold.settles(&facts.boot)) {
             None if facts.shutting_down => Err(OrderError::GoingDown),
             None => Ok(()),
+            Some(_) if self.phase() == Phase::Drained => Err(OrderError::Kept),
             Some(hold) if hold.boot == facts.boot => Err(OrderError::GoingDown),
             Some(_) => Err(OrderError::Proving),
         }
@@ -165,8 +176,11 @@ impl Machine {
             );
         }
         // What the slot was held for is history's, once it was.
-        let hold = record.hold.as_ref();
-        if hold.is_none_or(|hold| hold.stage != Stage::Drained) {
+        let serves = |hold: &Hold| {
+            let settles = hold.settles(&self.facts.boot) && hold.stage != Stage::Releasing;
+            hold.stage == Stage::Drained || settles
+        };
+        if !record.hold.as_ref().is_some_and(serves) {
             let request = record.request.take();
             record.request = request.and_then(|request| request.without(|wish| wish.ended));
         }

@@ -1,6 +1,9 @@
 //! Orders: from busctl and the command line to the loop, and back.
 
+use std::process::Stdio;
+
 use kube_rebootd_core::order::{Order, OrderError};
+use kube_rebootd_core::trigger::Keeper;
 
 use super::*;
 use crate::cli_host::binary;
@@ -123,4 +126,35 @@ async fn a_cluster_without_a_node_is_a_wrong_usage() {
     }
     let (code, said) = run(&bus, &["reboot", "--now", "n1"]).await;
     assert_eq!(code, Some(2), "{said}");
+}
+
+/// Found by review: a script that was ended while it waited for the daemon's answer left its wish behind.
+#[tokio::test]
+async fn a_script_that_is_ended_takes_its_wish_back() {
+    let bus = FakeHostBus::start().await;
+    let (publisher, mut orders) = dbus::serve(Bus::at(bus.address()), Control::unused());
+    publisher.publish(&view(Phase::Idle), "idle");
+    let client = Client::root(bus.address());
+    client.until("the name", "Phase", "idle").await;
+    for signal in ["TERM", "HUP", "INT"] {
+        let mut command = binary();
+        command
+            .env("DBUS_SYSTEM_BUS_ADDRESS", bus.address())
+            .args(["hold", "--wait", "5m", "--reason", "firmware"]);
+        let mut script = command.stdout(Stdio::null()).spawn().expect("it runs");
+        // The daemon has the order and does not come to it.
+        let given = orders.next().await;
+        assert_eq!(given.order, Order::drain(Keeper::Script, "firmware"));
+        let pid = script.id().expect("a process").to_string();
+        let sent = Command::new("kill").args(["-s", signal, &pid]).status();
+        assert!(sent.await.expect("kill").success());
+        let back = orders.next();
+        // One call is answered after the other.
+        given.answer(Ok(vec!["asked".to_owned()]));
+        let back = back.await;
+        assert_eq!(back.order, Order::Undrain(Keeper::Script));
+        back.answer(Ok(vec!["taken back".to_owned()]));
+        let ended = script.wait().await.expect("it ends");
+        assert_eq!(ended.code(), Some(75), "{signal}");
+    }
 }

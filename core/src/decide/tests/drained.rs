@@ -2,6 +2,7 @@
 
 use super::table::{about_to_reboot, own, slot};
 use super::*;
+use crate::now::fixed::now as now_;
 use crate::record::Kept;
 
 /// Drained for a person in this boot.
@@ -227,6 +228,46 @@ fn i1_a_node_registered_anew_is_cordoned_again() {
     assert!(marked && stage == Stage::Drained, "{effect:?}");
 }
 
+/// Found by review: what had stopped to ask since the reboot, and asked again a day later, was taken for not cleared.
+#[test]
+fn i10_what_stops_to_ask_after_the_reboot_is_served() {
+    let mut facts = rebooted();
+    let asking = |facts: &mut Facts, record: bool, now: bool| {
+        let reasons = |asks: bool| if asks { request().reasons } else { Vec::new() };
+        facts.record.request.as_mut().unwrap().reasons = reasons(record);
+        facts.observed.request.as_mut().unwrap().reasons = reasons(now);
+        decide(facts, &policy(), now_())
+            .record
+            .request
+            .unwrap()
+            .reasons
+            .len()
+    };
+    assert_eq!(asking(&mut facts, true, true), 1);
+    assert_eq!(asking(&mut facts, true, false), 0);
+    // It is served by no reboot, and asks after this hold.
+    assert_eq!(asking(&mut facts, false, true), 0);
+}
+
+/// Found by review: the Lease was cleared and the Node registered anew while the host was off, and that it showed no cordon
+/// passed for somebody's uncordon.
+#[test]
+fn i6_a_wish_outlives_a_node_that_was_registered_anew_without_its_slot() {
+    let mut facts = rebooted();
+    let node = own(&mut facts);
+    node.uid = "another".to_owned();
+    (node.unschedulable, node.cordon_owners) = (false, Vec::new());
+    node.labels.clear();
+    node.annotations.clear();
+    slot(&mut facts).holder = None;
+    slot(&mut facts).read = Some(NOW);
+    let record = decide(&facts, &policy(), now()).record;
+    assert_eq!(record.hold.as_ref().unwrap().stage, Stage::Draining);
+    assert!(record.keeps());
+    facts.record = record;
+    assert_eq!(decide(&facts, &policy(), now()).phase, Phase::Verifying);
+}
+
 /// A pause keeps the cordon of what was kept drained, too.
 #[test]
 fn i3_a_pause_keeps_its_cordon() {
@@ -248,7 +289,7 @@ fn i10_what_is_left_when_a_wish_is_taken_back_keeps_to_the_limit() {
         let why = Stage::Undoing(Why::Gate("reboot.max_per_day is reached".to_owned()));
         assert_eq!(next(&facts).1, why);
         let wish = Latched {
-            by: crate::trigger::BY_PERSON.to_owned(),
+            by: trigger::BY_PERSON.to_owned(),
             ..kept(Keeper::Person, false)
         };
         facts.record.request.as_mut().unwrap().latched.push(wish);

@@ -122,7 +122,7 @@ fn i6_only_the_annotation_that_was_served_is_removed() {
         effect("firmware", Some("firmware")),
         Effect::Mend(_)
     ));
-    let cut = crate::trigger::wish(&long);
+    let cut = trigger::wish(&long);
     assert!(matches!(effect(&long, Some(&cut)), Effect::Mend(_)));
     assert!(matches!(
         effect("once more", Some("firmware")),

@@ -380,6 +380,8 @@ proptest! {
         let proved = facts.host_health.is_ok() && !facts.record.keeps();
         match next {
             Stage::Uncordoned => prop_assert!(proved && hold.boot != facts.boot),
+            // Of a Node that was registered anew after a reboot: it is proved, and drained once more.
+            Stage::Draining => prop_assert!(hold.boot != facts.boot && present(&facts).unwrap().uid == "other-uid"),
             Stage::Undoing(Why::Maintained) => prop_assert!(proved && facts.pod_health.is_ok() && hold.boot == facts.boot),
             Stage::Undoing(why) => {
                 prop_assert_eq!(&hold.boot, &facts.boot);

@@ -74,3 +74,33 @@ fn i7_a_drain_is_told_what_was_answered_and_when() {
         assert_eq!(blocked(&machine), (Duration::from_secs(4), 1));
     }
 }
+
+/// Found by review: with `drain.on_timeout = "reboot"` a script was told that the node is drained while pods ran that a budget
+/// protects (I9).
+#[test]
+fn i9_a_drain_that_leaves_pods_behind_keeps_no_node_drained() {
+    for keeps in [false, true] {
+        let mut machine = held(Stage::Draining);
+        machine.config.drain.policy.on_timeout = drain::OnTimeout::Reboot;
+        if keeps {
+            let by = crate::trigger::Keeper::Script.begins().to_owned();
+            let request = machine.facts.record.request.as_mut().unwrap();
+            request.latched[0].by = by;
+        }
+        machine.wrote(machine.facts.record.clone());
+        machine.saw_pods(Some(vec![web()]), Some(Sight::Seen));
+        assert_eq!(evicts(&mut machine), Some((1, false)));
+        machine.sent();
+        machine.evicted("web", EvictAnswer::TwoBudgets("two".to_owned()), NOW);
+        let later = NOW + machine.config.drain.policy.timeout + Duration::from_secs(1);
+        machine.heard(later);
+        let then = Now {
+            boot: later,
+            ..now()
+        };
+        machine.judge(&[], then);
+        let failed = matches!(&machine.facts.drain, Drained::Failed { why } if why.contains("not kept drained"));
+        let done = matches!(machine.facts.drain, Drained::Done { .. });
+        assert_eq!((failed, done), (keeps, !keeps), "{:?}", machine.facts.drain);
+    }
+}

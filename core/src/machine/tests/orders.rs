@@ -5,9 +5,10 @@ use crate::config::Mode;
 use crate::facts::Rehearsed;
 use crate::gates::Gate;
 use crate::order::Order;
-use crate::order::OrderError::{GivingBack, GoingDown, Observing, Proving, Starting};
+use crate::order::OrderError::{GivingBack, GoingDown, Kept, Observing, Proving, Starting};
 use crate::record::Record;
 use crate::record::{Backoff, Why};
+use crate::times::Times;
 use crate::trigger::{BY_ANNOTATION, BY_NOW, BY_SCHEDULE, Keeper, Reason, Request};
 
 fn ask(machine: &mut Machine, order: &Order) -> Vec<String> {
@@ -366,4 +367,57 @@ fn a_shutdown_is_not_taken_over_while_the_node_is_kept_drained() {
     assert!(machine.facts.adopts.is_some(), "nobody keeps it");
     ask(&mut machine, &Order::drain(Keeper::Person, ""));
     assert_eq!(machine.facts.adopts, None);
+}
+
+/// Found by review: taken back while another boot is proved, it left nothing to say what the reboot was for, which then counted
+/// as one that no person asked for (I10).
+#[test]
+fn i10_what_a_reboot_was_for_stays_on_record_until_it_is_proved() {
+    let mut machine = booted(Stage::Draining);
+    machine.facts.record.request = None;
+    let drain = Latched {
+        by: Keeper::Person.begins().to_owned(),
+        ..request().latched[0].clone()
+    };
+    machine.facts.record.request = Some(Request {
+        latched: vec![drain],
+        ..request()
+    });
+    ask(&mut machine, &Order::Undrain(Keeper::Person));
+    let left = machine.facts.record.request.clone().unwrap();
+    assert!(!left.keeps() && !left.automatic());
+}
+
+/// Found by review: each order set the times of the cycle back to when the record was written last, and a cancelled request
+/// left its times to the next one.
+#[test]
+fn orders_keep_the_times_of_a_cycle_and_end_them_with_it() {
+    let mut machine = wanted();
+    let times = Times {
+        undone: 600,
+        ..Times::default()
+    };
+    machine.facts.times = times.clone();
+    ask(&mut machine, &Order::Retry);
+    assert_eq!(machine.facts.record.times, Some(times));
+    ask(&mut machine, &Order::Cancel);
+    assert_eq!(
+        (&machine.facts.record.request, &machine.facts.record.times),
+        (&None, &None)
+    );
+}
+
+#[test]
+fn who_keeps_a_rebooted_node_drained_is_told_how_that_ends() {
+    let mut machine = booted(Stage::Drained);
+    machine.facts.record.request = Some(Request {
+        latched: vec![Latched {
+            by: Keeper::Script.begins().to_owned(),
+            ..request().latched[0].clone()
+        }],
+        ..request()
+    });
+    for order in [Order::reboot("", false), Order::Cancel] {
+        assert_eq!(machine.order(&order, now()), Err(Kept));
+    }
 }
