@@ -38,7 +38,8 @@ fn i10_a_reboot_that_root_asks_for_is_done_once() {
     assert_eq!(history.as_array().unwrap().len(), 1);
     // I10: it counts for no limit, as no program asked.
     let record = host.read("/var/lib/kube-rebootd/state.json").unwrap();
-    assert!(record.contains("\"automatic\":false"), "{record}");
+    let record: Value = serde_json::from_str(&record).unwrap();
+    assert_eq!(record["history"][0]["automatic"], false, "{record}");
     site.nothing_left(&host);
 }
 
