@@ -293,6 +293,9 @@ impl Report {
             config_error: (facts.config_error.as_ref())
                 .map(ConfigError::lines)
                 .unwrap_or_default(),
+            config_places: (facts.config_error.as_ref())
+                .map(ConfigError::places)
+                .unwrap_or_default(),
             reason: if looking {
                 self.view.reason.clone()
             } else {

@@ -47,6 +47,9 @@ pub struct View {
     /// What is wrong with the configuration files, a line each; empty: they are in use.
     #[serde(default)]
     pub config_error: Vec<String>,
+    /// Of each of them file, line and key alone, for D-Bus: what is written in the files may be a secret.
+    #[serde(skip)]
+    pub config_places: Vec<String>,
     // What an older daemon that still runs does not write is empty.
     /// The reason of the condition `RebootRequired`.
     #[serde(default)]

@@ -1,7 +1,7 @@
 //! What a reload changes, key by key, and what of it counts only later (I12).
 //!
-//! The keys are those of the tables as they were read: there is no second list of them. No key holds a secret, and so every
-//! value is shown here and by `config show`; a secret belongs into a file that a key names.
+//! The keys are those of the tables as they were read: there is no second list of them. What is said here reaches the journal:
+//! of a key that may hold a secret only that it changed. `config show`, which root asks for, has every value.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -37,6 +37,8 @@ pub enum What {
         now: String,
         from: Option<PathBuf>,
     },
+    /// Another value, which may be a secret; the file as above.
+    Secret(Option<PathBuf>),
     /// A check that was not there, and its file.
     New(Option<PathBuf>),
     /// A check that is no more.
@@ -77,10 +79,14 @@ fn entries(old: &Table, new: &Table, bound: Bound) -> Vec<Change> {
             "" => entry.name.to_owned(),
             title => format!("{title}.{}", entry.name),
         },
-        what: What::Value {
-            before: before.value.clone(),
-            now: entry.value.clone(),
-            from: entry.from.clone(),
+        what: if before.secret || entry.secret {
+            What::Secret(entry.from.clone())
+        } else {
+            What::Value {
+                before: before.value.clone(),
+                now: entry.value.clone(),
+                from: entry.from.clone(),
+            }
         },
         later: later(new.section.name, entry.name, bound),
     };
@@ -133,6 +139,7 @@ impl fmt::Display for Change {
             What::Value { before, now, from } => {
                 write!(f, "{}: {before} -> {now} ({})", self.key, file(from))?;
             }
+            What::Secret(from) => write!(f, "{}: changed ({})", self.key, file(from))?,
             What::New(from) => write!(f, "{}: new ({})", self.key, file(from))?,
             What::Removed => write!(f, "{}: removed", self.key)?,
         }
@@ -216,6 +223,39 @@ mod tests {
         for (old, new, expected) in table {
             assert_eq!(said(old, new, Bound::default()), expected, "{old} to {new}");
         }
+    }
+
+    #[test]
+    fn i12_of_a_key_that_may_hold_a_secret_only_that_it_changed_is_said() {
+        let webhook =
+            |secret: &str| format!("[notify]\nwebhook = \"https://h.example/{secret}\"\n");
+        let files = |secret: &str| {
+            format!(
+                "[notify]\nwebhook_file = \"/{secret}\"\ntoken_file = \"/{secret}\"\ntemplate = \"slack\"\n"
+            )
+        };
+        let changed = |key: &str| format!("notify.{key}: changed ({FILE})");
+        let said = |old: &str, new: &str| said(old, new, Bound::default());
+        assert_eq!(
+            said(&webhook("hush1"), &webhook("hush2")),
+            [changed("webhook")]
+        );
+        assert_eq!(said("", &webhook("hush1")), [changed("webhook")]);
+        assert_eq!(
+            said(&webhook("hush1"), ""),
+            ["notify.webhook: changed (default)"]
+        );
+        assert_eq!(
+            said(&webhook("hush1"), &files("hush2")),
+            [
+                "notify.webhook: changed (default)",
+                &changed("webhook_file"),
+                &changed("token_file"),
+                &format!("notify.template: \"json\" -> \"slack\" ({FILE})"),
+            ]
+        );
+        // Root, who asks `config show`, may know.
+        assert!(read(&webhook("hush1")).text.contains("hush1"));
     }
 
     #[test]

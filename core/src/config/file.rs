@@ -92,6 +92,11 @@ impl ConfigError {
         }
     }
 
+    /// File, line and key of each problem: for those who may not read what is written there.
+    pub fn places(&self) -> Vec<String> {
+        self.problems.iter().map(Problem::place).collect()
+    }
+
     /// One line for each problem.
     pub fn lines(&self) -> Vec<String> {
         self.problems.iter().map(ToString::to_string).collect()

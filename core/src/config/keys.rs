@@ -16,11 +16,14 @@ use super::listen::{Listen, is_prom_file};
 use super::reader::{is_absolute, quote};
 use crate::budget::MaxUnavailable;
 
-/// The keys of one table, each a constant: its documentation, then `CONSTANT "name": type = range and default;`.
+/// The keys of one table, each a constant: its documentation, then `CONSTANT "name": type = range and default;`, with the word
+/// `secret` before the colon where somebody may write one there.
 macro_rules! keys {
+    (@secret) => { false };
+    (@secret secret) => { true };
     (
         $(#[doc = $about:literal])* section $section:literal;
-        $($(#[doc = $text:literal])+ $constant:ident $name:literal: $kind:ty = $value:expr;)+
+        $($(#[doc = $text:literal])+ $constant:ident $name:literal $($secret:ident)?: $kind:ty = $value:expr;)+
     ) => {
         pub(crate) const SECTION: super::Section = super::Section {
             name: $section,
@@ -29,6 +32,7 @@ macro_rules! keys {
         $(pub(crate) const $constant: super::Key<$kind> = super::Key {
             name: $name,
             kind: $value,
+            secret: keys!(@secret $($secret)?),
             text: concat!($($text, "\n"),+),
         };)+
     };
@@ -74,6 +78,8 @@ pub struct Entry {
     pub from: Option<PathBuf>,
     /// What it does; lines as of a doc comment.
     pub text: &'static str,
+    /// The value may be a secret: no message repeats it.
+    pub secret: bool,
 }
 
 impl Section {
@@ -97,6 +103,8 @@ pub(super) struct Key<K> {
     pub(super) name: &'static str,
     pub(super) kind: K,
     pub(super) text: &'static str,
+    /// As [`Entry::secret`].
+    pub(super) secret: bool,
 }
 
 /// An integer of `least` to `most`.

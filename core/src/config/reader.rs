@@ -73,6 +73,7 @@ impl<'a> Reader<'a> {
             value: show(&taken),
             from,
             text: key.text,
+            secret: key.secret,
         });
         taken
     }
@@ -170,6 +171,9 @@ impl<'a> Reader<'a> {
             let given = text(raw, &word.advice())?;
             if (word.rule.allows)(given) || (word.optional && given.is_empty()) {
                 Ok(given.to_owned())
+            } else if key.secret {
+                // Somebody may have written the secret itself where the file with it belongs.
+                Err(format!("is not allowed; write {}", word.advice()))
             } else {
                 Err(format!("{given:?} is not allowed; write {}", word.advice()))
             }

@@ -542,7 +542,7 @@ fn status_is_shown_what_the_daemon_sees() {
     assert_eq!(world.report.view(&step, &world.facts, &world.policy), None);
 }
 
-/// In STATUS in short, in `status` and on D-Bus in full.
+/// In `status` in full; in STATUS and on D-Bus, which everybody reads, in short.
 #[test]
 fn i12_a_refused_configuration_is_shown_until_it_is_right() {
     let mut world = World::new(Record::default());
@@ -553,6 +553,13 @@ fn i12_a_refused_configuration_is_shown_until_it_is_right() {
     let short = "configuration refused and not in use: /etc/x.toml:1: a (and 1 more)";
     assert_eq!(status, format!("{idle}; {short}"));
     assert_eq!(lines.len(), 2, "{lines:?}");
+    let view = world.report.shown();
+    assert_eq!(
+        view.config_places,
+        ["/etc/x.toml:1: a", "/etc/x.toml:2: mode"]
+    );
+    let file = serde_json::to_string(view).expect("it can be written");
+    assert!(file.contains("mode: is a number"), "{file}");
     world.facts.config_error = None;
     assert_eq!(
         world.shown(Phase::Idle, idle),

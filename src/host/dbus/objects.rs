@@ -157,7 +157,8 @@ pub(super) fn values(shown: &Shown) -> Values {
         })
         .collect();
     let waits: Vec<String> = view.waits.iter().map(|wait| word(wait)).collect();
-    let config_error: Vec<String> = view.config_error.iter().map(|line| word(line)).collect();
+    // Everybody reads here.
+    let places: Vec<String> = view.config_places.iter().map(|place| word(place)).collect();
     let phase = view.phase.map_or("", |phase| phase.name());
     Values::from([
         ("Version", text(&view.version)),
@@ -169,7 +170,7 @@ pub(super) fn values(shown: &Shown) -> Values {
         ("KeptBy", Variant::from(view.kept_by.clone())),
         ("Holders", Variant::from(holders)),
         ("Blockers", Variant::from(blockers)),
-        ("ConfigError", Variant::from(config_error)),
+        ("ConfigError", Variant::from(places)),
     ])
 }
 

@@ -16,14 +16,14 @@ keys! {
     section "notify";
 
     /// An HTTP POST goes there, without a proxy.
-    /// `config show` prints it: where it holds a secret, as those of Slack do, write `webhook_file`.
-    WEBHOOK "webhook": Word = Word { default: "", rule: URL, optional: true };
+    /// `config show` prints it, and no message does: where it holds a secret, as those of Slack do, write `webhook_file`.
+    WEBHOOK "webhook" secret: Word = Word { default: "", rule: URL, optional: true };
 
     /// The same, from the first line of a file that only root can change.
-    WEBHOOK_FILE "webhook_file": Word = Word { default: "", rule: PATH, optional: true };
+    WEBHOOK_FILE "webhook_file" secret: Word = Word { default: "", rule: PATH, optional: true };
 
     /// The first line of this file, which only root can change, is sent as `Authorization: Bearer`.
-    TOKEN_FILE "token_file": Word = Word { default: "", rule: PATH, optional: true };
+    TOKEN_FILE "token_file" secret: Word = Word { default: "", rule: PATH, optional: true };
 
     /// What is sent.
     /// "json": the keys `event`, `node`, `group`, `reason`, `message` and `time`.

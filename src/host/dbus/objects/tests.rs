@@ -22,7 +22,8 @@ fn shown() -> Shown {
                 why: "its budget allows none".to_owned(),
                 budget: None,
             }],
-            config_error: vec!["config.toml:2: mode: is a number".to_owned()],
+            config_error: vec!["config.toml:2: mode: \"hush\" is not allowed".to_owned()],
+            config_places: vec!["config.toml:2: mode".to_owned()],
             ..View::default()
         },
         status: "Draining n1".to_owned(),
@@ -133,7 +134,7 @@ fn what_is_read_is_what_is_shown() {
         ("KeptBy", r#"["kube-rebootd hold"]"#),
         ("Holders", r#"[("default", "n1")]"#),
         ("Blockers", r#"[("ns/web", "its budget allows none", "")]"#),
-        ("ConfigError", r#"["config.toml:2: mode: is a number"]"#),
+        ("ConfigError", r#"["config.toml:2: mode"]"#),
     ] {
         assert_eq!(asked.get(PATH, INTERFACE, name).unwrap(), value, "{name}");
         assert_eq!(asked.get(PATH, "", name).unwrap(), value, "{name}");
@@ -144,6 +145,15 @@ fn what_is_read_is_what_is_shown() {
         ("SyslogIdentifier", r#""kube-rebootd""#),
     ] {
         assert_eq!(asked.get(LOG_PATH, LOG_INTERFACE, name).unwrap(), value);
+    }
+}
+
+/// Everybody on the host may read them.
+#[test]
+fn i12_no_property_repeats_what_the_configuration_says() {
+    for (name, value) in values(&shown()) {
+        let value = value.to_string();
+        assert!(!value.contains("hush"), "{name}: {value}");
     }
 }
 

@@ -118,3 +118,56 @@ fn i12_each_file_has_its_own_problems() {
         );
     }
 }
+
+/// Somebody may write the secret where its file belongs, or miss a quote.
+#[test]
+fn i12_no_problem_repeats_what_may_be_a_secret() {
+    const SECRET: &str = "xoxb-hush-17";
+    let of_table = |table: Table| {
+        let secret = table.entries.into_iter().filter(|entry| entry.secret);
+        secret.map(move |entry| (table.section.name, entry.name))
+    };
+    let keys: Vec<_> = reference().into_iter().flat_map(of_table).collect();
+    assert_eq!(
+        keys,
+        [
+            ("notify", "webhook"),
+            ("notify", "webhook_file"),
+            ("notify", "token_file")
+        ]
+    );
+    for (section, key) in keys {
+        for value in [
+            &format!("\"{SECRET}\""),
+            &format!("\"https://u:{SECRET}@h.example/\""),
+            &format!("\"https://h.example/ {SECRET}\""),
+            &format!("[\"{SECRET}\"]"),
+            &format!("{{ a = \"{SECRET}\" }}"),
+            // No TOML.
+            SECRET,
+            &format!("https://h.example/{SECRET}"),
+            &format!("\"{SECRET}"),
+            &format!("'''{SECRET}"),
+            &format!("\"a\" {SECRET}"),
+            &format!("\"\\{SECRET}\""),
+            &format!("\"a\"\n{key} = \"{SECRET}\""),
+        ] {
+            let text = format!("[{section}]\n{key} = {value}\n");
+            let said = parse(Path::new(FILE), &text).unwrap_err().to_string();
+            assert!(!said.contains("hush"), "{text}: {said}");
+        }
+    }
+    let said = parse(
+        Path::new(FILE),
+        "[notify]\nwebhook = \"x\"\nwebhook_file = \"\\n\"\n",
+    );
+    let said = said.unwrap_err().to_string();
+    assert!(
+        said.contains("webhook: is not allowed; write a URL like"),
+        "{said}"
+    );
+    assert!(
+        said.contains("webhook_file: is not allowed; write an absolute path"),
+        "{said}"
+    );
+}
