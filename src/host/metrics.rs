@@ -5,6 +5,7 @@
 //! loop waiting (I7), and whoever connects can use no more of it than a few connections for some seconds (I14). The loop
 //! leaves what is to be shown in a `watch` channel.
 
+use std::collections::VecDeque;
 use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
@@ -14,7 +15,7 @@ use std::time::Duration;
 use kube_rebootd_core::config::Metrics;
 use kube_rebootd_core::metrics::Page;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet, yield_now};
 
 use crate::root::Root;
 
@@ -26,11 +27,12 @@ mod textfile;
 pub use text::text;
 
 use door::Door;
+use http::Stream;
 use textfile::Textfile;
 
 /// The end of the daemon waits no longer for a disk that does not answer.
 const LINGER: Duration = Duration::from_secs(1);
-/// Connections at once: each Prometheus has one, for some milliseconds.
+/// Connections at once: each Prometheus has one, for some milliseconds. One more ends the oldest.
 const CONNECTIONS: usize = 8;
 
 /// What is shown, and where.
@@ -135,7 +137,7 @@ fn start(root: &Root) -> Thread {
 async fn serve(root: &Root, mut shown: watch::Receiver<Shown>) {
     let mut door = Door::default();
     let mut file = Textfile::default();
-    let mut connections = JoinSet::new();
+    let mut callers = Callers::default();
     loop {
         let (place, page) = {
             let now = shown.borrow_and_update();
@@ -155,12 +157,37 @@ async fn serve(root: &Root, mut shown: watch::Receiver<Shown>) {
                     return;
                 }
                 () = file.due() => file.write(&page),
-                Some(_) = connections.join_next() => {}
-                stream = door.next(root), if connections.len() < CONNECTIONS => {
-                    connections.spawn(http::serve(stream, page.clone()));
+                Some(_) = callers.tasks.join_next() => {}
+                stream = door.next(root) => {
+                    callers.admit(stream, page.clone());
+                    // Before the next comes in this one is heard: in a crowd it would be ended else with its request unread.
+                    yield_now().await;
                 }
             }
         }
+    }
+}
+
+/// Who came in and has no answer yet: never more than [`CONNECTIONS`].
+#[derive(Debug, Default)]
+struct Callers {
+    tasks: JoinSet<()>,
+    /// The oldest first.
+    order: VecDeque<AbortHandle>,
+}
+
+impl Callers {
+    /// Who keeps a connection and asks nothing makes room: whoever asks at once is not kept waiting (I14).
+    fn admit(&mut self, stream: Stream, page: Page) {
+        self.order.retain(|task| !task.is_finished());
+        if self.order.len() >= CONNECTIONS
+            && let Some(oldest) = self.order.pop_front()
+        {
+            tracing::debug!("the oldest connection to metrics.listen makes room for another");
+            oldest.abort();
+        }
+        let task = self.tasks.spawn(http::serve(stream, page));
+        self.order.push_back(task);
     }
 }
 
@@ -169,4 +196,88 @@ fn beside(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".tmp");
     name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::os::unix::net::UnixStream as Blocking;
+
+    use kube_rebootd_core::config::Listen;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::UnixStream;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    const ASK: &[u8] = b"GET /metrics HTTP/1.1\r\n\r\n";
+
+    /// Served by a task at a socket; all of it in this thread, in virtual time.
+    struct Served {
+        _dir: tempfile::TempDir,
+        path: PathBuf,
+        _shown: watch::Sender<Shown>,
+    }
+
+    impl Served {
+        async fn start() -> Self {
+            let dir = tempfile::tempdir().expect("a directory");
+            let root = Root::at(dir.path());
+            let path = root.path("/metrics.sock");
+            let place = Metrics {
+                listen: Listen::new("unix:/metrics.sock"),
+                textfile: None,
+            };
+            let page = Page::stopped();
+            let (sender, shown) = watch::channel(Shown { place, page });
+            tokio::spawn(async move { serve(&root, shown).await });
+            // It opens its door.
+            yield_now().await;
+            Self {
+                _dir: dir,
+                path,
+                _shown: sender,
+            }
+        }
+    }
+
+    async fn said(mut stream: UnixStream) -> String {
+        let mut said = String::new();
+        stream.read_to_string(&mut said).await.expect("read");
+        said
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn i14_idle_connections_keep_no_scraper_waiting() {
+        let served = Served::start().await;
+        let began = Instant::now();
+        let mut idle = VecDeque::new();
+        for _ in 0..3 * CONNECTIONS {
+            idle.push_back(UnixStream::connect(&served.path).await.expect("connected"));
+        }
+        let mut scraper = UnixStream::connect(&served.path).await.expect("connected");
+        scraper.write_all(ASK).await.expect("written");
+        let answer = said(scraper).await;
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+        // The oldest made room; the newest has its time.
+        assert_eq!(said(idle.pop_front().expect("the oldest")).await, "");
+        assert_eq!(began.elapsed(), Duration::ZERO);
+        assert_eq!(said(idle.pop_back().expect("the newest")).await, "");
+        assert!(began.elapsed() > Duration::from_secs(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn i14_who_asks_at_once_is_answered_in_a_crowd() {
+        let served = Served::start().await;
+        let began = Instant::now();
+        // All of them stand before the door when it is looked at.
+        let connect = || Blocking::connect(&served.path).expect("connected");
+        let mut scraper = connect();
+        scraper.write_all(ASK).expect("written");
+        let _idle: Vec<Blocking> = (0..3 * CONNECTIONS).map(|_| connect()).collect();
+        scraper.set_nonblocking(true).expect("set");
+        let answer = said(UnixStream::from_std(scraper).expect("a stream")).await;
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+        assert_eq!(began.elapsed(), Duration::ZERO);
+    }
 }
