@@ -334,3 +334,6 @@ fn blocking(blocking: &Blocking) -> State {
         },
     }
 }
+
+#[cfg(test)]
+mod tests;
