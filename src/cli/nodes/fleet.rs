@@ -148,6 +148,8 @@ pub(super) fn missing(name: &str) -> Member {
 /// What the slots add: its daemon may be gone, or never have told what the slots show.
 pub(super) fn judged(member: &mut Member, what: &What, now: Timestamp) {
     let why = match what {
+        // Somebody has it drained, and may have it open.
+        What::Holds(_) if member.reason.as_deref() == Some(Reason::Maintenance.name()) => return,
         What::Holds(slot) if !member.ready && silent(member.told, DOWN, now) => {
             let since = for_how_long(member.told, now);
             format!(
@@ -388,11 +390,12 @@ mod tests {
     #[test]
     fn a_holder_that_is_down_and_silent_needs_a_person() {
         let holds = What::Holds("default".to_owned());
-        let judge = |ready: bool, told: &str, what: &What| {
-            let mut member = shows("n1", ready, ["True", "Rebooting", "words", told]);
+        let judge_of = |reason: &str, ready: bool, told: &str, what: &What| {
+            let mut member = shows("n1", ready, ["True", reason, "words", told]);
             judged(&mut member, what, at(NOW));
             member.person
         };
+        let judge = |ready: bool, told: &str, what: &What| judge_of("Rebooting", ready, told, what);
         let (fresh, late) = ("2026-11-24T11:35:00Z", "2026-11-24T11:25:00Z");
         assert_eq!(judge(false, fresh, &holds), None);
         assert_eq!(judge(true, late, &holds), None);
@@ -402,6 +405,8 @@ mod tests {
             why,
             "holds default, is not Ready, and is silent for 35m: the host may not have come back"
         );
+        // Whoever keeps it drained knows that it is off.
+        assert_eq!(judge_of("Maintenance", false, late, &holds), None);
         let mut never = of(json!({"metadata": {"name": "n2"}}));
         judged(&mut never, &holds, at(NOW));
         assert!(never.person.is_some(), "it never told anything");
