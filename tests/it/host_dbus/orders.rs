@@ -4,6 +4,8 @@ use std::process::Stdio;
 
 use kube_rebootd_core::order::{Order, OrderError};
 use kube_rebootd_core::trigger::Keeper;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use super::*;
 use crate::cli_host::binary;
@@ -136,7 +138,7 @@ async fn a_script_that_is_ended_takes_its_wish_back() {
     publisher.publish(&view(Phase::Idle), "idle");
     let client = Client::root(bus.address());
     client.until("the name", "Phase", "idle").await;
-    for signal in ["TERM", "HUP", "INT"] {
+    for signal in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT] {
         let mut command = binary();
         command
             .env("DBUS_SYSTEM_BUS_ADDRESS", bus.address())
@@ -145,9 +147,8 @@ async fn a_script_that_is_ended_takes_its_wish_back() {
         // The daemon has the order and does not come to it.
         let given = orders.next().await;
         assert_eq!(given.order, Order::drain(Keeper::Script, "firmware"));
-        let pid = script.id().expect("a process").to_string();
-        let sent = Command::new("kill").args(["-s", signal, &pid]).status();
-        assert!(sent.await.expect("kill").success());
+        let pid = i32::try_from(script.id().expect("a process")).expect("a number");
+        kill(Pid::from_raw(pid), signal).expect("signalled");
         let back = orders.next();
         // One call is answered after the other.
         given.answer(Ok(vec!["asked".to_owned()]));
