@@ -23,6 +23,8 @@ use crate::host::dbus::{INTERFACE, NAME, PATH};
 
 /// Between two looks at what the daemon does: a drain takes minutes.
 const LOOK: Duration = Duration::from_secs(1);
+/// So long a daemon that does not answer may take to be there again: its unit is started anew after ten seconds.
+const AGAIN: Duration = Duration::from_secs(45);
 
 /// What the daemon says that it does.
 struct Seen {
@@ -103,12 +105,16 @@ pub fn main(order: &Order, wait: Option<Duration>) -> ExitCode {
 
 /// Nobody is left who would use what a script asked for.
 async fn take_back(bus: &Bus) {
-    match order::given(bus, &Order::Undrain(Keeper::Script)).await {
-        Ok(lines) => complain(&lines.join("; ")),
-        Err(err) => {
-            order::failed(&err);
-            let ends = Keeper::Script.ends();
-            complain(&format!("what was asked for may go on until {ends}"));
+    let deadline = Instant::now() + AGAIN;
+    loop {
+        match order::given(bus, &Order::Undrain(Keeper::Script)).await {
+            Ok(lines) => return complain(&lines.join("; ")),
+            Err(err) if !order::refused(&err) && Instant::now() < deadline => sleep(LOOK).await,
+            Err(err) => {
+                order::failed(&err);
+                let ends = Keeper::Script.ends();
+                return complain(&format!("what was asked for may go on until {ends}"));
+            }
         }
     }
 }

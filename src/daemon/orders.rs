@@ -30,6 +30,8 @@ impl Daemon {
             why: why.to_string(),
         })?;
         self.machine.writable(true);
+        #[cfg(debug_assertions)]
+        super::stop_point::pass(&self.root, super::stop_point::ORDERED);
         let words = ordered.words.clone();
         self.machine.ordered(ordered);
         Ok(words)

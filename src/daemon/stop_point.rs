@@ -58,6 +58,9 @@ pub(super) fn did(effect: &Effect, record: &Record) -> Option<String> {
 /// The point after the answer to an eviction, which comes beside the loop.
 pub(super) const EVICTED: &str = "did Evict answered";
 
+/// The point after an order of root is durable, before anybody is told.
+pub(super) const ORDERED: &str = "wrote an order";
+
 fn stage(record: &Record) -> &'static str {
     match record.hold.as_ref().map(|hold| &hold.stage) {
         None => "no-hold",

@@ -3,10 +3,11 @@
 use std::thread;
 
 use serde_json::json;
+use testbed::HostSpec;
 
-use super::Site;
 use super::orders::{says, status};
 use super::workload::{Workload, budget, deployment, spec};
+use super::{Site, stop_points};
 
 /// Over a reboot by hand; another node that wants one waits, and pods come back after the proof alone.
 #[test]
@@ -104,5 +105,39 @@ fn a_script_that_does_not_get_the_slot_takes_its_wish_back() {
         waits.1
     );
     site.wait_status(&host, "idle: no reboot needed");
+    site.nothing_left(&host);
+}
+
+/// I6: the daemon is killed when the order is on disk and nobody has been told. A reboot that root asked for is done once; a
+/// script, which has no answer, takes its wish back from the daemon that comes after.
+#[test]
+fn i6_a_daemon_that_is_killed_with_an_order_on_disk_leaves_nothing() {
+    let site = Site::new("killed-ord", 1);
+    let config = site.config("[drain]\nmode = \"always\"\n");
+    let spec = stop_points::program(HostSpec::named("killed-ord-1")).config(config);
+    let host = site.boot(&spec);
+    site.wait_status(&host, "idle");
+    let killed = |words: &[&str]| {
+        stop_points::record(&host, Some("wrote an order")).unwrap();
+        thread::scope(|scope| {
+            let asks = scope.spawn(|| says(&host, words));
+            let mut stopped = None;
+            site.wait("the order", || {
+                stopped = stop_points::stopped(&host);
+                Ok(stopped.is_some())
+            });
+            host.run(&["kill", "-9", &stopped.unwrap()]).unwrap();
+            asks.join().unwrap()
+        })
+    };
+    let (code, said) = killed(&["hold", "--wait", "5m"]);
+    assert_ne!(code, 0, "{said}");
+    assert!(said.contains("taken back: kube-rebootd hold"), "{said}");
+    site.wait_status(&host, "idle: no reboot needed");
+    assert!(!site.cordoned(&host));
+    let (code, said) = killed(&["reboot", "--reason", "firmware"]);
+    assert_ne!(code, 0, "{said}");
+    site.wait_rebooted(&host, 1);
+    assert_eq!(host.boots().unwrap(), 2);
     site.nothing_left(&host);
 }
