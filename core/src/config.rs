@@ -33,7 +33,7 @@ pub use crate::trigger::Builtin;
 
 use crate::budget::MaxUnavailable;
 use crate::drain;
-use crate::notice::{Template, Topic};
+use crate::topic::{Template, Topic};
 use label::is_label_value;
 
 /// All settings, within the ranges of `keys`. `Config::default()` is what a host without any file runs on.

@@ -16,13 +16,13 @@ use crate::gates::{Closed, Standing};
 use crate::health::Marks;
 use crate::node::Seen;
 use crate::node_fields::{Leftovers, NodeFields};
-use crate::notice::Topic;
 use crate::peers::Peers;
 use crate::record::{Hold, Record};
 use crate::shutdown::Scheduled;
 use crate::slot::{Crowd, Fence, GiveUp, Keys, Lease, Mark, Shown, Take, TakeAnswer, Waiter};
 use crate::stale::{Held, Look};
 use crate::times::Times;
+use crate::topic::Topic;
 use crate::trigger::{Heard, Observed};
 
 /// The world as this daemon sees it at one moment.

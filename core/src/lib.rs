@@ -35,5 +35,6 @@ pub mod stale;
 pub mod story;
 pub mod text;
 pub mod times;
+pub mod topic;
 pub mod trigger;
 pub mod waits;

@@ -9,7 +9,8 @@ use kube_rebootd::host::check::{self, NoticeError};
 use kube_rebootd::notices::Notices;
 use kube_rebootd::root::Root;
 use kube_rebootd_core::config::{self, Notify};
-use kube_rebootd_core::notice::{Notice, Topic};
+use kube_rebootd_core::notice::Notice;
+use kube_rebootd_core::topic::Topic;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 

@@ -8,9 +8,9 @@ use crate::config::{Config, ConfigError, Problem};
 use crate::drain::{Blocker, PodRef};
 use crate::facts::{Drained, Effect};
 use crate::gates::{Closed, Gate};
-use crate::notice::Topic;
 use crate::record::{Record, Why};
 use crate::slot::{Lease, Take};
+use crate::topic::Topic;
 use crate::trigger::{BY_PERSON, Latched, Request};
 
 fn wall(seconds: i64) -> Timestamp {

@@ -1,4 +1,4 @@
-//! What Kubernetes allows as a label key, a label value or an object's name (I12).
+//! What Kubernetes allows as a label key, a label value or an object's name; and what is a URL or a path (I12).
 
 /// A label value that is not empty: 1 to 63 of `[A-Za-z0-9._-]`, alphanumeric at both ends.
 pub(super) fn is_label_value(text: &str) -> bool {
@@ -35,6 +35,11 @@ fn is_dns_part(text: &str) -> bool {
     bytes.first().copied().is_some_and(word)
         && bytes.last().copied().is_some_and(word)
         && bytes.iter().all(|b| word(*b) || *b == b'-')
+}
+
+/// Of a file; no path has a NUL (`path_resolution(7)`).
+pub(super) fn is_absolute(path: &str) -> bool {
+    path.starts_with('/') && !path.contains('\0')
 }
 
 /// An absolute URL of http or https, without a user: `config show` would print his password.

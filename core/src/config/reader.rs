@@ -1,7 +1,6 @@
 //! Takes typed values out of one table by what `keys` knows of them, and keeps what is wrong with them and what they are
 //! (I12).
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,9 +10,10 @@ use super::keys::{
     Choice, Choices, Codes, Command, Entry, Key, Number, Paths, Section, Selectors, Span, Table,
     Word,
 };
+use super::label::is_absolute;
 use crate::budget::MaxUnavailable;
 use crate::selector::Selector;
-use crate::text::hostile;
+use crate::text::quote;
 
 /// One table being read. A key with a fault answers the default: the value is never used, since a problem is on record.
 pub(super) struct Reader<'a> {
@@ -314,10 +314,6 @@ fn max_unavailable(raw: &Raw) -> Result<MaxUnavailable, String> {
     }
 }
 
-pub(super) fn is_absolute(path: &str) -> bool {
-    path.starts_with('/') && !path.contains('\0')
-}
-
 /// The string in `raw`; `rule` says what it must be.
 fn text<'r>(raw: &'r Raw, rule: &str) -> Result<&'r str, String> {
     match raw {
@@ -350,20 +346,4 @@ fn one_of<T: Copy>(raw: &Raw, words: &[(&str, T)]) -> Result<T, String> {
 fn named<T: PartialEq>(choice: &T, words: &[(&str, T)]) -> String {
     let word = words.iter().find(|(_, c)| c == choice);
     quote(word.map_or("", |(word, _)| word))
-}
-
-/// A TOML basic string.
-pub(super) fn quote(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => quoted.extend(['\\', c]),
-            c if hostile(c) => {
-                let _ = write!(quoted, "\\U{:08X}", u32::from(c));
-            }
-            c => quoted.push(c),
-        }
-    }
-    quoted.push('"');
-    quoted
 }

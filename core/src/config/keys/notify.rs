@@ -1,7 +1,7 @@
 //! `[notify]`
 
 use super::{Choice, Choices, Command, PATH, SECOND, Span, URL, Word, choice, minutes};
-use crate::notice::{Template, Topic};
+use crate::topic::{Template, Topic};
 
 const TEN_SECONDS: std::time::Duration = std::time::Duration::from_secs(10);
 
