@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client, Config};
+use kube::{Api, Client};
+use serde_json::Value;
 
 use crate::audit::{self, Request};
 use crate::certs::{Authority, End};
@@ -171,7 +171,7 @@ impl Bed {
             "ip",
             &["-n", &annex, "-j", "-s", "link", "show", "dev", "host0"],
         )?;
-        let links: serde_json::Value = serde_json::from_str(&text)?;
+        let links: Value = serde_json::from_str(&text)?;
         let bytes = |way: &str| links[0]["stats64"][way]["bytes"].as_u64();
         let both = bytes("rx").zip(bytes("tx")).map(|(rx, tx)| rx + tx);
         both.context("the link of the stubs has no counters")
@@ -249,19 +249,17 @@ impl Bed {
 
     /// A client for a kubeconfig; call it on a thread that has entered the bed.
     pub async fn client(&self, kubeconfig: &Path) -> Result<Client> {
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
-        let mut config =
-            Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-        config.default_retry = false;
-        config.proxy_url = None;
-        config.connect_timeout = Some(Duration::from_secs(5));
-        Ok(Client::try_from(config)?)
+        reads::client(kubeconfig).await
     }
 
     /// A client with an admin's rights.
     pub async fn admin(&self) -> Result<Client> {
         self.client(&self.admin_kubeconfig()).await
+    }
+
+    /// The object or the list at a path such as `/api/v1/nodes/n1`, as an admin reads it; an error where there is none.
+    pub fn get(&self, path: &str) -> Result<Value> {
+        reads::get(&self.name, &self.admin_kubeconfig(), path)
     }
 
     /// Runs the bed's own kubectl as an admin.
@@ -377,7 +375,7 @@ impl Bed {
     pub fn condition(&self, node: &str, kind: &str) -> Result<String> {
         let node = self.get(&format!("/api/v1/nodes/{node}"))?;
         let conditions = node["status"]["conditions"].as_array();
-        let of_kind = |one: &&serde_json::Value| one["type"] == kind;
+        let of_kind = |one: &&Value| one["type"] == kind;
         let found = conditions.and_then(|all| all.iter().find(of_kind));
         let status = found.and_then(|one| one["status"].as_str());
         Ok(status.unwrap_or_default().to_owned())

@@ -11,10 +11,13 @@ use anyhow::{Context, Result, bail};
 
 use crate::bed::Bed;
 use crate::spec::{Content, HostSpec};
-use crate::{firmware, ground, image, machine, shell};
+use crate::{firmware, ground, image, shell};
 
 /// How long a boot may take: a second alone, far longer beside a build on two cores.
 pub(crate) const BOOTED: Duration = Duration::from_secs(120);
+
+/// How long a boot may take where QEMU has to translate every instruction: twice what it was seen to, on two cores.
+const TRANSLATED: Duration = Duration::from_secs(600);
 
 /// What a command on a host did.
 #[derive(Debug, Clone)]
@@ -146,7 +149,7 @@ impl Host {
 
     fn wait_up(&self) -> Result<()> {
         let limit = if self.is_machine() {
-            machine::BOOTED
+            TRANSLATED
         } else {
             BOOTED
         };

@@ -12,15 +12,11 @@ use anyhow::{Context, Result};
 use crate::host::{Host, Output};
 use crate::{ground, shell, tools};
 
-/// How long a boot may take where QEMU has to translate every instruction: twice what it was seen to, on two cores.
-pub(crate) const BOOTED: Duration = Duration::from_secs(600);
-
 /// In MiB. The first is left to the table of partitions, the last to its copy.
 const DISK: u64 = 4096;
 const BOOT: u64 = 512;
 
-/// Debian's builds of OVMF, and of the variables that a new machine has.
-pub(crate) const FIRMWARE: &str = "/usr/share/OVMF/OVMF_CODE_4M.fd";
+/// Debian's variables of OVMF that a new machine has.
 const VARIABLES: &str = "/usr/share/OVMF/OVMF_VARS_4M.fd";
 
 /// By what QEMU runs instructions: by the processor, or by translating every one.
@@ -145,7 +141,7 @@ impl Host {
             .args(["-machine", &format!("q35,accel={accel}")])
             .args([
                 "-drive",
-                &format!("if=pflash,format=raw,readonly=on,file={FIRMWARE}"),
+                &format!("if=pflash,format=raw,readonly=on,file={}", tools::FIRMWARE),
             ])
             .args([
                 "-drive",

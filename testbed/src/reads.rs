@@ -2,16 +2,18 @@
 //! to start, and a test that waits for something asks many times.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use kube::Client;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
 use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::bed::Bed;
+use crate::ground;
 
 /// How long one read may take, as one of kubectl.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -26,24 +28,34 @@ struct Read {
     answer: mpsc::Sender<Result<Value>>,
 }
 
-impl Bed {
-    /// The object or the list at a path such as `/api/v1/nodes/n1`; an error where there is none.
-    pub fn get(&self, path: &str) -> Result<Value> {
-        let (answer, answered) = mpsc::channel();
-        let path = path.to_owned();
-        let mut readers = READERS.lock().unwrap_or_else(PoisonError::into_inner);
-        let reader = readers
-            .entry(self.name().to_owned())
-            .or_insert_with(|| reader(self.clone()));
-        // A reader that could not start has dropped its end; the next read starts another one.
-        if reader.send(Read { path, answer }).is_err() {
-            readers.remove(self.name());
-        }
-        drop(readers);
-        answered
-            .recv()
-            .context("the thread that reads from the API server has ended")?
+/// The object or the list at `path`, in the bed of this name and with the rights of this kubeconfig.
+pub(crate) fn get(bed: &str, kubeconfig: &Path, path: &str) -> Result<Value> {
+    let (answer, answered) = mpsc::channel();
+    let path = path.to_owned();
+    let mut readers = READERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let reader = readers
+        .entry(bed.to_owned())
+        .or_insert_with(|| reader(bed.to_owned(), kubeconfig.to_owned()));
+    // A reader that could not start has dropped its end; the next read starts another one.
+    if reader.send(Read { path, answer }).is_err() {
+        readers.remove(bed);
     }
+    drop(readers);
+    answered
+        .recv()
+        .context("the thread that reads from the API server has ended")?
+}
+
+/// A client for a kubeconfig, which retries nothing.
+pub(crate) async fn client(kubeconfig: &Path) -> Result<Client> {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
+    let mut config =
+        Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    config.default_retry = false;
+    config.proxy_url = None;
+    config.connect_timeout = Some(Duration::from_secs(5));
+    Ok(Client::try_from(config)?)
 }
 
 /// Ends the thread that reads in the bed of this name: one that is made again under it has another authority.
@@ -53,23 +65,23 @@ pub(crate) fn forget(bed: &str) {
 }
 
 /// Starts the thread that reads in a bed.
-fn reader(bed: Bed) -> UnboundedSender<Read> {
+fn reader(bed: String, kubeconfig: PathBuf) -> UnboundedSender<Read> {
     let (send, reads) = unbounded_channel();
     thread::spawn(move || {
-        if let Err(err) = run(&bed, reads) {
-            eprintln!("bed {}: reads: {err:#}", bed.name());
+        if let Err(err) = run(&bed, &kubeconfig, reads) {
+            eprintln!("bed {bed}: reads: {err:#}");
         }
     });
     send
 }
 
-fn run(bed: &Bed, mut reads: UnboundedReceiver<Read>) -> Result<()> {
-    bed.enter()?;
+fn run(bed: &str, kubeconfig: &Path, mut reads: UnboundedReceiver<Read>) -> Result<()> {
+    ground::enter(bed)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        let client = bed.admin().await?;
+        let client = client(kubeconfig).await?;
         while let Some(read) = reads.recv().await {
             let client = client.clone();
             tokio::spawn(async move {
@@ -93,6 +105,7 @@ async fn ask(client: &Client, path: &str) -> Result<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bed::Bed;
 
     #[test]
     fn a_bed_that_is_taken_down_has_no_reader_any_more() {

@@ -15,6 +15,9 @@ use crate::releases::{self, Release};
 use crate::shell;
 use crate::sources::{Package, repository};
 
+/// Debian's build of OVMF, UEFI for QEMU.
+pub(crate) const FIRMWARE: &str = "/usr/share/OVMF/OVMF_CODE_4M.fd";
+
 /// What a program is wanted for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Use {
@@ -74,7 +77,7 @@ const PROGRAMS: [(Use, &str, &str, &str, &str); 43] = [
     (Use::Test, "promtool", MONITORING, "golang-github-prometheus", "prometheus"),
     (Use::Machine, "qemu-system-x86_64", "qemu-system-x86", "qemu-system-x86-core", "qemu-system-x86"),
     // No program, and at this path in Debian alone.
-    (Use::Machine, crate::machine::FIRMWARE, "ovmf", "edk2-ovmf", "edk2-ovmf"),
+    (Use::Machine, FIRMWARE, "ovmf", "edk2-ovmf", "edk2-ovmf"),
     (Use::Machine, "sgdisk", "gdisk", "gdisk", "gptfdisk"),
     (Use::Machine, "mkfs.vfat", "dosfstools", "dosfstools", "dosfstools"),
     (Use::Machine, "mcopy", "mtools", "mtools", "mtools"),
