@@ -6,22 +6,18 @@
 
 use std::time::Duration;
 
-use crate::budget;
-use crate::condition::Reason;
-use crate::drain::Mode;
 use crate::facts::{Effect, Facts, Point};
 use crate::gates::{Closed, Gate};
-use crate::node::{Node, Seen};
-use crate::node_fields::NodeFields;
+use crate::node::Seen;
 use crate::now::Now;
 use crate::peers::{Claims, Peers};
 use crate::phase::Phase;
-use crate::record::{Hold, Record, Stage, Why};
-use crate::slot::Lease;
-use crate::text::span;
+use crate::reason::Reason;
+use crate::record::{Hold, Stage, Why};
 use crate::trigger::{self, BY_SCHEDULE, Flaps};
 
 mod claim;
+mod context;
 mod drain;
 mod drained;
 mod held;
@@ -40,59 +36,16 @@ mod tests;
 mod timed;
 mod verify;
 
+pub use context::Step;
 pub use drain::rests;
 pub use policy::Policy;
 pub(crate) use timed::spent;
 
+use context::Context;
 use held::undo;
 
-/// How old a look at the host may be when a take, a cordon or a reboot rests on it (I2).
-const FRESH: Duration = Duration::from_secs(5);
-/// How old an answer of the API server may be when the next request rests on it. No proof of anything, that is the order
-/// of the requests and the conditions of the writes; but what is older is asked for again. Longer than what
-/// belongs together takes from the slowest server that is still believed to answer (15 s a request).
-const RECENT: Duration = Duration::from_secs(60);
-/// A person's look at a phase that waits: when to decide again although nothing changed. Long, as
-/// every change wakes the daemon by itself.
-const LOOK_AGAIN: Duration = Duration::from_secs(300);
 /// Giving back is a few requests. What takes longer is refused, or taken back, and ends only when a person mends that.
 const GIVING_BACK: Duration = Duration::from_secs(600);
-
-/// What to do now.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step {
-    pub phase: Phase,
-    /// Why it is there.
-    pub reason: Reason,
-    /// To be durable before the effect.
-    pub record: Record,
-    pub effect: Effect,
-    /// Boot time at which to decide again though nothing changed.
-    pub wake: Option<Duration>,
-    /// One sentence for people: what this phase does or waits for.
-    pub status: String,
-    /// What keeps a request pending beside gates, or in the queue beside holders, in words that change only when that
-    /// changes: no countdowns.
-    pub waits: Option<String>,
-    /// What an observer would do, for the journal.
-    pub would: Option<String>,
-}
-
-impl Step {
-    /// `effect`, with the record as it is.
-    fn of(facts: &Facts, phase: Phase, effect: Effect, status: impl Into<String>) -> Self {
-        Self {
-            phase,
-            reason: Reason::of(phase),
-            record: facts.record.clone(),
-            effect,
-            wake: None,
-            status: status.into(),
-            waits: None,
-            would: None,
-        }
-    }
-}
 
 /// The next step. Total: every combination of facts has one.
 pub fn decide(facts: &Facts, policy: &Policy, now: Now) -> Step {
@@ -267,103 +220,4 @@ fn gone_meanwhile(facts: &Facts) -> Option<Facts> {
         request.reasons.retain(asks);
     }
     Some(facts)
-}
-
-/// What one decision rests on, as its parts share it.
-struct Context<'a> {
-    facts: &'a Facts,
-    policy: &'a Policy,
-    /// Name of the own Node.
-    me: &'a str,
-    now: Now,
-}
-
-impl<'a> Context<'a> {
-    /// None as long as the name of the own Node is not known.
-    fn of(facts: &'a Facts, policy: &'a Policy, now: Now) -> Option<Self> {
-        let me = policy.me.as_deref()?;
-        Some(Self {
-            facts,
-            policy,
-            me,
-            now,
-        })
-    }
-
-    fn step(&self, phase: Phase, effect: Effect, status: impl Into<String>) -> Step {
-        Step::of(self.facts, phase, effect, status)
-    }
-
-    fn wait(&self, phase: Phase, wake: Duration, status: impl Into<String>) -> Step {
-        let mut step = self.step(phase, Effect::Wait, status);
-        step.wake = Some(wake);
-        step
-    }
-
-    /// Waits for a change that wakes by itself.
-    fn stay(&self, phase: Phase, status: impl Into<String>) -> Step {
-        self.wait(phase, self.now.boot + LOOK_AGAIN, status)
-    }
-
-    /// A look at the host that began at `asked` still counts.
-    fn fresh(&self, asked: Option<Duration>) -> bool {
-        asked.is_some_and(|asked| self.now.since(asked) <= FRESH)
-    }
-
-    /// An answer of the API server that was asked for at `asked` still counts.
-    fn recent(&self, asked: Duration) -> bool {
-        self.now.since(asked) <= RECENT
-    }
-
-    /// How long it is until then, in whole seconds and never none.
-    fn left(&self, then: Duration) -> String {
-        let seconds = then.saturating_sub(self.now.boot).as_secs() + 1;
-        span(Duration::from_secs(seconds))
-    }
-
-    /// All of ours that `node` should carry with `record`; where that was refused, as little as it takes.
-    fn set(&self, record: &Record, node: &Node) -> NodeFields {
-        let refused = self.facts.refused.as_ref();
-        if refused.is_some_and(|refused| refused.point == Point::of_record(record)) {
-            return NodeFields::least(record, node);
-        }
-        NodeFields::of(record, node)
-    }
-
-    fn lease(&self, name: &str) -> Option<&Lease> {
-        self.facts.leases.get(name)
-    }
-}
-
-/// The step that applies the whole set of ours, with `record` durable first.
-fn apply(
-    context: &Context,
-    phase: Phase,
-    record: Record,
-    node: &Node,
-    status: impl Into<String>,
-) -> Step {
-    let record = held::keeping(context, record, node);
-    // As it will be on disk.
-    let record = timed::carried(context.facts, record, context.now);
-    let effect = Effect::Apply {
-        set: context.set(&record, node),
-        point: Point::of_record(&record),
-    };
-    Step {
-        record,
-        ..context.step(phase, effect, status)
-    }
-}
-
-/// What keeps every node from a slot while the Nodes are as `peers` shows them: too many are down, or none
-/// could take the pods of this one.
-fn too_few(context: &Context, peers: &Peers) -> Option<String> {
-    let no_room = || budget::no_room(peers).filter(|_| context.policy.drain == Mode::Auto);
-    budget::used_up(
-        peers,
-        context.policy.max_unavailable,
-        context.policy.count_cordoned,
-    )
-    .or_else(no_room)
 }

@@ -6,6 +6,7 @@
 //! (`answers`).
 
 mod answers;
+mod conditions;
 mod draining;
 mod due;
 mod gates;

@@ -8,13 +8,14 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use crate::condition::Reason;
 use crate::decide::{Policy, Step};
 use crate::facts::{Drained, Facts};
 use crate::gates::Gate;
+use crate::history::Past;
 use crate::phase::Phase;
+use crate::reason::Reason;
 use crate::text::{NAME, clean};
-use crate::trigger::{Past, Request};
+use crate::trigger::Request;
 use crate::waits;
 
 mod counters;

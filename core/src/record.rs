@@ -12,10 +12,11 @@ use serde::{Deserialize, Serialize};
 use crate::backoff::remembered;
 use crate::boot::Boot;
 use crate::health::Marks;
+use crate::history::Past;
 use crate::slot::{Lease, Take, Waiting};
 use crate::text::{self, MESSAGE, NAME, WORDS};
 use crate::times::Times;
-use crate::trigger::{Flaps, Latched, Past, Request, Settled};
+use crate::trigger::{Flaps, Latched, Request, Settled};
 
 /// The format this build writes; a higher number is a newer build's and is not touched.
 pub(crate) const VERSION: u32 = 1;

@@ -6,10 +6,11 @@ use jiff::Timestamp;
 use crate::boot::Boot;
 use crate::decide::Step;
 use crate::facts::Facts;
+use crate::history::Past;
 use crate::phase::Phase;
 use crate::record::{Hold, Stage, Why};
 use crate::times::{Times, long};
-use crate::trigger::{Past, Request};
+use crate::trigger::Request;
 use crate::waits;
 
 /// The sentence of `step`, which is told after one of `before`; none: nothing was told yet.

@@ -9,10 +9,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::condition::Reason;
+use crate::reason::Reason;
 use crate::text::{self, NAME, span};
 
-/// Kinds of waits that are kept: there are fewer [reasons](crate::condition::Reason) in which a node waits for its slot.
+/// Kinds of waits that are kept: there are fewer [reasons](crate::reason::Reason) in which a node waits for its slot.
 const WAITS_MAX: usize = 32;
 
 /// No cycle of ours takes longer, in seconds: 100 years.

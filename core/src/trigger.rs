@@ -6,14 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::boot::Boot;
 use crate::now::Now;
 use crate::scatter::scatter;
 use crate::text::{self, MESSAGE, NAME, WORDS};
-use crate::times::Times;
 
 mod builtin;
 mod flaps;
@@ -31,11 +30,6 @@ pub use maintenance::Keeper;
 pub use settled::{Settled, SettledReason};
 
 use settled::{forget, gone, uncleared};
-
-/// Packages kept of each reboot: a distribution upgrade replaces thousands.
-const PACKAGES_KEPT: usize = 20;
-/// What `reboot.max_per_day` counts in, on the host's wall clock.
-const DAY: SignedDuration = SignedDuration::from_hours(24);
 
 /// `by` of a request that the Node annotation `kube-rebootd/reboot` made.
 pub const BY_ANNOTATION: &str = "node annotation";
@@ -112,6 +106,9 @@ pub(crate) struct Wishes<'a> {
     /// The scheduled shutdown that is adopted, in words.
     pub scheduled: Option<&'a str>,
 }
+
+/// Packages kept of each reboot: a distribution upgrade replaces thousands.
+const PACKAGES_KEPT: usize = 20;
 
 /// Bounds of a request in the Node's annotation: reasons, bytes that one name counts as, characters of words, and
 /// bytes of one list of packages.
@@ -203,7 +200,13 @@ impl Request {
 
     /// Packages that ask for it: the first [`PACKAGES_KEPT`], and how many more there are.
     pub(crate) fn packages(&self) -> Vec<String> {
-        packages(&self.reasons)
+        let all: BTreeSet<&String> = self.reasons.iter().flat_map(|one| &one.pkgs).collect();
+        let kept = all.iter().take(PACKAGES_KEPT);
+        let mut kept: Vec<String> = kept.map(|one| (*one).clone()).collect();
+        if all.len() > kept.len() {
+            kept.push(format!("{} more", all.len() - kept.len()));
+        }
+        kept
     }
 
     /// No person asked for it, and no script of a person's.
@@ -216,86 +219,6 @@ impl Request {
     pub(crate) fn urgent(&self) -> bool {
         self.latched.iter().any(|wish| wish.by == BY_NOW)
     }
-}
-
-/// One reboot that was done.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Past {
-    pub at: Timestamp,
-    /// Counts for `reboot.max_per_day`.
-    pub automatic: bool,
-    /// Triggers, and who asked.
-    pub reasons: Vec<String>,
-    /// Packages that asked for it: the first [`PACKAGES_KEPT`], and how many more there were.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub packages: Vec<String>,
-    /// When each of `reasons` was first seen, in the same order.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub since: Vec<Timestamp>,
-    /// How the time went; none: it is not known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub times: Option<Times>,
-}
-
-impl Past {
-    /// With everything in words cleaned (I14).
-    #[must_use]
-    pub fn cleaned(mut self) -> Self {
-        for words in self.reasons.iter_mut().chain(&mut self.packages) {
-            *words = text::clean(words, WORDS);
-        }
-        self.times = self.times.and_then(Times::cleaned);
-        self
-    }
-
-    /// From the first reason to the proof, in seconds; none: not known, or the clock was set back.
-    pub fn to_proof(&self) -> Option<u64> {
-        let since = self.since.iter().min()?;
-        u64::try_from(self.at.duration_since(*since).as_secs()).ok()
-    }
-
-    /// A reboot whose request is lost counts as automatic: else a loop could hide (I10).
-    pub(crate) fn of(request: Option<&Request>, at: Timestamp) -> Self {
-        let triggers = request.map_or(&[][..], |request| &request.reasons);
-        let latched = request.map_or(&[][..], |request| &request.latched);
-        Self {
-            at,
-            automatic: request.is_none_or(Request::automatic),
-            reasons: (triggers.iter().map(|reason| reason.trigger.clone()))
-                .chain(latched.iter().map(|wish| wish.by.clone()))
-                .collect(),
-            packages: packages(triggers),
-            since: (triggers.iter().map(|reason| reason.since))
-                .chain(latched.iter().map(|wish| wish.at))
-                .collect(),
-            times: None,
-        }
-    }
-
-    /// The same with how the time of its cycle went, whose slot was taken at `taken`.
-    #[must_use]
-    pub(crate) fn took(self, times: Times, taken: Timestamp) -> Self {
-        let since = self.since.iter().min().copied();
-        Self {
-            times: Some(times.over(since, taken)),
-            ..self
-        }
-    }
-}
-
-/// The packages of all reasons, as the history keeps them.
-fn packages(reasons: &[Reason]) -> Vec<String> {
-    let all: BTreeSet<&String> = reasons.iter().flat_map(|reason| &reason.pkgs).collect();
-    let mut kept: Vec<String> = all
-        .iter()
-        .take(PACKAGES_KEPT)
-        .map(|one| (*one).clone())
-        .collect();
-    if all.len() > kept.len() {
-        kept.push(format!("{} more", all.len() - kept.len()));
-    }
-    kept
 }
 
 /// What the triggers come to.
@@ -429,19 +352,4 @@ fn in_this_boot(reason: Reason, now: Now) -> Reason {
         since_boot: reason.since_boot.min(now.boot),
         ..reason
     }
-}
-
-/// When automatic reboots are allowed again, if `max` (at least 1) in 24 hours is reached.
-///
-/// A reboot stamped in the future counts: a clock that was set back must not open the gate (I8).
-pub(crate) fn over_daily_limit(history: &[Past], max: usize, now: Timestamp) -> Option<Timestamp> {
-    // Unrepresentably far is for ever: closed.
-    let end = |past: &Past| past.at.checked_add(DAY).unwrap_or(Timestamp::MAX);
-    let mut ends: Vec<_> = (history.iter())
-        .filter(|past| past.automatic)
-        .map(end)
-        .filter(|end| *end > now)
-        .collect();
-    ends.sort_unstable_by(|one, other| other.cmp(one));
-    ends.get(max.max(1) - 1).copied()
 }

@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kube_rebootd_core::boot::Boot;
+use kube_rebootd_core::history::Past;
 use kube_rebootd_core::now::Now;
 use kube_rebootd_core::phase::Phase;
 use kube_rebootd_core::record::{Hold, Record, Stage};
 use kube_rebootd_core::text::{self, MESSAGE, NAME, span};
 use kube_rebootd_core::times::Times;
-use kube_rebootd_core::trigger::Past;
 use serde::Serialize;
 use zbus::Proxy;
 use zbus::proxy::{Builder, CacheProperties};

@@ -15,19 +15,20 @@ use jiff::Timestamp;
 use kube_rebootd::host::metrics::{Publisher, text};
 use kube_rebootd::root::Root;
 use kube_rebootd_core::boot::Boot;
-use kube_rebootd_core::condition::Reason;
 use kube_rebootd_core::config::{Config, Listen, Metrics};
 use kube_rebootd_core::decide::{Policy, Step};
 use kube_rebootd_core::drain::{Blocker, PodRef};
 use kube_rebootd_core::facts::{Drained, Effect, Facts};
 use kube_rebootd_core::gates::{Closed, Gate};
+use kube_rebootd_core::history::Past;
 use kube_rebootd_core::metrics::{Counters, Family, Fault, Page};
 use kube_rebootd_core::phase::Phase;
 use kube_rebootd_core::pod::EvictAnswer;
+use kube_rebootd_core::reason::Reason;
 use kube_rebootd_core::record::{Backoff, Hold, Record};
 use kube_rebootd_core::slot::{Lease, Take, Waiting};
 use kube_rebootd_core::times::Times;
-use kube_rebootd_core::trigger::{BY_PERSON, Latched, Past, Request};
+use kube_rebootd_core::trigger::{BY_PERSON, Latched, Request};
 use serde_json::Value;
 
 /// Far above what Prometheus needs to start and to scrape twice.

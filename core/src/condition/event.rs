@@ -4,7 +4,8 @@
 //! What a Node shows outlives the daemon: a restart repeats nothing, and what comes and goes is told no more often than the
 //! Node is.
 
-use super::{Condition, Kind, Reason, Status};
+use super::{Condition, Kind, Status};
+use crate::reason::Reason;
 use crate::topic::Topic;
 
 /// An Event about the own Node.

@@ -4,9 +4,11 @@
 use std::ops::ControlFlow::{Break, Continue};
 use std::time::Duration;
 
-use super::held::{Holding, Needs, advance, in_time, same_node, still_ours, undo, unopposed};
+use super::context::{Context, Step, too_few};
+use super::held::{
+    Holding, Needs, advance, apply, in_time, same_node, still_ours, undo, unopposed,
+};
 use super::release::backoff;
-use super::{Context, Step, apply, too_few};
 use crate::facts::Effect;
 use crate::node::Node;
 use crate::node_fields;

@@ -3,12 +3,12 @@
 use std::ops::ControlFlow::{Break, Continue};
 use std::time::Duration;
 
-use super::held::{Needs, advance, cordoned, in_time, still_ours, undo, unopposed};
-use super::{Context, RECENT, Step, apply};
-use crate::condition::Reason;
+use super::context::{Context, RECENT, Step};
+use super::held::{Needs, advance, apply, cordoned, in_time, still_ours, undo, unopposed};
 use crate::facts::{Drained, Effect, Facts};
 use crate::node::Node;
 use crate::phase::Phase;
+use crate::reason::Reason;
 use crate::record::{Hold, Stage, Why};
 
 pub(super) fn decide(context: &Context, hold: &Hold) -> Step {

@@ -4,7 +4,8 @@
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::time::Duration;
 
-use super::{Context, Step, apply};
+use super::context::{Context, Step};
+use super::timed;
 use crate::facts::{Effect, Point};
 use crate::gates::Gate;
 use crate::names;
@@ -64,6 +65,27 @@ pub(super) fn advance(context: &Context, hold: &Hold, stage: Stage) -> Record {
         ..hold.clone()
     });
     record
+}
+
+/// The step that applies the whole set of ours, with `record` durable first.
+pub(super) fn apply(
+    context: &Context,
+    phase: Phase,
+    record: Record,
+    node: &Node,
+    status: impl Into<String>,
+) -> Step {
+    let record = keeping(context, record, node);
+    // As it will be on disk.
+    let record = timed::carried(context.facts, record, context.now);
+    let effect = Effect::Apply {
+        set: context.set(&record, node),
+        point: Point::of_record(&record),
+    };
+    Step {
+        record,
+        ..context.step(phase, effect, status)
+    }
 }
 
 /// `record`, whose apply is next: where that would take the cordon of the hold off and a person has paused the Node, it is

@@ -1,15 +1,16 @@
 //! No hold: Idle, Pending, and what must be put right first (I3, I6, I10).
 
-use super::held::undo;
+use super::context::{Context, Step};
+use super::held::{apply, undo};
 use super::mark::{show, without_record};
-use super::{Context, Step, apply, observe, queue, rehearse, start};
-use crate::condition::Reason;
+use super::{observe, queue, rehearse, start};
 use crate::facts::{Effect, Point};
 use crate::gates::Gate;
 use crate::names;
 use crate::node::{Node, Seen};
 use crate::node_fields;
 use crate::phase::Phase;
+use crate::reason::Reason;
 use crate::record::{Backoff, Hold, Record, Why};
 use crate::trigger::{self, Request};
 

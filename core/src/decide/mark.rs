@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Context, Step};
+use super::context::{Context, Step};
 use crate::facts::Effect;
 use crate::phase::Phase;
 use crate::record::Record;

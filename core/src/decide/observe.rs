@@ -3,11 +3,12 @@
 //! No slot, and so never a cordon or a reboot; no waiting record either, which would name a node that
 //! never takes its turn; no Lease is made, no stale one cleared. Only reads, and few: this state is a long one.
 
-use super::{Context, LOOK_AGAIN, Step, mark, queue, too_few};
-use crate::condition::Reason;
+use super::context::{Context, LOOK_AGAIN, Step, too_few};
+use super::{mark, queue};
 use crate::facts::Effect;
 use crate::node::Seen;
 use crate::phase::Phase;
+use crate::reason::Reason;
 use crate::record::Record;
 use crate::slot::Lease;
 

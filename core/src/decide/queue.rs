@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use jiff::{Timestamp, Unit};
 
+use super::context::{Context, LOOK_AGAIN, Step, too_few};
 use super::mark::show;
-use super::{Context, Policy, Step, rehearse, stale, too_few};
-use crate::condition::Reason;
+use super::policy::Policy;
+use super::{rehearse, stale};
 use crate::facts::Effect;
 use crate::names;
 use crate::node::Seen;
 use crate::peers::{Claims, Peers};
 use crate::phase::Phase;
+use crate::reason::Reason;
 use crate::record::{Hold, Record};
 use crate::scatter::{scatter, share};
 use crate::slot::{Crowd, Lease, Take, Waiting};
@@ -292,7 +294,7 @@ pub(super) fn interval(context: &Context, group: &[&Lease]) -> Duration {
 /// Every slot is taken or closed: waits, and looks now and then whether a holder is gone for good.
 fn behind(context: &Context, record: Record, group: &[&Lease]) -> Step {
     let looked = stale::look(context, &record, group);
-    let again = context.now.boot + super::LOOK_AGAIN;
+    let again = context.now.boot + LOOK_AGAIN;
     let wake = match &looked {
         Ok(Some(next)) => again.min(*next),
         Ok(None) | Err(_) => again,

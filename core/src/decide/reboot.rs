@@ -6,8 +6,8 @@
 use std::ops::ControlFlow::{Break, Continue};
 use std::time::Duration;
 
-use super::held::{Needs, advance, cordoned, in_time, still_ours, undo, unopposed};
-use super::{Context, Step, apply};
+use super::context::{Context, Step};
+use super::held::{Needs, advance, apply, cordoned, in_time, still_ours, undo, unopposed};
 use crate::facts::Effect;
 use crate::node::Node;
 use crate::phase::Phase;

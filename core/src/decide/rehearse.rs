@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::{Context, Step};
+use super::context::{Context, Step};
 use crate::facts::{Effect, Rehearsed};
 use crate::node::{Node, Seen};
 use crate::node_fields::NodeFields;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::held::Holding;
-use super::{Context, Step, apply};
+use super::context::{Context, Step};
+use super::held::{Holding, apply};
 use crate::backoff::doubled;
 use crate::facts::{Effect, Mended, Point};
 use crate::names;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::Context;
+use super::context::Context;
 use crate::facts::{Effect, Waiters};
 use crate::names;
 use crate::node::Seen;

@@ -1,14 +1,15 @@
 //! The start: three records that may disagree become one (I6, docs/design.md 6 "Every start").
 
-use super::{Context, Step, timed};
+use super::context::{Context, Step};
+use super::timed;
 use crate::boot::Boot;
 use crate::facts::{Effect, Facts};
+use crate::history::Past;
 use crate::node::Seen;
 use crate::node_fields;
 use crate::phase::Phase;
 use crate::record::{Hold, Record, Stage};
 use crate::slot::{Lease, Take};
-use crate::trigger::Past;
 
 /// Before the Leases of all groups and the own Node were read nothing is decided: a phase on record
 /// waits where it is (I7). What needs the own Node alone is not kept waiting by the Leases.

@@ -1,6 +1,6 @@
 //! How the time of a cycle went: what the time after a step counts for, and which record takes the times with it.
 
-use super::Step;
+use super::context::Step;
 use crate::facts::Facts;
 use crate::now::Now;
 use crate::phase::Phase;

@@ -3,17 +3,18 @@
 
 use std::time::Duration;
 
+use super::context::{Context, Step};
 use super::held::{Holding, advance, keeping};
-use super::{Context, Step};
 use crate::boot::Boot;
 use crate::facts::{Effect, Point};
+use crate::history::Past;
 use crate::names;
 use crate::node::{Node, Seen};
 use crate::node_fields::{self, NodeFields};
 use crate::phase::Phase;
 use crate::record::{HISTORY_MAX, Hold, Record, Stage};
 use crate::slot::Keys;
-use crate::trigger::{Past, Request, Settled, wish};
+use crate::trigger::{Request, Settled, wish};
 
 pub(super) fn decide(context: &Context, hold: &Hold) -> Step {
     let node = match &context.facts.node {

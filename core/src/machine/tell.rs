@@ -8,7 +8,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::Machine;
-use crate::condition::{self, Condition, Difference, Event, Kind, Reason};
+use super::conditions;
+use crate::condition::{self, Condition, Difference, Event, Kind};
 use crate::decide::{Policy, Step};
 use crate::facts::{Effect, Facts, Tell};
 use crate::names;
@@ -16,6 +17,7 @@ use crate::node::{Node, Seen};
 use crate::notice::Notice;
 use crate::now::Now;
 use crate::phase::Phase;
+use crate::reason::Reason;
 use crate::scatter::share;
 use crate::slot::Keys;
 
@@ -87,7 +89,7 @@ impl Machine {
         }
         let wanted = Tell {
             uid: node.uid.clone(),
-            conditions: condition::wanted(&step, &self.facts, policy, &node.conditions, now.wall),
+            conditions: conditions::wanted(&step, &self.facts, policy, &node.conditions, now.wall),
             annotations: match room {
                 // Were they refused, the reboot would wait for a second try.
                 Room::Last => Keys::new(),

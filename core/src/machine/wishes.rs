@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::Machine;
 use crate::config::Mode;
+use crate::history;
 use crate::names;
 use crate::node::Seen;
 use crate::now::Now;
@@ -92,7 +93,7 @@ impl Machine {
         );
         self.facts.heard = heard;
         let most = usize::try_from(self.config.reboot.max_per_day).unwrap_or(usize::MAX);
-        self.facts.limited = trigger::over_daily_limit(&record.history, most, now.wall);
+        self.facts.limited = history::over_daily_limit(&record.history, most, now.wall);
         self.seen_before_cordon(now);
         if self.verifying() && self.facts.started {
             self.memory.pulse.node(&self.facts.node, now.boot);

@@ -9,10 +9,11 @@ use crate::config::Config;
 use crate::drain::{Blocker, PodRef};
 use crate::facts::Effect;
 use crate::gates::Closed;
+use crate::history::Past;
 use crate::record::{Backoff, Hold, Record};
 use crate::slot::{Lease, Take, Waiting};
 use crate::times::Times;
-use crate::trigger::{self, BY_PERSON, Keeper, Latched, Past, Request};
+use crate::trigger::{self, BY_PERSON, Keeper, Latched, Request};
 
 fn wall(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_790_000_000 + seconds).unwrap()

@@ -373,7 +373,7 @@ fn i6_the_record_on_the_node_is_bounded_and_still_enough() {
     };
     let record = Record {
         times: Some(Times {
-            waits: crate::condition::Reason::ALL
+            waits: crate::reason::Reason::ALL
                 .map(|reason| (reason.name().to_owned(), 100 * 366 * 24 * 3600))
                 .into(),
             ..any_times(Timestamp::UNIX_EPOCH)

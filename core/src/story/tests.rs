@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::*;
-use crate::condition::Reason as Short;
 use crate::facts::Effect;
+use crate::reason::Reason as Short;
 use crate::record::Record;
 use crate::slot::{Lease, Take};
 use crate::trigger::Reason;

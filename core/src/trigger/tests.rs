@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::history::Past;
 
 fn boot(id: &str) -> Boot {
     Boot {
@@ -130,22 +131,6 @@ fn a_changed_package_list_does_not_restart_settling() {
 }
 
 #[test]
-fn the_time_to_the_proof_begins_with_the_first_reason() {
-    let at = |seconds| Timestamp::from_second(seconds).expect("a time");
-    for (since, wanted) in [
-        (vec![at(700), at(400)], Some(600)),
-        (vec![at(1001)], None),
-        (Vec::new(), None),
-    ] {
-        let past = Past {
-            since,
-            ..Past::of(None, at(1000))
-        };
-        assert_eq!(past.to_proof(), wanted);
-    }
-}
-
-#[test]
 fn the_packages_of_a_request_are_kept_in_the_history() {
     let asked = look(Observed::default(), &wants("glibc"), 10).request;
     let past = Past::of(asked.as_ref(), at(20).wall);
@@ -214,30 +199,6 @@ fn since_never_lies_ahead_after_a_boot() {
     let asked = look(Observed::default(), &wants("glibc"), 9000);
     let after = look(asked, &wants("glibc"), 5).request.unwrap();
     assert_eq!(after.reasons[0].since_boot, Duration::from_secs(5));
-}
-
-#[test]
-fn i10_daily_limit_ends_when_the_oldest_that_counts_is_a_day_old() {
-    let past = |hours: u64, automatic| Past {
-        since: Vec::new(),
-        times: None,
-        packages: Vec::new(),
-        at: at(hours * 3600).wall,
-        automatic,
-        reasons: Vec::new(),
-    };
-    let history = [
-        past(30, true),
-        past(29, false),
-        past(20, true),
-        past(1, true),
-    ];
-    let limit = |max, hours: u64| over_daily_limit(&history, max, at(hours * 3600).wall);
-    assert_eq!(limit(2, 31), Some(at(44 * 3600).wall));
-    assert_eq!(limit(3, 31), None);
-    assert_eq!(limit(1, 43), Some(at(54 * 3600).wall));
-    assert_eq!(limit(2, 44), None);
-    assert!(limit(3, 0).is_some(), "a clock set back opens nothing");
 }
 
 #[test]

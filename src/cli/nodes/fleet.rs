@@ -9,13 +9,14 @@ use std::fmt::Write as _;
 use jiff::{SignedDuration, Timestamp};
 use kube::api::ListParams;
 use kube::{Api, Client};
-use kube_rebootd_core::condition::{Condition, Kind, Reason, Status};
+use kube_rebootd_core::condition::{Condition, Kind, Status};
+use kube_rebootd_core::history::Past;
 use kube_rebootd_core::names;
 use kube_rebootd_core::node::Node;
 use kube_rebootd_core::node_fields::{foreign_cordon, ours};
+use kube_rebootd_core::reason::Reason;
 use kube_rebootd_core::text::{self, NAME};
 use kube_rebootd_core::times::Times;
-use kube_rebootd_core::trigger::Past;
 use serde::Serialize;
 
 use super::{What, age};

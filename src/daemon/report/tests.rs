@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kube_rebootd_core::boot::Boot;
-use kube_rebootd_core::condition::Reason;
 use kube_rebootd_core::config::{self, Config};
 use kube_rebootd_core::drain::PodRef;
 use kube_rebootd_core::facts::{Refusal, Rehearsed};
 use kube_rebootd_core::gates::{Closed, Gate};
+use kube_rebootd_core::reason::Reason;
 use kube_rebootd_core::record::{Hold, Record, Why};
 use kube_rebootd_core::slot::{Lease, Take};
 use tracing::field::{Field, Visit};

@@ -126,7 +126,7 @@ fn i4_what_was_worked_on_is_proved_in_the_same_boot_as_well() {
     facts.verifying = policy().health_timeout + Duration::from_secs(1);
     facts.host_health = Err(vec!["not yet".to_owned()]);
     let step = decide(&facts, &policy(), now());
-    assert_eq!(step.reason, crate::condition::Reason::Unhealthy);
+    assert_eq!(step.reason, crate::reason::Reason::Unhealthy);
 }
 
 /// Rebooted by whoever worked there, it is proved as any reboot, and counts as a person's.

@@ -7,18 +7,22 @@ use std::time::Duration;
 use jiff::Timestamp;
 use proptest::prelude::*;
 
+use super::context::{FRESH, RECENT};
 use super::*;
 use crate::boot::Boot;
 use crate::budget;
 use crate::config::Config;
+use crate::drain::Mode;
 use crate::facts::{Applied, Drained, Fenced, LastList, Mended, RefusedApply, Rehearsed, Waiters};
 use crate::gates::{Closed, Gate};
 use crate::health::Marks;
 use crate::names;
+use crate::node::Node;
+use crate::node_fields::NodeFields;
 use crate::now::fixed::{NOW, now, wall};
 use crate::peers::{Census, Peer, Peers};
-use crate::record::Backoff;
-use crate::slot::{Crowd, Mark, Shown, Take, TakeAnswer, TakeSaid, Waiter, Waiting};
+use crate::record::{Backoff, Record};
+use crate::slot::{Crowd, Lease, Mark, Shown, Take, TakeAnswer, TakeSaid, Waiter, Waiting};
 use crate::trigger::{Keeper, Latched, Observed, Reason, Request, Settled};
 
 mod boots;

@@ -5,7 +5,7 @@ use super::queue::{STALE_AFTER, about_to_clear, claiming};
 use super::table::{about_to_reboot, about_to_take, own, place, shown, shut, slot};
 use super::waits::ago;
 use super::*;
-use crate::condition::Reason;
+use crate::reason::Reason;
 use crate::shutdown::Scheduled;
 use crate::trigger::{BY_SCHEDULE, Flaps, Latched};
 

@@ -4,8 +4,9 @@
 use super::leaks::booted;
 use super::table::{about_to_reboot, about_to_take, own, shut, slot};
 use super::*;
+use crate::history::Past;
 use crate::record::Kept;
-use crate::trigger::{Flaps, Past};
+use crate::trigger::Flaps;
 
 fn stage(step: &Step) -> Option<Stage> {
     step.record.hold.as_ref().map(|hold| hold.stage.clone())

@@ -1,5 +1,6 @@
 //! Which record takes the times of the cycle with it, and where they end.
 
+use super::super::held::apply;
 use super::*;
 use crate::times::Times;
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::boot::Boot;
+use crate::condition::{Difference, Event, difference, ours, topic};
 use crate::config::{Config, ConfigError, Problem};
 use crate::drain::{Blocker, PodRef};
 use crate::facts::{Drained, Effect};
@@ -407,7 +408,7 @@ fn names_are_read_as_they_are_written() {
 /// An operator looks up what kubectl prints.
 #[test]
 fn every_reason_is_explained() {
-    let page = include_str!("../../../docs/operating.md");
+    let page = include_str!("../../../../docs/operating.md");
     let (_, page) = page.split_once("## Seen from the cluster").unwrap();
     let (page, _) = page.split_once("\n## ").unwrap();
     for reason in Reason::ALL {
@@ -421,7 +422,7 @@ fn every_reason_is_explained() {
 
 #[test]
 fn operating_md_names_every_reason_that_needs_a_person() {
-    let page = include_str!("../../../docs/operating.md");
+    let page = include_str!("../../../../docs/operating.md");
     let (_, rest) = page
         .split_once("A person has to look at")
         .expect("the sentence");

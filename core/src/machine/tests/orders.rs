@@ -160,7 +160,7 @@ fn i10_what_is_asked_for_now_is_not_tried_at_full_speed() {
     let policy = machine.policy(Some("n1"));
     let step = machine.next(&policy, now());
     assert_eq!(step.phase, Phase::Pending);
-    assert_eq!(step.reason, crate::condition::Reason::Failing);
+    assert_eq!(step.reason, crate::reason::Reason::Failing);
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! When the Node's conditions are written, and when not (I2, I7).
 
 use super::*;
-use crate::condition::{Condition, Reason, Status};
+use crate::condition::{Condition, Status};
 use crate::facts::{Effect, Tell};
 use crate::names;
+use crate::reason::Reason;
 use crate::scatter::share;
 
 fn at(seconds: u64) -> Now {

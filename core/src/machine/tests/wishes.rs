@@ -2,9 +2,10 @@
 
 use super::*;
 use crate::config::{Adoption, Mode};
+use crate::history::Past;
 use crate::names;
 use crate::shutdown::Scheduled;
-use crate::trigger::{BY_ANNOTATION, Past};
+use crate::trigger::BY_ANNOTATION;
 
 /// An hour ahead.
 fn scheduled(kind: &str) -> Option<Scheduled> {

@@ -1,0 +1,140 @@
+//! The reboots that were done: for what, when, and how the time went; and whether there were too many (I10, I14).
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::text::{self, WORDS};
+use crate::times::Times;
+use crate::trigger::Request;
+
+/// What `reboot.max_per_day` counts in, on the host's wall clock.
+const DAY: SignedDuration = SignedDuration::from_hours(24);
+
+/// One reboot that was done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Past {
+    pub at: Timestamp,
+    /// Counts for `reboot.max_per_day`.
+    pub automatic: bool,
+    /// Triggers, and who asked.
+    pub reasons: Vec<String>,
+    /// Packages that asked for it: see [`Request::packages`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub packages: Vec<String>,
+    /// When each of `reasons` was first seen, in the same order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub since: Vec<Timestamp>,
+    /// How the time went; none: it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub times: Option<Times>,
+}
+
+impl Past {
+    /// With everything in words cleaned (I14).
+    #[must_use]
+    pub fn cleaned(mut self) -> Self {
+        for words in self.reasons.iter_mut().chain(&mut self.packages) {
+            *words = text::clean(words, WORDS);
+        }
+        self.times = self.times.and_then(Times::cleaned);
+        self
+    }
+
+    /// From the first reason to the proof, in seconds; none: not known, or the clock was set back.
+    pub fn to_proof(&self) -> Option<u64> {
+        let since = self.since.iter().min()?;
+        u64::try_from(self.at.duration_since(*since).as_secs()).ok()
+    }
+
+    /// A reboot whose request is lost counts as automatic: else a loop could hide (I10).
+    pub(crate) fn of(request: Option<&Request>, at: Timestamp) -> Self {
+        let triggers = request.map_or(&[][..], |request| &request.reasons);
+        let latched = request.map_or(&[][..], |request| &request.latched);
+        Self {
+            at,
+            automatic: request.is_none_or(Request::automatic),
+            reasons: (triggers.iter().map(|reason| reason.trigger.clone()))
+                .chain(latched.iter().map(|wish| wish.by.clone()))
+                .collect(),
+            packages: request.map(Request::packages).unwrap_or_default(),
+            since: (triggers.iter().map(|reason| reason.since))
+                .chain(latched.iter().map(|wish| wish.at))
+                .collect(),
+            times: None,
+        }
+    }
+
+    /// The same with how the time of its cycle went, whose slot was taken at `taken`.
+    #[must_use]
+    pub(crate) fn took(self, times: Times, taken: Timestamp) -> Self {
+        let since = self.since.iter().min().copied();
+        Self {
+            times: Some(times.over(since, taken)),
+            ..self
+        }
+    }
+}
+
+/// When automatic reboots are allowed again, if `max` (at least 1) in 24 hours is reached.
+///
+/// A reboot stamped in the future counts: a clock that was set back must not open the gate (I8).
+pub(crate) fn over_daily_limit(history: &[Past], max: usize, now: Timestamp) -> Option<Timestamp> {
+    // Unrepresentably far is for ever: closed.
+    let end = |past: &Past| past.at.checked_add(DAY).unwrap_or(Timestamp::MAX);
+    let mut ends: Vec<_> = (history.iter())
+        .filter(|past| past.automatic)
+        .map(end)
+        .filter(|end| *end > now)
+        .collect();
+    ends.sort_unstable_by(|one, other| other.cmp(one));
+    ends.get(max.max(1) - 1).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(seconds).expect("a time")
+    }
+
+    #[test]
+    fn the_time_to_the_proof_begins_with_the_first_reason() {
+        for (since, wanted) in [
+            (vec![at(700), at(400)], Some(600)),
+            (vec![at(1001)], None),
+            (Vec::new(), None),
+        ] {
+            let past = Past {
+                since,
+                ..Past::of(None, at(1000))
+            };
+            assert_eq!(past.to_proof(), wanted);
+        }
+    }
+
+    #[test]
+    fn i10_daily_limit_ends_when_the_oldest_that_counts_is_a_day_old() {
+        let past = |hours: i64, automatic| Past {
+            since: Vec::new(),
+            times: None,
+            packages: Vec::new(),
+            at: at(hours * 3600),
+            automatic,
+            reasons: Vec::new(),
+        };
+        let history = [
+            past(30, true),
+            past(29, false),
+            past(20, true),
+            past(1, true),
+        ];
+        let limit = |max, hours: i64| over_daily_limit(&history, max, at(hours * 3600));
+        assert_eq!(limit(2, 31), Some(at(44 * 3600)));
+        assert_eq!(limit(3, 31), None);
+        assert_eq!(limit(1, 43), Some(at(54 * 3600)));
+        assert_eq!(limit(2, 44), None);
+        assert!(limit(3, 0).is_some(), "a clock set back opens nothing");
+    }
+}
