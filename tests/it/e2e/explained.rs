@@ -1,12 +1,22 @@
 //! `explain` on a real host, beside everything else that tells where a node is: they agree.
 
+use kube_rebootd_core::boot::Boot;
+use kube_rebootd_core::names;
+use kube_rebootd_core::record::Record;
 use serde_json::{Value, json};
 use testbed::Host;
 
 use super::Site;
+use super::orders::says;
+use super::phases::{self, Journey};
 use super::workload::{Workload, budget, deployment, spec};
 
 const NODE: &str = "org.kuberebootd1 /org/kuberebootd1 org.kuberebootd1.Node";
+
+const TEXTFILE: &str = "/run/kube-rebootd.prom";
+const METRICS: &str = "[metrics]\ntextfile = \"/run/kube-rebootd.prom\"\n";
+/// Phases in which a hold is on record.
+const HELD: [&str; 4] = ["draining", "drained", "rebooting", "verifying"];
 
 fn said(host: &Host, verb: &str) -> anyhow::Result<Value> {
     let said = host.sh(&format!("kube-rebootd {verb} --json"))?;
@@ -27,8 +37,50 @@ fn condition(site: &Site, host: &Host) -> Value {
     one.map_or(Value::Null, |one| one["reason"].clone())
 }
 
+/// The textfile is replaced some seconds after a change.
+fn metrics(host: &Host, phase: &str, reason: &str) -> anyhow::Result<()> {
+    let text = host.sh(&format!("cat {TEXTFILE}"))?;
+    let mut chars = phase.chars();
+    let first = chars.next().map(|c| c.to_ascii_uppercase());
+    let phase: String = first.into_iter().chain(chars).collect();
+    for line in [
+        format!("kube_rebootd_phase{{phase=\"{phase}\"}} 1.0"),
+        format!("kube_rebootd_reason{{reason=\"{reason}\"}} 1.0"),
+    ] {
+        anyhow::ensure!(text.contains(&line), "{line} is not among the metrics");
+    }
+    Ok(())
+}
+
+/// The phase that the Node's annotation tells; none: there is no hold.
+fn on_node(site: &Site, host: &Host) -> anyhow::Result<Option<String>> {
+    let node = site.node(host);
+    let Some(text) = node["metadata"]["annotations"][names::STATE].as_str() else {
+        return Ok(None);
+    };
+    let record = Record::decode(text)?;
+    let userspace = host.sh("systemctl show -P UserspaceTimestampMonotonic")?;
+    let boot = Boot {
+        id: host.boot_id()?,
+        userspace: userspace.trim().parse()?,
+    };
+    Ok(Some(record.phase(Some(&boot)).name().to_lowercase()))
+}
+
 /// What `explain` says once everything tells of this phase and this reason, and all the same.
 fn agreed(site: &Site, host: &Host, phase: &str, reason: &str) -> Value {
+    let held = HELD.contains(&phase).then_some(phase);
+    agreed_with(site, host, phase, reason, held)
+}
+
+/// The same with the phase that the annotation tells.
+fn agreed_with(
+    site: &Site,
+    host: &Host,
+    phase: &str,
+    reason: &str,
+    annotation: Option<&str>,
+) -> Value {
     let mut found = Value::Null;
     site.wait(&format!("all to tell of {phase} and {reason}"), || {
         let (explained, status) = (said(host, "explain")?, said(host, "status")?);
@@ -51,6 +103,12 @@ fn agreed(site: &Site, host: &Host, phase: &str, reason: &str) -> Value {
             let same = explained[key] == on_bus;
             anyhow::ensure!(same, "{name}: {on_bus} and {}", explained[key]);
         }
+        let (says, sentence) = (host.status()?, &explained["status"]);
+        anyhow::ensure!(sentence == says.as_str(), "STATUS: {says} and {sentence}");
+        metrics(host, phase, reason)?;
+        let held = on_node(site, host)?;
+        let told = held.as_deref() == annotation;
+        anyhow::ensure!(told, "the annotation: {held:?}");
         found = explained;
         Ok(true)
     });
@@ -73,7 +131,7 @@ fn fate<'a>(explained: &'a Value, pod: &str) -> &'a Value {
 fn it_says_what_status_bus_and_condition_say_and_what_would_happen() {
     let site = Site::new("why", 1);
     let lease = &site.leases()[0];
-    let host = site.host("why-1", "[drain]\nmode = \"always\"\n");
+    let host = site.host("why-1", &format!("[drain]\nmode = \"always\"\n{METRICS}"));
     let work = Workload::new(&site, "why");
     work.apply(&[
         deployment("web", 1, &spec(&host)),
@@ -172,4 +230,39 @@ fn it_says_what_status_bus_and_condition_say_and_what_would_happen() {
         stopped.stdout
     );
     host.systemctl(&["start", "kube-rebootd"]).unwrap();
+}
+
+/// The phases that are over in a moment are held up in `whole::agree`.
+#[test]
+fn all_that_tells_where_a_node_is_agrees_in_every_phase_of_a_reboot() {
+    let site = Site::new("agree", 1);
+    let config = site.config(&format!("{}{METRICS}", phases::CONFIG));
+    let on = Journey::with(site, |spec| spec.config(config));
+    agreed(&on.site, &on.host, "idle", "Idle");
+    on.in_every_phase(|on, phase| {
+        let (phase, reason) = match phase {
+            phases::Phase::Queued => ("queued", "Queued"),
+            phases::Phase::Draining => ("draining", "BlockedByBudget"),
+            phases::Phase::Rebooting => ("rebooting", "Rebooting"),
+            phases::Phase::Verifying => ("verifying", "Verifying"),
+        };
+        agreed(&on.site, &on.host, phase, reason);
+    });
+}
+
+#[test]
+fn all_that_tells_where_a_node_is_agrees_in_every_phase_of_maintenance() {
+    let site = Site::new("agree-kept", 1);
+    let host = site.host("agree-kept-1", METRICS);
+    agreed(&site, &host, "idle", "Idle");
+    let (code, said) = says(&host, &["drain", "--wait", "5m"]);
+    assert_eq!(code, 0, "{said}");
+    agreed(&site, &host, "drained", "Maintenance");
+    host.systemctl(&["stop", "kubelet"]).unwrap();
+    assert_eq!(says(&host, &["undrain"]).0, 0);
+    // The Node is not written to until there is an uncordon.
+    agreed_with(&site, &host, "verifying", "Verifying", Some("drained"));
+    host.systemctl(&["start", "kubelet"]).unwrap();
+    agreed(&site, &host, "idle", "Idle");
+    site.nothing_left(&host);
 }

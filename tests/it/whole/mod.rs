@@ -6,6 +6,7 @@
 //! at every write that the server sees (`judge`).
 
 mod adoption;
+mod agree;
 mod annotations;
 mod clocks;
 mod cluster;
