@@ -26,7 +26,7 @@ fn config(group: &str, more: &str) -> String {
     format!("[coordination]\ngroup = \"{group}\"\n[reboot]\nmax_per_day = 100\n{more}")
 }
 
-fn look(host: &Host) -> Result<Look> {
+pub(crate) fn look(host: &Host) -> Result<Look> {
     let line = format!("pid=$(systemctl show -P MainPID kube-rebootd); {SHOW}");
     Look::read(&host.sh(&line)?)
 }

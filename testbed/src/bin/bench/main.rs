@@ -16,6 +16,7 @@ use crate::figures::Report;
 use crate::footprint::Idle;
 use crate::world::World;
 
+mod asked;
 mod bus;
 mod drain;
 #[allow(dead_code)]
@@ -52,6 +53,8 @@ enum Row {
     Idle,
     /// 10, 100 and 1,000 daemons that wait for one slot.
     Waiters,
+    /// A thousand questions a second on D-Bus.
+    Asked,
     /// What the policy on Nodes costs the API server for each status of a kubelet.
     Policy,
 }
@@ -104,8 +107,11 @@ fn run(cli: &Cli) -> Result<()> {
     let bed = Bed::up(BED, &fs::canonicalize(&cli.binary)?)?;
     bed.enter()?;
     let rows = rows(cli);
-    // The policy's row alone needs no played nodes, and so builds no kwok.
-    if rows.iter().any(|row| *row != Row::Policy) {
+    // Rows of real hosts need no played nodes, and so build no kwok.
+    if rows
+        .iter()
+        .any(|row| !matches!(row, Row::Policy | Row::Asked))
+    {
         bed.start_kwok()?;
     }
     let world = World::new(bed, cli.binary.clone(), usize::from(cli.runs))?;
@@ -119,6 +125,7 @@ fn run(cli: &Cli) -> Result<()> {
         latency::GROUP,
         footprint::MEMORY,
         footprint::IDLE,
+        asked::GROUP,
     ];
     world.slots(
         &named
@@ -142,6 +149,10 @@ fn run(cli: &Cli) -> Result<()> {
                     report.add(&title, waiters::measure(&world, *waiters)?);
                 }
             }
+            Row::Asked => report.add(
+                "A thousand questions a second, a real host",
+                asked::measure(&world)?,
+            ),
             Row::Policy => report.add("The policy on Nodes", policy::measure(&world)?),
             Row::Idle => {}
         }
