@@ -241,6 +241,11 @@ mod tests {
             [changed("webhook")]
         );
         assert_eq!(said("", &webhook("hush1")), [changed("webhook")]);
+        let command = |secret: &str| format!("[notify]\ncommand = [\"/t\", \"{secret}\"]\n");
+        assert_eq!(
+            said(&command("hush1"), &command("hush2")),
+            [changed("command")]
+        );
         assert_eq!(
             said(&webhook("hush1"), ""),
             ["notify.webhook: changed (default)"]

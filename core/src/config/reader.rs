@@ -225,6 +225,9 @@ impl<'a> Reader<'a> {
         let rule = "words like [\"/usr/bin/true\", \"-x\"]";
         let item = |raw: &Raw| match text(raw, rule)? {
             // execve(2) ends an argument at NUL: the command would silently be another.
+            word if word.contains('\0') && key.secret => {
+                Err("has a word with NUL; remove it".to_owned())
+            }
             word if word.contains('\0') => Err(format!("{word:?} contains NUL; remove it")),
             word => Ok(word.to_owned()),
         };

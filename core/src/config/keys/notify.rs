@@ -42,7 +42,8 @@ keys! {
     /// It finds what "json" sends in the variables `KUBE_REBOOTD_EVENT`, `KUBE_REBOOTD_NODE` and so on, which any user of the
     /// host can see meanwhile.
     /// Any exit code but 0 has it run again.
-    COMMAND "command": Command = Command;
+    /// As an argument may be a secret, a reload says only that it changed; but while the program runs, any user sees its arguments.
+    COMMAND "command" secret: Command = Command;
 
     /// What is told; empty: all of it.
     /// "required": a reboot is wanted; "draining": it has begun; "rebooting": the host is about to go down; "rebooted": it is

@@ -133,7 +133,8 @@ fn i12_no_problem_repeats_what_may_be_a_secret() {
         [
             ("notify", "webhook"),
             ("notify", "webhook_file"),
-            ("notify", "token_file")
+            ("notify", "token_file"),
+            ("notify", "command")
         ]
     );
     for (section, key) in keys {
@@ -141,7 +142,8 @@ fn i12_no_problem_repeats_what_may_be_a_secret() {
             &format!("\"{SECRET}\""),
             &format!("\"https://u:{SECRET}@h.example/\""),
             &format!("\"https://h.example/ {SECRET}\""),
-            &format!("[\"{SECRET}\"]"),
+            &format!("[[\"{SECRET}\"]]"),
+            &format!("[\"/bin/tell\", \"{SECRET}\\u0000\"]"),
             &format!("{{ a = \"{SECRET}\" }}"),
             // No TOML.
             SECRET,
