@@ -12,6 +12,7 @@ use kube_rebootd_core::decide::{Policy, Step};
 use kube_rebootd_core::facts::Effect;
 use kube_rebootd_core::machine::{HOST_POLL, Machine};
 use kube_rebootd_core::metrics::{Counters, Page};
+use kube_rebootd_core::motd::login;
 use kube_rebootd_core::now::Now;
 use kube_rebootd_core::phase::Phase;
 use kube_rebootd_core::record::Stage;
@@ -24,7 +25,7 @@ use crate::cluster::events::Events;
 use crate::host::dbus::{Orders, Publisher};
 use crate::host::journal::Naming;
 use crate::host::notify::{Notify, watchdog_interval};
-use crate::host::{Bus, Store, metrics, view};
+use crate::host::{Bus, Store, metrics, motd, view};
 use crate::notices::Notices;
 use crate::root::Root;
 
@@ -84,6 +85,7 @@ pub struct Daemon {
     orders: Orders,
     metrics: metrics::Publisher,
     counters: Counters,
+    motd: motd::Motd,
     /// Evictions that were answered.
     evicted: mpsc::UnboundedReceiver<act::Evicted>,
     evictions: mpsc::UnboundedSender<act::Evicted>,
@@ -158,6 +160,7 @@ impl Daemon {
             }
         }
         self.stopping();
+        self.motd.show(None);
         self.metrics.end();
         Ok(())
     }
@@ -191,6 +194,10 @@ impl Daemon {
         self.metrics.publish(&self.machine.config().metrics, || {
             Page::of(&step, facts, &policy, counters)
         });
+        let said = (self.machine.config().notify.motd)
+            .then(|| login(&step, facts, self.notify.said(), now.boot))
+            .flatten();
+        self.motd.show(said);
         let Some(wrote) = self.write_ahead(&step) else {
             // Not durable: the facts say so now, and another step follows, not at full speed.
             return Some(now.boot + UNWRITABLE);

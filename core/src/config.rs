@@ -254,6 +254,8 @@ pub struct Notify {
     on: Vec<Topic>,
     /// For one try.
     pub timeout: Duration,
+    /// Whether the host says it at its login.
+    pub motd: bool,
 }
 
 impl Notify {

@@ -17,6 +17,7 @@ pub mod inhibitor;
 pub mod kubelet;
 pub mod machine;
 pub mod metrics;
+pub mod motd;
 pub mod names;
 pub mod node;
 pub mod node_fields;

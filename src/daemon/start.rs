@@ -23,6 +23,7 @@ use crate::cluster::client::Origin;
 use crate::cluster::events::Events;
 use crate::host::boot::{self, BootError};
 use crate::host::dbus::{Orders, Publisher};
+use crate::host::motd::Motd;
 use crate::host::notify::Notify;
 use crate::host::{Bus, Store, Stored, check, metrics};
 use crate::layers;
@@ -47,6 +48,8 @@ pub async fn start(
     clock: Clock,
     clients: Origin,
 ) -> Result<Daemon, StartError> {
+    // First of all: what a daemon that was killed said at the login is not true any more.
+    let motd = Motd::new(&root);
     let store = Store::state(&root);
     let last_valid = Store::last_valid_config(&root);
     let record = stored(&store, &clock);
@@ -83,6 +86,7 @@ pub async fn start(
         orders: Orders::default(),
         metrics: metrics::Publisher::new(&root),
         counters: Counters::default(),
+        motd,
         api_backoff: ApiBackoff::default(),
         heard: None,
         uncounted: 0,

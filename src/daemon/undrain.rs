@@ -41,6 +41,8 @@ impl Daemon {
     pub async fn release(mut self, limit: Duration) -> Result<Released, Left> {
         let mut lease = None;
         let done = timeout(limit, self.give_all_back(&mut lease)).await;
+        // Nobody goes on to say it.
+        self.motd.show(None);
         let left = done.err().map(|_| self.left(lease.clone()));
         // Where the Leases are not to be had any more the Node may be written; what is still held goes on to be told.
         let stays = if left.is_none() || self.machine.facts().record.hold.is_none() {

@@ -7,7 +7,6 @@
 
 use std::collections::VecDeque;
 use std::mem;
-use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
@@ -191,17 +190,11 @@ impl Callers {
     }
 }
 
-/// The name of a file beside `path` that nobody reads.
-fn beside(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".tmp");
-    name.into()
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Write as _;
     use std::os::unix::net::UnixStream as Blocking;
+    use std::path::PathBuf;
 
     use kube_rebootd_core::config::Listen;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

@@ -6,15 +6,14 @@
 //! It is for display alone: nobody decides upon it, so it is not flushed, and a failed write is nobody's
 //! trouble. It names the process that wrote it, so that one of a daemon that ended is not believed.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use kube_rebootd_core::phase::Phase;
 use serde::{Deserialize, Serialize};
 
+use super::replace::replace;
 use crate::bounded;
 use crate::root::Root;
 
@@ -140,17 +139,8 @@ pub struct Blocked {
 
 /// Replaces it as a whole.
 pub fn write(root: &Root, view: &View) -> io::Result<()> {
-    let path = root.path(PATH);
-    let temporary = path.with_extension("tmp");
     let text = serde_json::to_string(view)?;
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(MODE)
-        .open(&temporary)?;
-    file.write_all(text.as_bytes())?;
-    fs::rename(&temporary, &path)
+    replace(&root.path(PATH), &text, MODE)
 }
 
 /// What process `pid` wrote; none: nothing that can be read, or another process did.
@@ -162,6 +152,8 @@ pub fn read(root: &Root, pid: u32) -> Option<View> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -328,6 +328,7 @@ fn notify(r: &mut Reader<'_>) -> Notify {
         command: r.command(&notify::COMMAND, &[]),
         on: r.choices(&notify::ON),
         timeout: r.duration(&notify::TIMEOUT),
+        motd: r.flag(&notify::MOTD),
     }
 }
 

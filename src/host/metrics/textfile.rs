@@ -4,10 +4,7 @@
 //! that its age (`node_textfile_mtime_seconds`) says whether the daemon lives. A daemon that is stopped leaves the word that
 //! it does not run, and nothing that is not true any more; one that was killed, a file that grows old.
 
-use std::fs::{self, OpenOptions, Permissions};
 use std::future::pending;
-use std::io::{self, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,7 +12,8 @@ use jiff::Timestamp;
 use kube_rebootd_core::metrics::Page;
 use tokio::time::{Instant, sleep_until};
 
-use super::{beside, text};
+use super::text;
+use crate::host::replace::{remove, replace};
 use crate::root::Root;
 
 /// `node_exporter` reads every 15 seconds or less often.
@@ -42,8 +40,7 @@ impl Textfile {
         let path = path.map(|path| root.path(path));
         if path != self.path {
             if let Some(old) = &self.path
-                && let Err(err) = fs::remove_file(old)
-                && err.kind() != io::ErrorKind::NotFound
+                && let Err(err) = remove(old)
             {
                 tracing::warn!("cannot remove {}: {err}", old.display());
             }
@@ -85,7 +82,7 @@ impl Textfile {
     /// Said once for each trouble.
     fn put(&mut self, page: &Page) {
         let Some(path) = &self.path else { return };
-        match replace(path, &text(page, Timestamp::now())) {
+        match replace(path, &text(page, Timestamp::now()), MODE) {
             Ok(()) => self.trouble.clear(),
             Err(err) => {
                 let words = format!("cannot write metrics.textfile {}: {err}", path.display());
@@ -98,28 +95,11 @@ impl Textfile {
     }
 }
 
-/// In a directory of somebody else, nothing that he put there is followed or written to.
-fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let temporary = beside(path);
-    match fs::remove_file(&temporary) {
-        Err(err) if err.kind() != io::ErrorKind::NotFound => return Err(err),
-        Ok(()) | Err(_) => {}
-    }
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(MODE)
-        .open(&temporary)?;
-    // Whatever the umask is.
-    file.set_permissions(Permissions::from_mode(MODE))?;
-    file.write_all(text.as_bytes())?;
-    fs::rename(&temporary, path)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::symlink;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
 
     #[tokio::test(start_paused = true)]
     async fn it_is_written_after_a_change_and_once_a_minute_and_says_when_it_ends() {
@@ -155,21 +135,5 @@ mod tests {
         file.follow(&root, None, &page);
         assert!(!real.exists());
         assert!(file.due.is_none());
-    }
-
-    /// The directory may belong to `node_exporter`'s user: what he puts there leads root nowhere.
-    #[test]
-    fn i14_no_link_is_followed() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let victim = dir.path().join("victim");
-        fs::write(&victim, "precious").expect("written");
-        let path = dir.path().join("k.prom");
-        symlink(&victim, &path).expect("linked");
-        symlink(&victim, beside(&path)).expect("linked");
-        replace(&path, "metrics\n").expect("written");
-        assert_eq!(fs::read_to_string(&victim).expect("read"), "precious");
-        let metadata = fs::symlink_metadata(&path).expect("there");
-        assert!(metadata.is_file());
-        assert_eq!(fs::read_to_string(&path).expect("read"), "metrics\n");
     }
 }

@@ -1,4 +1,4 @@
-//! Who is told of a reboot on a real host: outside of the daemon's sandbox, each moment once.
+//! Who is told of a reboot on a real host: outside of the daemon's sandbox, each moment once; and at the login, from inside of it.
 
 use super::Site;
 
@@ -35,4 +35,34 @@ fn i7_a_command_is_told_a_whole_cycle() {
     site.wait_status(&host, "idle");
     assert_eq!(host.sh(&format!("cat {TOLD}")).unwrap(), told);
     site.nothing_left(&host);
+}
+
+/// The unit's umask and sandbox: whoever logs in can read it, and it goes with the daemon.
+#[test]
+fn i14_a_login_is_told_what_status_says_until_the_daemon_stops() {
+    const MOTD: &str = "/run/motd.d/kube-rebootd";
+    let site = Site::new("motd", 1);
+    site.pause("a test");
+    let host = site.host("motd-1", "[notify]\nmotd = true\n");
+    site.wait_status(&host, "idle");
+    host.sh(&format!("test ! -e {MOTD}")).unwrap();
+    host.touch("/run/reboot-required").unwrap();
+    site.wait_status(&host, "group paused");
+    site.wait("the login to tell", || {
+        let told = host.sh(&format!("cat {MOTD} || true"))?;
+        Ok(told.starts_with("This host requires a reboot since ")
+            && told.contains(&format!("kube-rebootd: {}", host.status()?)))
+    });
+    let modes = host.sh(&format!("stat -c %a /run/motd.d {MOTD}")).unwrap();
+    assert_eq!(modes.trim(), "755\n644");
+    // A daemon that was killed is followed by one that says the same.
+    host.write(MOTD, "old").unwrap();
+    host.sh("systemctl kill -s KILL kube-rebootd").unwrap();
+    site.wait("the next one to tell", || {
+        Ok(host
+            .sh(&format!("cat {MOTD} || true"))?
+            .contains("group paused"))
+    });
+    host.systemctl(&["stop", "kube-rebootd"]).unwrap();
+    host.sh(&format!("test ! -e {MOTD}")).unwrap();
 }

@@ -21,6 +21,7 @@ mod log;
 mod logind;
 mod many;
 mod metrics;
+mod motd;
 mod notices;
 mod outages;
 mod packages;

@@ -6,7 +6,7 @@ use crate::topic::{Template, Topic};
 const TEN_SECONDS: std::time::Duration = std::time::Duration::from_secs(10);
 
 keys! {
-    /// Who is told of a reboot, by a webhook, a command, or both.
+    /// Who is told of a reboot: people by a webhook, a command, or both, and whoever logs in on the host.
     ///
     /// A notice goes out where the reason of the Node's condition `RebootRequired` becomes another one, once that is written
     /// on the Node: where the API server takes no conditions from this node, there are none.
@@ -53,4 +53,11 @@ keys! {
 
     /// How long one try may take.
     TIMEOUT "timeout": Span = Span { default: TEN_SECONDS, least: SECOND, most: minutes(5), bound: "" };
+
+    /// Whether `/run/motd.d/kube-rebootd` says, to everybody who logs in, that the host requires a reboot, is about to reboot, or
+    /// needs somebody, and what the daemon waits for: the words of `systemctl status`.
+    /// The file is there only as long as there is something to say; pam_motd(8) shows it.
+    /// Not by default: what a host says at its login is up to whoever runs it.
+    // And like all of this table, it tells nobody of anything before somebody wrote that it should.
+    MOTD "motd": bool = false;
 }

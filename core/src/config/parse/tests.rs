@@ -117,6 +117,7 @@ const WRONG: &[(&str, &str, &[&str])] = &[
     ("notify", "command", &["\"a\"", "[1]", "[\"\"]"]),
     ("notify", "on", &["\"required\"", "[\"reboot\"]", "[\"failed\", \"failed\"]"]),
     ("notify", "timeout", &["1", "\"0s\"", "\"6m\""]),
+    ("notify", "motd", &["1", "\"true\""]),
     ("metrics", "listen", &["9797", "\"localhost:9797\"", "\":9797\"", "\"unix:x\"", "\"127.0.0.1:0\""]),
     ("metrics", "textfile", &["1", "\"x.prom\"", "\"/x\"", "\"/.prom\""]),
 ];
