@@ -16,6 +16,7 @@ use kube_rebootd_core::motd::login;
 use kube_rebootd_core::now::Now;
 use kube_rebootd_core::phase::Phase;
 use kube_rebootd_core::record::Stage;
+use kube_rebootd_core::silence::Silence;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tracing::{error, info, warn};
@@ -26,7 +27,7 @@ use crate::host::dbus::{Orders, Publisher};
 use crate::host::journal::Naming;
 use crate::host::notify::{Notify, watchdog_interval};
 use crate::host::{Bus, Store, metrics, motd, view};
-use crate::notices::Notices;
+use crate::notices::{Notices, Silences};
 use crate::root::Root;
 
 mod act;
@@ -91,6 +92,7 @@ pub struct Daemon {
     evictions: mpsc::UnboundedSender<act::Evicted>,
     events: Events,
     notices: Notices,
+    silences: Silences,
     /// When the API server is asked again after it refused or was silent.
     api_backoff: ApiBackoff,
     /// A watch's last sign of life that the machine knows, on the boot clock.
@@ -198,6 +200,11 @@ impl Daemon {
             .then(|| login(&step, facts, self.notify.said(), now.boot))
             .flatten();
         self.motd.show(said);
+        // Before the API server has said which Node this is, what an earlier life of the daemon made is left alone.
+        if policy.me.is_some() {
+            let at = self.machine.config().notify.alertmanager.as_ref();
+            self.silences.want(Silence::wanted(&step, &policy, at));
+        }
         let Some(wrote) = self.write_ahead(&step) else {
             // Not durable: the facts say so now, and another step follows, not at full speed.
             return Some(now.boot + UNWRITABLE);

@@ -7,20 +7,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use kube::Client;
 use kube_rebootd_core::backoff::doubled;
 use kube_rebootd_core::config::{Notify, Webhook};
 use kube_rebootd_core::notice::Notice;
 use tokio::sync::mpsc;
 use tracing::{Instrument, info, warn};
 
-use crate::host::beside::Beside;
 use crate::host::{Bus, check};
 use crate::root::Root;
 
+mod http;
+mod silences;
 mod webhook;
 
-use webhook::PostError;
+pub use silences::Silences;
+
+use http::{AskError, Building};
 
 /// So many wait while one is delivered; the next are dropped. A whole cycle has about six.
 const QUEUE: usize = 16;
@@ -62,7 +64,7 @@ struct Queue {
 #[derive(Debug, thiserror::Error)]
 enum NotDelivered {
     #[error("notify.webhook: {0}")]
-    Webhook(#[from] PostError),
+    Webhook(#[from] AskError),
     #[error("notify.command: {0}")]
     Command(#[from] check::NoticeError),
 }
@@ -76,7 +78,7 @@ impl Notices {
             let delivery = Delivery {
                 root: root.clone(),
                 bus: bus.clone(),
-                building: Beside::default(),
+                building: Building::default(),
                 lost: Arc::clone(&lost),
             };
             tokio::spawn(delivery.run(letters).in_current_span());
@@ -124,7 +126,7 @@ impl Queue {
 struct Delivery {
     root: Root,
     bus: Bus,
-    building: Beside<Result<Client, PostError>>,
+    building: Building,
     lost: Arc<AtomicU32>,
 }
 

@@ -33,6 +33,7 @@ pub use crate::trigger::Builtin;
 
 use crate::budget::MaxUnavailable;
 use crate::drain;
+use crate::matcher::Matchers;
 use crate::topic::{Template, Topic};
 use label::is_label_value;
 
@@ -256,6 +257,7 @@ pub struct Notify {
     pub timeout: Duration,
     /// Whether the host says it at its login.
     pub motd: bool,
+    pub alertmanager: Option<Alertmanager>,
 }
 
 impl Notify {
@@ -272,6 +274,20 @@ pub struct Webhook {
     /// Absolute path of a file whose first line is a bearer token.
     pub token_file: Option<PathBuf>,
     pub template: Template,
+}
+
+/// Who is asked to silence alerts while the node is down.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Alertmanager {
+    pub to: Address,
+    /// As of the webhook.
+    pub token_file: Option<PathBuf>,
+    /// One silence for each.
+    pub silences: Vec<Matchers>,
+    /// For one request.
+    pub timeout: Duration,
+    /// So long a silence lasts that is not renewed; 3 minutes to 6 hours.
+    pub length: Duration,
 }
 
 /// A URL, or where it is.

@@ -27,7 +27,7 @@ use crate::host::motd::Motd;
 use crate::host::notify::Notify;
 use crate::host::{Bus, Store, Stored, check, metrics};
 use crate::layers;
-use crate::notices::Notices;
+use crate::notices::{Notices, Silences};
 use crate::root::Root;
 
 /// Why the daemon cannot start.
@@ -75,6 +75,7 @@ pub async fn start(
         ..Facts::of_a_start(boot, record)
     };
     let notices = Notices::start(&root, &bus);
+    let silences = Silences::start(&root);
     Ok(Daemon {
         api,
         triggers: Triggers::new(&root, &bus, &clock, &config),
@@ -103,6 +104,7 @@ pub async fn start(
         evictions,
         events: Events::start(),
         notices,
+        silences,
     })
 }
 

@@ -31,14 +31,16 @@ pub(crate) enum Use {
     Machine,
 }
 
-/// Debian's package, which would also serve on this machine from its installation on: see [`no_service`].
+/// Debian's packages which would also serve on this machine from their installation on, by a unit of that name: see
+/// [`no_service`].
 const MONITORING: &str = "prometheus";
+const ALERTING: &str = "prometheus-alertmanager";
 
 /// Program, and its package in Debian, Fedora and Arch, each with what it is wanted for.
 /// xtask/tests/packages/programs.rs fails when something is called that neither this list has nor every machine with
 /// Rust.
 #[rustfmt::skip]
-const PROGRAMS: [(Use, &str, &str, &str, &str); 43] = [
+const PROGRAMS: [(Use, &str, &str, &str, &str); 44] = [
     (Use::Bed, "systemd-nspawn", "systemd-container", "systemd-container", "systemd"),
     (Use::Bed, "mmdebstrap", "mmdebstrap", "mmdebstrap", "mmdebstrap"),
     (Use::Bed, "ip", "iproute2", "iproute", "iproute2"),
@@ -75,6 +77,8 @@ const PROGRAMS: [(Use, &str, &str, &str, &str); 43] = [
     (Use::Test, "pgrep", "procps", "procps-ng", "procps-ng"),
     (Use::Test, "prometheus", MONITORING, "golang-github-prometheus", "prometheus"),
     (Use::Test, "promtool", MONITORING, "golang-github-prometheus", "prometheus"),
+    // As Debian calls it.
+    (Use::Test, "prometheus-alertmanager", ALERTING, "golang-github-prometheus-alertmanager", "alertmanager"),
     (Use::Machine, "qemu-system-x86_64", "qemu-system-x86", "qemu-system-x86-core", "qemu-system-x86"),
     // No program, and at this path in Debian alone.
     (Use::Machine, FIRMWARE, "ovmf", "edk2-ovmf", "edk2-ovmf"),
@@ -183,8 +187,10 @@ pub(crate) fn programs(wanted: impl Fn(Use) -> bool) -> Result<()> {
                 apt
             };
             shell::output(apt().arg("update"))?;
-            if rows.iter().any(|row| row.2 == MONITORING) {
-                no_service("prometheus.service")?;
+            for package in [MONITORING, ALERTING] {
+                if rows.iter().any(|row| row.2 == package) {
+                    no_service(&format!("{package}.service"))?;
+                }
             }
             let packages = rows.iter().map(|row| row.2);
             shell::output(

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests as well
 
+mod alertmanager;
 mod built;
 mod cli_check;
 mod cli_doctor;

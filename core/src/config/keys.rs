@@ -156,6 +156,8 @@ pub(super) struct Choices<T: 'static> {
 }
 /// A list of label selectors, empty unless somebody writes one.
 pub(super) struct Selectors;
+/// A list of matchers for silences.
+pub(super) struct Silences(pub(super) &'static [&'static str]);
 /// An argument vector; its default is what the other keys make of it.
 pub(super) struct Command;
 /// Exit codes; the default is what the other keys make of it.

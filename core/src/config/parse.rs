@@ -3,6 +3,7 @@
 mod trigger;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::duration::show as words;
 use super::file::{self, CheckTable, ConfigError, Keys, Origin, Problem, Tables, one_line};
@@ -12,8 +13,8 @@ use super::keys::{
 };
 use super::reader::Reader;
 use super::{
-    Address, Config, Coordination, Drain, Gates, Group, Health, Listen, Method, Metrics, Node,
-    Notify, Reboot, Triggers, Webhook,
+    Address, Alertmanager, Config, Coordination, Drain, Gates, Group, Health, Listen, Method,
+    Metrics, Node, Notify, Reboot, Triggers, Webhook,
 };
 use crate::drain::Policy;
 
@@ -319,17 +320,42 @@ fn notify(r: &mut Reader<'_>) -> Notify {
         r.fault(&notify::TOKEN_FILE, reason);
     }
     let template = r.choice(&notify::TEMPLATE);
+    let command = r.command(&notify::COMMAND, &[]);
+    let on = r.choices(&notify::ON);
+    let timeout = r.duration(&notify::TIMEOUT);
     Notify {
         webhook: to.map(|to| Webhook {
             to,
             token_file,
             template,
         }),
-        command: r.command(&notify::COMMAND, &[]),
-        on: r.choices(&notify::ON),
-        timeout: r.duration(&notify::TIMEOUT),
+        command,
+        on,
+        timeout,
         motd: r.flag(&notify::MOTD),
+        alertmanager: alertmanager(r, timeout),
     }
+}
+
+fn alertmanager(r: &mut Reader<'_>, timeout: Duration) -> Option<Alertmanager> {
+    let url = r.maybe(&notify::ALERTMANAGER);
+    let token_file = r.maybe(&notify::ALERTMANAGER_TOKEN_FILE);
+    if url.is_none()
+        && token_file.is_some()
+        && r.sound(&["alertmanager", "alertmanager_token_file"])
+    {
+        let reason = "is unused without notify.alertmanager; write that or remove it";
+        r.fault(&notify::ALERTMANAGER_TOKEN_FILE, reason);
+    }
+    let silences = r.silences(&notify::SILENCE);
+    let length = r.duration(&notify::SILENCE_FOR);
+    url.map(|url| Alertmanager {
+        to: Address::Url(url),
+        token_file: token_file.map(PathBuf::from),
+        silences,
+        timeout,
+        length,
+    })
 }
 
 fn metrics(r: &mut Reader<'_>) -> Metrics {

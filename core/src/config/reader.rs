@@ -7,11 +7,12 @@ use std::time::Duration;
 use super::duration;
 use super::file::{Keys, Origin, Problem, Raw, Value, dotted};
 use super::keys::{
-    Choice, Choices, Codes, Command, Entry, Key, Number, Paths, Section, Selectors, Span, Table,
-    Word,
+    Choice, Choices, Codes, Command, Entry, Key, Number, Paths, Section, Selectors, Silences, Span,
+    Table, Word,
 };
 use super::label::is_absolute;
 use crate::budget::MaxUnavailable;
+use crate::matcher::Matchers;
 use crate::selector::Selector;
 use crate::text::quote;
 
@@ -218,6 +219,18 @@ impl<'a> Reader<'a> {
         let kind = "list of label selectors";
         let list = self.list(key, kind, Vec::new(), read, |(given, _)| quote(given));
         list.into_iter().map(|(_, selector)| selector).collect()
+    }
+
+    pub(super) fn silences(&mut self, key: &Key<Silences>) -> Vec<Matchers> {
+        let read = |raw: &Raw| {
+            let given = text(raw, "matchers like \"node={node}\"")?;
+            given.parse::<Matchers>().map_err(|why| why.to_string())
+        };
+        let default = key.kind.0.iter().filter_map(|given| given.parse().ok());
+        let default = default.collect();
+        self.list(key, "list of matchers", default, read, |one| {
+            quote(one.given())
+        })
     }
 
     /// An argument vector; may be empty, its first word may not.

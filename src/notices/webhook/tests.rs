@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
+use kube_rebootd_core::config::Address;
 use kube_rebootd_core::topic::Template;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -66,14 +67,14 @@ impl Files {
         to: Address,
         token: Option<&str>,
         limit: Duration,
-    ) -> Result<(), PostError> {
+    ) -> Result<(), AskError> {
         let webhook = Webhook {
             to,
             token_file: token.map(Into::into),
             template: Template::Json,
         };
         let root = Root::at(self.0.path());
-        let mut building = Beside::default();
+        let mut building = Building::default();
         post(
             &root,
             &mut building,
@@ -117,9 +118,9 @@ async fn i14_url_and_token_come_from_files_that_only_root_can_change() {
     files.write("others", "abc\n", 0o622);
     let to = || Address::File("/url".into());
     let refused = files.post(to(), Some("/others"), LIMIT).await;
-    assert!(matches!(refused, Err(PostError::File(_))), "{refused:?}");
+    assert!(matches!(refused, Err(AskError::File(_))), "{refused:?}");
     let missing = files.post(to(), Some("/none"), LIMIT).await;
-    assert!(matches!(missing, Err(PostError::Read(..))), "{missing:?}");
+    assert!(matches!(missing, Err(AskError::Read(..))), "{missing:?}");
     files
         .post(to(), Some("/token"), LIMIT)
         .await
@@ -141,7 +142,7 @@ async fn what_is_no_yes_was_not_taken_and_the_url_is_not_said() {
         let (url, _asked) = server(status).await;
         let answer = Files::new().post(Address::Url(url), None, LIMIT).await;
         assert!(
-            matches!(answer, Err(PostError::Answer(it)) if it == code),
+            matches!(answer, Err(AskError::Answer(it)) if it == code),
             "{answer:?}"
         );
     }
@@ -152,14 +153,14 @@ async fn what_is_no_yes_was_not_taken_and_the_url_is_not_said() {
     let refused = Files::new()
         .post(Address::Url(format!("{url}/secret")), None, LIMIT)
         .await;
-    let Err(PostError::Client(why)) = refused else {
+    let Err(AskError::Client(why)) = refused else {
         panic!("{refused:?}")
     };
     assert!(!why.contains("secret"), "{why}");
     let files = Files::new();
     files.write("url", "no url\n", 0o600);
     let odd = files.post(Address::File("/url".into()), None, LIMIT).await;
-    assert!(matches!(odd, Err(PostError::Url)), "{odd:?}");
+    assert!(matches!(odd, Err(AskError::Url)), "{odd:?}");
 }
 
 #[tokio::test]
@@ -169,5 +170,5 @@ async fn i7_who_does_not_answer_is_not_waited_for() {
     let to = Address::Url(format!("http://{address}"));
     let limit = Duration::from_millis(300);
     let late = Files::new().post(to, None, limit).await;
-    assert!(matches!(late, Err(PostError::Late(_))), "{late:?}");
+    assert!(matches!(late, Err(AskError::Late(_))), "{late:?}");
 }

@@ -62,6 +62,24 @@ async fn a_cycle_is_told_once_and_no_restart_repeats_any_of_it() {
     world.require(told(&world) == all, "the next daemon told it again");
 }
 
+/// Nobody answers at that address.
+#[tokio::test(start_paused = true)]
+async fn i7_an_alertmanager_that_is_not_there_keeps_no_reboot_waiting() {
+    let world = World::with(Plan {
+        hosts: 2,
+        slots: 1,
+        quorum: 0,
+        config: "[notify]\nalertmanager = \"http://127.0.0.1:1\"\n",
+    })
+    .await;
+    world.pass(HOUR).await;
+    let said = |world: &World| world.said(0, "notify.alertmanager");
+    world.require(!said(&world), "an idle node asks for nothing");
+    world.want(0);
+    world.until_rebooted(&[0], 1, HOUR).await;
+    world.require(said(&world), "it is said");
+}
+
 #[tokio::test(start_paused = true)]
 async fn i7_a_command_that_always_fails_keeps_no_reboot_waiting() {
     let world = world(1).await;

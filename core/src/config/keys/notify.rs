@@ -1,12 +1,15 @@
 //! `[notify]`
 
-use super::{Choice, Choices, Command, PATH, SECOND, Span, URL, Word, choice, minutes};
+use super::{
+    Choice, Choices, Command, PATH, SECOND, Silences, Span, URL, Word, choice, hours, minutes,
+};
 use crate::topic::{Template, Topic};
 
 const TEN_SECONDS: std::time::Duration = std::time::Duration::from_secs(10);
 
 keys! {
-    /// Who is told of a reboot: people by a webhook, a command, or both, and whoever logs in on the host.
+    /// Who is told of a reboot: people by a webhook, a command, or both, and whoever logs in on the host; and whose
+    /// alerts are silent meanwhile.
     ///
     /// A notice goes out where the reason of the Node's condition `RebootRequired` becomes another one, once that is written
     /// on the Node: where the API server takes no conditions from this node, there are none.
@@ -60,4 +63,27 @@ keys! {
     /// Not by default: what a host says at its login is up to whoever runs it.
     // And like all of this table, it tells nobody of anything before somebody wrote that it should.
     MOTD "motd": bool = false;
+
+    /// The URL of an Alertmanager (0.22 or newer), with the prefix of its paths if it has one: alerts about this node are
+    /// silenced there while it drains, reboots and proves its boot, and while somebody keeps it drained.
+    /// The silence ends with that, and when the node is not healthy within `health.timeout`.
+    /// It never covers alerts whose names begin with KubeRebootd: those that say that a node does not come back.
+    /// Asked as a webhook is: without a proxy, within `timeout` for each request, and nothing waits for it.
+    ALERTMANAGER "alertmanager" secret: Word = Word { default: "", rule: URL, optional: true };
+
+    /// The first line of this file, which only root can change, is sent there as `Authorization: Bearer`.
+    ALERTMANAGER_TOKEN_FILE "alertmanager_token_file" secret: Word = Word { default: "", rule: PATH, optional: true };
+
+    /// What is silenced: one silence for each item, whose matchers all have to match, as amtool(1) takes them:
+    /// `label=value`, with `!=`, `=~` or `!~` as well, several with commas between them, values in double quotes where they
+    /// have commas.
+    /// {node} stands for the name of the Node and {hostname} for that of the host, with which an item has to name this
+    /// node; in regular expressions, which match whole values, their dots match dots alone.
+    /// For alerts that have only an address in the label `instance`: "instance=~{hostname}(:[0-9]+)?".
+    SILENCE "silence": Silences = Silences(&["node={node}"]);
+
+    /// How long a silence lasts that is not renewed, as the daemon was killed or the host does not come back.
+    /// It is renewed whenever a third of it is over and right before the reboot: shutdown and boot should take no longer than
+    /// two thirds of it.
+    SILENCE_FOR "silence_for": Span = Span { default: minutes(15), least: minutes(3), most: hours(6), bound: "" };
 }

@@ -67,6 +67,7 @@ fn wrong(kind: &str) -> (String, String) {
         "list of paths" => ("[\"x\"]", "not an absolute path".into()),
         "list of integers" => ("[256]", format!("write {least} to {most}")),
         "list of label selectors" => ("[1]", "label selectors".into()),
+        "list of matchers" => ("[1]", "write matchers like".into()),
         "command" => ("[1]", "write words like".into()),
         "string"
         | "DNS label"

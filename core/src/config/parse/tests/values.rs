@@ -134,7 +134,9 @@ fn i12_no_problem_repeats_what_may_be_a_secret() {
             ("notify", "webhook"),
             ("notify", "webhook_file"),
             ("notify", "token_file"),
-            ("notify", "command")
+            ("notify", "command"),
+            ("notify", "alertmanager"),
+            ("notify", "alertmanager_token_file")
         ]
     );
     for (section, key) in keys {

@@ -1,0 +1,160 @@
+//! Alerts about a node that goes down on purpose: when Alertmanager is to be silent about it, and about which alerts (I7, I14).
+//!
+//! A silence is a lease: it ends by itself where nobody renews it. No decision rests on one. Which silences are our own is
+//! read from Alertmanager each time, so that a restart finds them again.
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::config::Alertmanager;
+use crate::decide::{Policy, Step};
+use crate::matcher::Matcher;
+use crate::phase::Phase;
+use crate::reason::Reason;
+
+#[cfg(test)]
+mod tests;
+
+/// Characters of the id of a silence; Alertmanager's own are UUIDs.
+const ID: usize = 64;
+
+/// Alerts about this node are to be silenced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Silence {
+    /// Whom to ask, about which alerts, and for how long.
+    pub at: Alertmanager,
+    /// Name of the Node.
+    pub node: String,
+    /// For whoever looks at Alertmanager; a new phase has another.
+    pub comment: String,
+}
+
+impl Silence {
+    /// None: what happens to the node now is to be heard of. So is a node that is not healthy although it had its time.
+    pub fn wanted(step: &Step, policy: &Policy, at: Option<&Alertmanager>) -> Option<Self> {
+        let down = match step.phase {
+            Phase::Draining | Phase::Drained | Phase::Rebooting | Phase::Verifying => true,
+            Phase::Idle
+            | Phase::Pending
+            | Phase::Queued
+            | Phase::Claiming
+            | Phase::Releasing
+            | Phase::Undoing => false,
+        };
+        if !down || step.reason == Reason::Unhealthy {
+            return None;
+        }
+        let node = policy.me.clone()?;
+        let words = Reason::of(step.phase).words();
+        Some(Self {
+            at: at?.clone(),
+            comment: format!("{node} (group {}): {words}", policy.group),
+            node,
+        })
+    }
+
+    /// Who made it, as Alertmanager shows it.
+    pub fn author(&self) -> String {
+        format!("kube-rebootd on {}", self.node)
+    }
+
+    /// The same alerts, by the same Alertmanager.
+    pub fn covers_what(&self, other: &Self) -> bool {
+        (&self.at, &self.node) == (&other.at, &other.node)
+    }
+
+    /// What is sent, for a silence of these alerts from now on; `old`: the one that is renewed.
+    pub fn body(&self, matchers: &[Matcher], old: Option<&Own>, wall: Timestamp) -> Value {
+        // Alertmanager takes its own time for what began earlier: a clock that is ahead makes no silence of the future.
+        let starts = wall.saturating_sub(self.at.length).unwrap_or(wall);
+        let ends = wall.saturating_add(self.at.length).unwrap_or(wall);
+        let starts = old.map_or_else(|| json!(starts), |old| json!(old.starts));
+        let mut body = json!({
+            "matchers": matchers,
+            "startsAt": starts,
+            "endsAt": ends,
+            "createdBy": self.author(),
+            "comment": self.comment,
+        });
+        if let Some(old) = old {
+            body["id"] = json!(old.id);
+        }
+        body
+    }
+}
+
+/// One of our own that Alertmanager has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Own {
+    /// Fit for a path of a URL.
+    pub id: String,
+    /// As Alertmanager wrote it: a renewal has to say the same.
+    starts: String,
+}
+
+/// As Alertmanager lists it.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Listed {
+    id: String,
+    created_by: String,
+    starts_at: String,
+    status: State,
+    matchers: Vec<Matcher>,
+}
+
+#[derive(Debug, Deserialize)]
+struct State {
+    state: String,
+}
+
+/// What Alertmanager answers is not understood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("its answer is none of Alertmanager's API v2")]
+pub struct NotUnderstood;
+
+/// Of a list of silences those that `author` made of exactly these matchers, and that have not ended.
+pub fn own(answer: &[u8], author: &str, matchers: &[Matcher]) -> Result<Vec<Own>, NotUnderstood> {
+    let listed: Vec<Value> = serde_json::from_slice(answer).map_err(|_| NotUnderstood)?;
+    let ours = listed.into_iter().filter_map(|one| {
+        // Others may be of a kind that this release does not know.
+        let one: Listed = serde_json::from_value(one).ok()?;
+        let ours = one.created_by == author
+            && one.status.state != "expired"
+            && is_id(&one.id)
+            && Matcher::same(&one.matchers, matchers);
+        ours.then_some(Own {
+            id: one.id,
+            starts: one.starts_at,
+        })
+    });
+    Ok(ours.collect())
+}
+
+/// The id of the silence that was made.
+pub fn made(answer: &[u8]) -> Result<String, NotUnderstood> {
+    #[derive(Deserialize)]
+    struct Made {
+        #[serde(rename = "silenceID")]
+        id: String,
+    }
+    let made: Made = serde_json::from_slice(answer).map_err(|_| NotUnderstood)?;
+    Some(made.id).filter(|id| is_id(id)).ok_or(NotUnderstood)
+}
+
+/// Whether a silence, as Alertmanager shows it, is of other alerts than these: before 0.22 it did not know negative matchers,
+/// and took them for positive ones.
+pub fn differs(answer: &[u8], matchers: &[Matcher]) -> bool {
+    #[derive(Deserialize)]
+    struct Shown {
+        matchers: Vec<Matcher>,
+    }
+    let shown: Result<Shown, _> = serde_json::from_slice(answer);
+    shown.is_ok_and(|shown| !Matcher::same(&shown.matchers, matchers))
+}
+
+fn is_id(id: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    (1..=ID).contains(&id.len()) && id.chars().all(plain)
+}

@@ -1,0 +1,159 @@
+//! One HTTP request, by the client that speaks to the API server as well: without proxy, redirects and retries of its own.
+//!
+//! Nothing of the URL is ever said: of many services it is a secret.
+
+use std::future::poll_fn;
+use std::path::Path;
+use std::pin::pin;
+use std::time::Duration;
+
+use http::header::{AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
+use http::uri::Scheme;
+use http::{HeaderValue, Method, Request, Response, Uri};
+use http_body::Body as _;
+use kube::client::Body;
+use kube::{Client, Config};
+use kube_rebootd_core::config::Address;
+use kube_rebootd_core::text::{MESSAGE, clean};
+use serde_json::Value;
+
+use crate::bounded::{self, ReadError};
+use crate::host::beside::Beside;
+use crate::root::Root;
+use crate::trusted::{self, Untrusted};
+
+const AGENT: &str = concat!("kube-rebootd/", env!("CARGO_PKG_VERSION"));
+/// Bytes of a file with a URL or a token.
+const LARGEST: u64 = 16 * 1024;
+/// Bytes of an answer: Alertmanager keeps silences for five days, each of some 600 bytes.
+const ANSWER: usize = 4 * 1024 * 1024;
+
+/// Makes clients, which read the host's certificates.
+pub(super) type Building = Beside<Result<Client, AskError>>;
+
+/// Why it was not taken.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum AskError {
+    #[error(transparent)]
+    File(#[from] Untrusted),
+    #[error("{0} cannot be read: {1}")]
+    Read(String, ReadError),
+    #[error("it is no URL of http or https")]
+    Url,
+    #[error("the token is no value of an HTTP header")]
+    Token,
+    #[error("{0}")]
+    Client(String),
+    #[error("it answered {0}")]
+    Answer(u16),
+    #[error("its answer is longer than {ANSWER} bytes")]
+    Long,
+    #[error("no answer within {} s", .0.as_secs())]
+    Late(Duration),
+}
+
+/// What is asked.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ask<'a> {
+    pub(super) method: &'a Method,
+    pub(super) to: &'a Address,
+    /// Follows the URL.
+    pub(super) path: &'a str,
+    pub(super) token_file: Option<&'a Path>,
+    pub(super) body: Option<&'a Value>,
+}
+
+/// Sends it; the whole has to be bounded by the caller, `limit` is for what cannot be cancelled.
+pub(super) async fn send(
+    root: &Root,
+    building: &mut Building,
+    ask: Ask<'_>,
+    limit: Duration,
+) -> Result<Response<Body>, AskError> {
+    // Small files of root's own, as those of the configuration.
+    let mut url = match ask.to {
+        Address::Url(url) => url.clone(),
+        Address::File(file) => first_line(root, file)?,
+    };
+    if !ask.path.is_empty() {
+        url = url.trim_end_matches('/').to_owned() + ask.path;
+    }
+    let url: Uri = url.parse().map_err(|_| AskError::Url)?;
+    let (server, path) = parts(&url).ok_or(AskError::Url)?;
+    let mut request = Request::builder()
+        .method(ask.method)
+        .uri(path)
+        .header(USER_AGENT, AGENT);
+    if let Some(file) = ask.token_file {
+        let token = format!("Bearer {}", first_line(root, file)?);
+        let mut token = HeaderValue::try_from(token).map_err(|_| AskError::Token)?;
+        token.set_sensitive(true);
+        request = request.header(AUTHORIZATION, token);
+    }
+    let request = match ask.body {
+        Some(body) => request
+            .header(CONTENT_TYPE, "application/json")
+            .body(Body::from(body.to_string().into_bytes())),
+        None => request.body(Body::empty()),
+    };
+    let request = request.map_err(|_| AskError::Url)?;
+    let client = building.look(limit, move || client(server)).await;
+    let client = client.ok_or(AskError::Late(limit))??;
+    let answer = client.send(request).await.map_err(|error| unsent(&error))?;
+    let status = answer.status();
+    if status.is_success() {
+        return Ok(answer);
+    }
+    Err(AskError::Answer(status.as_u16()))
+}
+
+/// What was answered.
+pub(super) async fn read(answer: Response<Body>) -> Result<Vec<u8>, AskError> {
+    let mut body = pin!(answer.into_body());
+    let mut bytes = Vec::new();
+    while let Some(frame) = poll_fn(|context| body.as_mut().poll_frame(context)).await {
+        let frame = frame.map_err(|error| unsent(&error))?;
+        let Ok(data) = frame.into_data() else {
+            continue;
+        };
+        if bytes.len() + data.len() > ANSWER {
+            return Err(AskError::Long);
+        }
+        bytes.extend_from_slice(&data);
+    }
+    Ok(bytes)
+}
+
+/// The server, and what is asked of it.
+fn parts(url: &Uri) -> Option<(Uri, &str)> {
+    let (scheme, authority) = (url.scheme()?.clone(), url.authority()?.clone());
+    let server = Uri::builder().scheme(scheme).authority(authority);
+    let server = server.path_and_query("/").build().ok()?;
+    let path = url.path_and_query().map_or("/", |path| path.as_str());
+    Some((server, path))
+}
+
+fn client(server: Uri) -> Result<Client, AskError> {
+    let plain = server.scheme() == Some(&Scheme::HTTP);
+    let mut config = Config::new(server);
+    // Without any kube asks for the host's own, and fails where there are none (a minimal image).
+    config.root_cert = plain.then(Vec::new);
+    config.default_retry = false;
+    Client::try_from(config).map_err(|error| unsent(&error))
+}
+
+/// The last of its causes says what happened, and names no address.
+fn unsent(error: &kube::Error) -> AskError {
+    let mut last: &dyn std::error::Error = error;
+    while let Some(cause) = last.source() {
+        last = cause;
+    }
+    AskError::Client(clean(&last.to_string(), MESSAGE))
+}
+
+fn first_line(root: &Root, file: &Path) -> Result<String, AskError> {
+    trusted::only_root_can_change(root, file)?;
+    let text = bounded::text(&root.path(file), LARGEST);
+    let text = text.map_err(|error| AskError::Read(file.display().to_string(), error))?;
+    Ok(text.lines().next().unwrap_or_default().trim().to_owned())
+}
