@@ -67,7 +67,7 @@ pub struct Status {
     pub backoff: Option<Later>,
     /// Why a person's pause keeps the cordon of an earlier hold.
     pub kept_cordon: Option<String>,
-    /// The last reboots, oldest first.
+    /// The last reboots, newest first.
     pub history: Vec<Done>,
     /// What is wrong with the configuration files, a line each, by the running daemon, which does not use them until they are
     /// right; empty: it uses them.

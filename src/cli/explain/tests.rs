@@ -243,6 +243,23 @@ fn what_is_over_limits_nothing() {
     assert_eq!(limits(&day, &over), ["max-per-day"]);
 }
 
+/// Found by reading: the three oldest of all reboots were shown as the last ones.
+#[test]
+fn the_last_reboots_are_the_newest() {
+    let mut known = known();
+    let days = [20, 19, 18, 17].map(|day| format!("2026-11-{day}T03:00:00Z"));
+    let newest = &known.status.history[0];
+    let all = days.iter().map(|day| Done {
+        at: time(day),
+        ..newest.clone()
+    });
+    known.status.history = all.collect();
+    let page = text::page(&explained(known, asked()), now());
+    let (_, last) = page.split_once("Last reboots").expect("a section");
+    let shown = days.iter().map(|day| last.contains(day.as_str()));
+    assert_eq!(shown.collect::<Vec<_>>(), [true, true, true, false]);
+}
+
 #[test]
 fn i8_what_nobody_sees_is_not_known() {
     let mut blind = known();

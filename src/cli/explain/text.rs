@@ -360,7 +360,7 @@ fn drain(page: &mut Page, explained: &Explained) {
 }
 
 fn reboots(page: &mut Page, explained: &Explained) {
-    let last = explained.status.history.iter().rev().take(REBOOTS);
+    let last = explained.status.history.iter().take(REBOOTS);
     let rows: Vec<Row> = last
         .map(|past| {
             let packages = match past.packages.as_slice() {
