@@ -51,7 +51,12 @@ pub fn main(cli: Cli) -> ExitCode {
     match cli.verb {
         Verb::Run => run::run(root, file),
         Verb::Status { json } => status::main(&root, json),
-        Verb::Explain { json } => explain::main(&root, config, json),
+        Verb::Explain {
+            node: Some(node),
+            json,
+            cluster,
+        } => access::explain(&root, config, &cluster, &node, json),
+        Verb::Explain { json, .. } => explain::main(&root, config, json),
         Verb::Check { builtin, json } => check::main(&root, file.as_ref(), &builtin, json),
         Verb::Doctor { json } => doctor::main(root, file, json),
         Verb::Undrain {
@@ -130,11 +135,7 @@ pub fn main(cli: Cli) -> ExitCode {
             strict,
             constrained,
         } => {
-            let grant = match strict {
-                Some(nodes) => Grant::Strict(nodes),
-                None if constrained => Grant::Constrained,
-                None => Grant::Plain,
-            };
+            let grant = grant(strict, constrained);
             match namespace.map_or_else(|| access::configured_namespace(&root, config), Ok) {
                 Ok(namespace) => manifests::main(&namespace, group.as_deref(), slots, &grant),
                 Err(code) => code,
@@ -142,6 +143,14 @@ pub fn main(cli: Cli) -> ExitCode {
         }
         Verb::Config(ConfigVerb::Show) => config::show(&root, config),
         Verb::Config(ConfigVerb::Check { files }) => config::check(&root, config, &files),
+    }
+}
+
+fn grant(strict: Option<Vec<String>>, constrained: bool) -> Grant {
+    match strict {
+        Some(nodes) => Grant::Strict(nodes),
+        None if constrained => Grant::Constrained,
+        None => Grant::Plain,
     }
 }
 

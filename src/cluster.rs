@@ -20,5 +20,6 @@ pub mod node;
 pub mod peers;
 pub mod plugin;
 pub mod pods;
+pub mod rights;
 mod table;
 pub mod watch;

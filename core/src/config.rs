@@ -22,7 +22,7 @@ pub use changes::{Bound, Change, What, changes};
 pub use duration::parse as duration;
 pub use file::{ConfigError, Problem};
 pub use keys::{Entry, Section, Table};
-pub use label::{is_dns_label, is_subdomain};
+pub use label::{is_dns_label, is_label_value, is_subdomain};
 pub use listen::Listen;
 pub use parse::{Effective, merged, parse, parse_effective, reference, to_end_a_hold};
 pub use preset::Preset;
@@ -35,7 +35,6 @@ use crate::budget::MaxUnavailable;
 use crate::drain;
 use crate::matcher::Matchers;
 use crate::topic::{Template, Topic};
-use label::is_label_value;
 
 /// All settings, within the ranges of `keys`. `Config::default()` is what a host without any file runs on.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -30,7 +30,7 @@ complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -s h -l help -d 
 complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -s V -l version -d 'Print version'
 complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "run" -d 'Run the daemon; systemd starts it'
 complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "status" -d 'What this node does and why; exits 3 when the daemon does not run, 1 when systemd does not answer'
-complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "explain" -d 'Why this node is where it is: every trigger, gate and limit, its place in the queue, and what would become of its pods; exits as `status`'
+complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "explain" -d 'Why a node is where it is: its triggers, gates and limits, its place in the queue, and what would become of its pods'
 complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "check" -d 'What the triggers say now; exits 75 while a package manager works or something inhibits a shutdown, 1 when one does not answer'
 complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "doctor" -d 'Look for everything that would keep this node from rebooting well, and name the cures; exits 1 on a failure'
 complete -c kube-rebootd -n "__fish_kube_rebootd_needs_command" -f -a "drain" -d 'Take a slot, drain this node and keep it so for maintenance, over reboots as well, until `undrain` (as root)'
@@ -54,9 +54,12 @@ complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand status" -l con
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand status" -l root -d 'Look for every host path below this directory, for tests and images' -r -F
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand status" -l json -d 'For programs: one stable JSON object'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand status" -s h -l help -d 'Print help'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand explain" -l kubeconfig -d 'Use this kubeconfig alone [default: those of $KUBECONFIG merged, else ~/.kube/config]' -r -F
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand explain" -l context -d 'Use this context of the kubeconfig [default: its current one]' -r
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand explain" -l namespace -d 'The namespace of the slots [default: the configured one]' -r
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand explain" -l config -d 'Use this file instead of config.toml (drop-ins still apply)' -r -F
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand explain" -l root -d 'Look for every host path below this directory, for tests and images' -r -F
-complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand explain" -l json -d 'For programs: one stable JSON object, with all keys of `status --json`'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand explain" -l json -d 'For programs: one stable JSON object; without NODE with all keys of `status --json`'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand explain" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand check" -l builtin -d 'Only this built-in check, configured or not' -r -f -a "kernel\t''
 libraries\t''"
@@ -165,7 +168,7 @@ complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand config; and __
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand config; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status explain check doctor drain undrain hold release nodes pause resume reboot cancel retry unlock manifests config help" -f -a "run" -d 'Run the daemon; systemd starts it'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status explain check doctor drain undrain hold release nodes pause resume reboot cancel retry unlock manifests config help" -f -a "status" -d 'What this node does and why; exits 3 when the daemon does not run, 1 when systemd does not answer'
-complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status explain check doctor drain undrain hold release nodes pause resume reboot cancel retry unlock manifests config help" -f -a "explain" -d 'Why this node is where it is: every trigger, gate and limit, its place in the queue, and what would become of its pods; exits as `status`'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status explain check doctor drain undrain hold release nodes pause resume reboot cancel retry unlock manifests config help" -f -a "explain" -d 'Why a node is where it is: its triggers, gates and limits, its place in the queue, and what would become of its pods'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status explain check doctor drain undrain hold release nodes pause resume reboot cancel retry unlock manifests config help" -f -a "check" -d 'What the triggers say now; exits 75 while a package manager works or something inhibits a shutdown, 1 when one does not answer'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status explain check doctor drain undrain hold release nodes pause resume reboot cancel retry unlock manifests config help" -f -a "doctor" -d 'Look for everything that would keep this node from rebooting well, and name the cures; exits 1 on a failure'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand help; and not __fish_seen_subcommand_from run status explain check doctor drain undrain hold release nodes pause resume reboot cancel retry unlock manifests config help" -f -a "drain" -d 'Take a slot, drain this node and keep it so for maintenance, over reboots as well, until `undrain` (as root)'

@@ -1,10 +1,8 @@
-//! `nodes` and `unlock` from the command line: which kubeconfig, which namespace, what to say.
-//!
-//! On a laptop there is no configuration and no kubelet: `--kubeconfig`, the files of `$KUBECONFIG` merged as
-//! kubectl merges them, `~/.kube/config`, and only then the host's own credential through the coordinator (I11).
+//! The verbs that ask the API server, from the command line: which namespace, what to say, which exit code. `identity` says whose
+//! kubeconfig is used.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -14,26 +12,20 @@ use kube_rebootd_core::config::{Config, Coordination};
 
 use super::unlock::{Order, UnlockError};
 use super::wish::{Again, Wish, WishError};
-use super::{Cluster, Whom, block_on, complain, exit, nodes, print, program, unlock, wish};
+use super::{
+    Cluster, Whom, block_on, complain, exit, explain, nodes, print, program, unlock, wish,
+};
 use crate::cluster::answer::{ApiError, CALL, call, found};
-use crate::cluster::client::{Admin, Clients, Connector, admin, server_time, whoami};
+use crate::cluster::client::whoami;
 use crate::cluster::connect_error::ConnectError;
 use crate::cluster::lean::{Named, Node};
-use crate::daemon::{access, connect};
-use crate::host::Bus;
 use crate::layers;
 use crate::root::Root;
 
-/// As a person, or as this host.
-enum Identity {
-    Person(Admin),
-    /// The host's coordinator, and the client and the name of its node.
-    Host {
-        coordinator: Client,
-        node: Client,
-        name: String,
-    },
-}
+mod identity;
+
+pub(super) use identity::host;
+use identity::{Identity, identity, now, which};
 
 /// How `nodes` shows what it read.
 #[derive(Debug, Clone, Copy)]
@@ -109,6 +101,56 @@ pub fn nodes(
             Err(err) => refused(&err),
         }
     })
+}
+
+/// `kube-rebootd explain NODE`: what the cluster knows of it.
+pub fn explain(
+    root: &Root,
+    file: Option<&Path>,
+    cluster: &Cluster,
+    name: &str,
+    json: bool,
+) -> ExitCode {
+    reached(root, file, cluster, async |config, namespace, identity| {
+        let now = now(&identity).await;
+        let (cluster, pods, own) = match identity {
+            Identity::Person(admin) => (admin.client.clone(), admin.client, false),
+            Identity::Host {
+                coordinator,
+                node,
+                name: own,
+            } => (coordinator, node, own == name),
+        };
+        let which = explain::node::Which {
+            node: name,
+            namespace,
+            config,
+            own,
+        };
+        match Box::pin(explain::node::ask(which, &cluster, &pods, now)).await {
+            Ok(seen) => explained(&seen, json, now),
+            Err(explain::node::Unseen::Api(err)) => refused(&err),
+            Err(err) => failed(&err),
+        }
+    })
+}
+
+/// As `nodes --unhealthy`: 1 where the node needs a person, 4 where nobody can see whether it does.
+fn explained(seen: &explain::node::Seen, json: bool, now: Timestamp) -> ExitCode {
+    if json {
+        // Strings, numbers and timestamps only: nothing in it can fail to encode.
+        let text = serde_json::to_string_pretty(seen).unwrap_or_default();
+        print(&format!("{text}\n"));
+    } else {
+        print(&explain::node::page(seen, now));
+    }
+    if seen.member.person.is_some() {
+        return ExitCode::from(exit::FAILED);
+    }
+    if seen.unsure() {
+        return ExitCode::from(exit::DENIED);
+    }
+    ExitCode::SUCCESS
 }
 
 fn shown(seen: &nodes::Group, show: Show, now: Timestamp) -> ExitCode {
@@ -279,15 +321,6 @@ pub fn cancel_own(root: &Root, file: Option<&Path>) -> ExitCode {
     })
 }
 
-/// By the API server's clock: the ages of a laptop whose clock is wrong would call every node silent. A node's own is kept.
-async fn now(identity: &Identity) -> Timestamp {
-    let theirs = match identity {
-        Identity::Person(admin) => server_time(&admin.client).await,
-        Identity::Host { .. } => None,
-    };
-    theirs.unwrap_or_else(Timestamp::now)
-}
-
 /// Each line, or why there is none; the exit code is that of the last failure.
 fn told_all(lines: Vec<Result<String, WishError>>) -> ExitCode {
     let mut code = ExitCode::SUCCESS;
@@ -331,12 +364,6 @@ fn quoted(word: &str) -> String {
         return word.to_owned();
     }
     format!("'{}'", word.replace('\'', r"'\''"))
-}
-
-/// Said before anything is changed: the wrong cluster is a mistake that people make.
-fn which(admin: &Admin) -> String {
-    let server = admin.server.trim_end_matches('/');
-    format!("cluster {server}, context {}\n", admin.context)
 }
 
 /// Writing to a String does not fail.
@@ -384,68 +411,6 @@ fn namespace(config: &Config, cluster: &Cluster) -> String {
         .namespace
         .clone()
         .unwrap_or_else(|| config.coordination.namespace.clone())
-}
-
-async fn identity(
-    root: &Root,
-    config: &Config,
-    cluster: &Cluster,
-) -> Result<Identity, ConnectError> {
-    let files = match &cluster.kubeconfig {
-        Some(file) => vec![file.clone()],
-        None => persons(),
-    };
-    if !files.is_empty() {
-        // A person's file is where the shell says, not below --root.
-        let absolute = |file: PathBuf| std::path::absolute(&file).unwrap_or(file);
-        let files = files.into_iter().map(absolute).collect();
-        let admin = admin(files, cluster.context.clone()).await;
-        return admin.map(Identity::Person);
-    }
-    // A context that was named, or a file, is not this host's cluster.
-    let named = std::env::var_os("KUBECONFIG").filter(|named| !named.is_empty());
-    if let Some(named) = named {
-        return Err(ConnectError::Unusable {
-            path: named.into(),
-            why: "$KUBECONFIG names it, and there is no such file; unset it, or name another with --kubeconfig"
-                .to_owned(),
-        });
-    }
-    if let Some(context) = &cluster.context {
-        return Err(ConnectError::Unusable {
-            path: "~/.kube/config".into(),
-            why: format!(
-                "there is none, and so no context {context}; name another with --kubeconfig"
-            ),
-        });
-    }
-    let clients = host(root, config).await?;
-    Ok(Identity::Host {
-        coordinator: clients.coordinator,
-        node: clients.node,
-        name: clients.name,
-    })
-}
-
-/// As this host.
-pub(super) async fn host(root: &Root, config: &Config) -> Result<Clients, ConnectError> {
-    connect(&Connector::new(access(root, config)), root, &Bus::system()).await
-}
-
-/// The files of `$KUBECONFIG` that exist, else `~/.kube/config` if that does.
-fn persons() -> Vec<PathBuf> {
-    let named = std::env::var_os("KUBECONFIG").unwrap_or_default();
-    let named: Vec<PathBuf> = std::env::split_paths(&named)
-        .filter(|path| !path.as_os_str().is_empty())
-        .collect();
-    let files = if named.is_empty() {
-        let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
-        let file = home.map(|home| Path::new(&home).join(".kube/config"));
-        file.into_iter().collect()
-    } else {
-        named
-    };
-    files.into_iter().filter(|path| path.exists()).collect()
 }
 
 fn refused(err: &ApiError) -> ExitCode {

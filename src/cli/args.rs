@@ -43,15 +43,20 @@ pub enum Verb {
         #[arg(long)]
         json: bool,
     },
-    /// Why this node is where it is: every trigger, gate and limit, its place in the queue, and what would become of its pods;
-    /// exits as `status`.
+    /// Why a node is where it is: its triggers, gates and limits, its place in the queue, and what would become of its pods.
     ///
-    /// The API server is asked with this host's credential (as root): who waits before this node, and of each pod, by a dry run,
-    /// whether it could be evicted now. Nothing is changed.
+    /// On a host and without NODE all of it, by this host's daemon and credential (as root); exits as `status`. With NODE what the
+    /// cluster knows, from anywhere; exits 1 when a person has to look at the node, and 4 when it may not be seen whether that is
+    /// so. Of each pod it is tried whether it could be evicted now, by a dry run. Nothing is changed.
     Explain {
-        /// For programs: one stable JSON object, with all keys of `status --json`.
+        /// This node, by what the cluster knows [default: this host, as root].
+        #[arg(value_name = "NODE", value_parser = node)]
+        node: Option<String>,
+        /// For programs: one stable JSON object; without NODE with all keys of `status --json`.
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        cluster: Cluster,
     },
     /// What the triggers say now; exits 75 while a package manager works or something inhibits a shutdown, 1 when one does
     /// not answer.
@@ -227,6 +232,7 @@ impl Verb {
             Self::Reboot { nodes, cluster, .. } | Self::Cancel { nodes, cluster } => {
                 nodes.is_empty() && cluster.given()
             }
+            Self::Explain { node, cluster, .. } => node.is_none() && cluster.given(),
             _ => false,
         }
     }
@@ -303,6 +309,14 @@ fn days(text: &str) -> Result<Duration, String> {
     duration(&hours.map_or_else(|| text.to_owned(), |hours| format!("{hours}h")))
 }
 
+/// One that a Node can have: it goes into paths and selectors.
+fn node(text: &str) -> Result<String, &'static str> {
+    if config::is_subdomain(text) {
+        return Ok(text.to_owned());
+    }
+    Err("no Node can have this name")
+}
+
 /// An annotation without words reads as none.
 fn words(text: &str) -> Result<String, &'static str> {
     match clean(text, WORDS) {
@@ -321,9 +335,8 @@ impl Host {
 /// What kubectl looks for in `$PATH` where somebody says `kubectl rebootd`.
 const PLUGIN: &str = "kubectl-rebootd";
 /// What is about the host it runs on, and not shown to whoever uses the plugin.
-const OF_THE_HOST: [&str; 11] = [
-    "run", "status", "explain", "check", "doctor", "drain", "undrain", "hold", "release", "retry",
-    "config",
+const OF_THE_HOST: [&str; 10] = [
+    "run", "status", "check", "doctor", "drain", "undrain", "hold", "release", "retry", "config",
 ];
 
 /// How a person called this program.
@@ -353,6 +366,9 @@ pub fn parse() -> Cli {
         }
         command =
             command.mut_subcommand("reboot", |verb| verb.mut_arg("now", |now| now.hide(true)));
+        command = command.mut_subcommand("explain", |verb| {
+            verb.mut_arg("node", |node| node.required(true).help("The node"))
+        });
     }
     let parsed = Cli::from_arg_matches(&command.clone().get_matches());
     let parsed = parsed.and_then(|cli| {

@@ -17,6 +17,8 @@ use crate::host::view::{self, State, Verdict};
 use crate::root::Root;
 
 mod cluster;
+pub mod node;
+mod page;
 #[cfg(test)]
 mod tests;
 mod text;

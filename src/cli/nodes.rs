@@ -1,15 +1,13 @@
 //! `nodes`: from any laptop who holds a slot of the group, who waits, since when; and all Nodes with what their daemons
 //! told. Reads only.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::{Client, ResourceExt};
-use kube_rebootd_core::names;
-use kube_rebootd_core::slot::Lease;
-use kube_rebootd_core::text::{self, NAME};
+use kube::Client;
+use kube_rebootd_core::slot::{Lease, Waiter};
 use serde_json::{Value, json};
 
 use crate::cluster::answer::ApiError;
@@ -19,12 +17,13 @@ use crate::cluster::lease::Leases;
 mod fleet;
 mod held;
 mod slo;
+mod table;
 
-use fleet::aligned;
-pub(super) use fleet::member;
 pub use fleet::{Cordon, Member, Reboot};
+pub(super) use fleet::{Shown, history, member, silent, unseen};
+use held::{Claims, held, labelled, waits};
 pub use held::{Row, What};
-use held::{held, labelled, stage};
+pub(super) use held::{slot, state};
 pub use slo::Slo;
 
 /// The group as it is now.
@@ -72,44 +71,48 @@ pub async fn read(
     group: &str,
     now: Timestamp,
 ) -> Result<Group, ApiError> {
-    let mut hidden = Vec::new();
     let leases = Leases::new(client.clone(), namespace, "");
+    let mut hidden = Vec::new();
     let leases = unless_denied(leases.all(Duration::ZERO).await, &mut hidden)?;
-    let unknown = !hidden.is_empty();
+    let nodes = fleet::list(client).await?;
+    let waiters = heartbeat::list(client, group, "").await;
+    let parts = Parts {
+        leases,
+        nodes,
+        waiters: unless_denied(waiters, &mut hidden)?.unwrap_or_default(),
+        hidden,
+    };
+    Ok(together(namespace, group, parts, now))
+}
+
+/// What a group is made of, as it was read.
+pub(super) struct Parts {
+    /// Of all groups of the namespace; none: they cannot be seen.
+    pub(super) leases: Option<Vec<Lease>>,
+    pub(super) nodes: Vec<Shown>,
+    /// Of the group.
+    pub(super) waiters: Vec<Waiter>,
+    pub(super) hidden: Vec<ApiError>,
+}
+
+/// The group of its parts; `now` gives the ages.
+pub(super) fn together(namespace: &str, group: &str, parts: Parts, now: Timestamp) -> Group {
+    let unknown = parts.leases.is_none();
+    let leases = parts.leases.unwrap_or_default();
     let (slots, others): (Vec<Lease>, Vec<Lease>) =
         leases.into_iter().partition(|lease| lease.group == group);
-    let all = fleet::list(client).await?;
-    let claims: BTreeMap<String, (String, Option<String>)> = all
-        .iter()
-        .filter_map(|node| {
-            let slot = text::name(node.labels().get(names::SLOT)?, NAME);
-            let stage = node.annotations().get(names::STATE).map(|text| stage(text));
-            Some((text::name(&node.name_any(), NAME), (slot, stage)))
-        })
-        .collect();
-    let mut nodes: Vec<Member> = all.iter().map(|node| member(node, now)).collect();
+    let claims = parts.nodes.iter().filter_map(Shown::claim).collect();
+    let mut nodes: Vec<Member> = parts.nodes.iter().map(|node| node.at(now)).collect();
     let mut rows = if unknown {
         labelled(&claims)
     } else {
         held(&slots, &others, &claims)
     };
-    let waiters = heartbeat::list(client, group, "").await;
-    for waiter in unless_denied(waiters, &mut hidden)? {
-        rows.push(Row {
-            node: waiter.node,
-            what: if waiter.ready {
-                What::Waits
-            } else {
-                What::NotReady
-            },
-            since: Some(waiter.since).filter(|since| *since != Timestamp::MAX),
-            stage: None,
-        });
-    }
+    rows.extend(parts.waiters.into_iter().map(waits));
     judge(&mut nodes, &rows, now);
-    judge(&mut nodes, &held(&others, &slots, &BTreeMap::new()), now);
+    judge(&mut nodes, &held(&others, &slots, &Claims::new()), now);
     let others = others.iter().map(|lease| lease.group.clone()).collect();
-    Ok(Group {
+    Group {
         name: group.to_owned(),
         namespace: namespace.to_owned(),
         others,
@@ -117,21 +120,21 @@ pub async fn read(
         rows,
         nodes,
         left_out: 0,
-        hidden,
-    })
+        hidden: parts.hidden,
+    }
 }
 
 /// Who may see Nodes and no Leases sees the Nodes.
 fn unless_denied<T>(
     answer: Result<Vec<T>, ApiError>,
     hidden: &mut Vec<ApiError>,
-) -> Result<Vec<T>, ApiError> {
+) -> Result<Option<Vec<T>>, ApiError> {
     match answer {
         Err(err @ ApiError::Denied { code: 403, .. }) => {
             hidden.push(err);
-            Ok(Vec::new())
+            Ok(None)
         }
-        answer => answer,
+        answer => answer.map(Some),
     }
 }
 
@@ -151,32 +154,14 @@ fn judge(nodes: &mut Vec<Member>, rows: &[Row], now: Timestamp) {
 pub fn table(group: &Group, now: Timestamp) -> String {
     let mut lines = vec![["NODE", "SLOT", "SINCE", "STAGE"].map(str::to_owned)];
     for row in &group.rows {
-        let what = match &row.what {
-            What::Holds(slot) => format!("holds {slot}"),
-            What::Claims(slot) => format!("claims {slot}, which is not its own"),
-            What::Strays(slot) => format!("claims {slot}, which is no slot: nobody begins"),
-            What::Elsewhere(slot) => format!("claims {slot}, of another namespace or deleted"),
-            What::Labelled(slot) => format!("claims {slot}, whose Lease cannot be seen"),
-            What::Waits => "waits".to_owned(),
-            What::NotReady => "waits, but not now".to_owned(),
-        };
         let since = row.since.map_or_else(|| "-".to_owned(), |t| age(now, t));
         let stage = row.stage.clone().unwrap_or_else(|| "-".to_owned());
-        lines.push([row.node.clone(), what, since, stage]);
+        lines.push([row.node.clone(), row.what.words(), since, stage]);
     }
     // Writing to a String does not fail.
     let mut text = format!("group {}\n", group.name);
     for slot in &group.slots {
-        let state = match (&slot.paused, &slot.holder) {
-            (Some(why), None) => format!("paused: {why}"),
-            (Some(why), Some(holder)) => format!("held by {holder}, then paused: {why}"),
-            (None, Some(holder)) => format!("held by {holder}"),
-            (None, None) => "free".to_owned(),
-        };
-        let unusable = slot
-            .unusable()
-            .map_or_else(String::new, |why| format!(" (no slot: {why})"));
-        let _ = writeln!(text, "slot {}: {state}{unusable}", slot.name);
+        let _ = writeln!(text, "slot {}: {}", slot.name, state(slot));
     }
     if group.slots.is_empty() && group.hidden.is_empty() {
         let _ = writeln!(
@@ -190,7 +175,7 @@ pub fn table(group: &Group, now: Timestamp) -> String {
     } else if group.rows.is_empty() {
         text.push_str("who holds or waits cannot be seen\n");
     } else {
-        text.push_str(&aligned(&lines));
+        text.push_str(&table::aligned(&lines));
     }
     if !group.others.is_empty() {
         let others: Vec<&str> = group.others.iter().map(String::as_str).collect();
@@ -202,7 +187,7 @@ pub fn table(group: &Group, now: Timestamp) -> String {
             _ => format!("all nodes of the group {}", group.name),
         };
         let _ = writeln!(text, "\n{whose}:");
-        text.push_str(&fleet::table(&group.nodes, now));
+        text.push_str(&table::members(&group.nodes, now));
     }
     text.push_str(&left_out(group));
     text
@@ -222,7 +207,7 @@ pub fn unhealthy(group: &Group, now: Timestamp) -> String {
     let (sick, rest): (Vec<Member>, Vec<Member>) =
         (group.nodes.iter().cloned()).partition(|node| node.person.is_some());
     if !sick.is_empty() {
-        return fleet::table(&sick, now) + &left_out(group);
+        return table::members(&sick, now) + &left_out(group);
     }
     let report = rest.iter().filter(|node| node.required.is_some()).count();
     let all = rest.len();
@@ -249,27 +234,15 @@ pub fn report(group: &Group, unhealthy: bool) -> Value {
     let nodes: Vec<&Member> = nodes
         .filter(|node| node.person.is_some() || !unhealthy)
         .collect();
-    let slots = group.slots.iter().map(|slot| {
-        json!({"slot": slot.name, "holder": slot.holder, "since": slot.acquire_time, "paused": slot.paused,
-               "unusable": slot.unusable()})
-    });
     let rows = group.rows.iter().map(|row| {
-        let (what, slot) = match &row.what {
-            What::Holds(slot) => ("holds", Some(slot)),
-            What::Claims(slot) => ("claims", Some(slot)),
-            What::Strays(slot) => ("strays", Some(slot)),
-            What::Elsewhere(slot) => ("elsewhere", Some(slot)),
-            What::Labelled(slot) => ("labelled", Some(slot)),
-            What::Waits => ("waits", None),
-            What::NotReady => ("waits-not-now", None),
-        };
+        let (what, slot) = row.what.name();
         json!({"node": row.node, "what": what, "slot": slot, "since": row.since, "stage": row.stage})
     });
     json!({
         "group": group.name,
         "namespace": group.namespace,
         "other_groups": group.others,
-        "slots": slots.collect::<Vec<_>>(),
+        "slots": group.slots.iter().map(slot).collect::<Vec<_>>(),
         "queue": rows.collect::<Vec<_>>(),
         "nodes": nodes,
         "left_out": group.left_out,
@@ -290,6 +263,9 @@ pub(super) fn age(now: Timestamp, then: Timestamp) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use super::held::stage;
     use super::*;
 
     #[test]

@@ -387,7 +387,7 @@ fn held(hold: &Hold) -> Held {
     }
 }
 
-fn done(past: Past) -> Done {
+pub(super) fn done(past: Past) -> Done {
     Done {
         at: past.at,
         reasons: past.reasons,

@@ -18,6 +18,10 @@ use tracing::{Instrument, debug, info};
 
 use crate::cluster::answer::{ApiError, call};
 
+mod told;
+
+pub use told::{Told, about};
+
 /// Where Kubernetes keeps the Events of what has no namespace.
 const NAMESPACE: &str = "default";
 /// For one request.

@@ -260,6 +260,14 @@ pub(crate) fn ready(object: &Object) -> bool {
     condition(object).is_some_and(|ready| ready.status == "True")
 }
 
+/// Since when it is what it is; none: that is not known.
+pub(crate) fn ready_since(object: &Object) -> Option<Timestamp> {
+    let since = condition(object)?.last_transition_time.as_deref();
+    since
+        .map(lean::time)
+        .filter(|since| *since != Timestamp::MAX)
+}
+
 pub(crate) fn unschedulable(object: &Object) -> bool {
     object
         .spec

@@ -12,6 +12,7 @@ mod cli_status;
 mod cli_undrain;
 mod cluster_access;
 mod cluster_cli;
+mod cluster_explain;
 mod cluster_lease;
 mod cluster_node;
 mod cluster_pods;

@@ -1,7 +1,7 @@
 //! What Kubernetes allows as a label key, a label value or an object's name; and what is a URL or a path (I12).
 
 /// A label value that is not empty: 1 to 63 of `[A-Za-z0-9._-]`, alphanumeric at both ends.
-pub(super) fn is_label_value(text: &str) -> bool {
+pub fn is_label_value(text: &str) -> bool {
     let bytes = text.as_bytes();
     let inner = |b: &u8| b.is_ascii_alphanumeric() || b"._-".contains(b);
     let end = |b: Option<&u8>| b.is_some_and(u8::is_ascii_alphanumeric);

@@ -2,17 +2,15 @@
 //!
 //! Asked by `SelfSubjectAccessReview`, which knows RBAC; what admission refuses only a dry run shows.
 
-use k8s_openapi::api::authorization::v1::{
-    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
-};
-use kube::api::PostParams;
-use kube::{Api, Client};
+use k8s_openapi::api::authorization::v1::ResourceAttributes;
+use kube::Client;
 use kube_rebootd_core::config::Coordination;
 use kube_rebootd_core::names::option;
 
 use super::Check;
 use crate::cluster::answer::{ApiError, CALL, call};
 use crate::cluster::client::Clients;
+use crate::cluster::rights::may;
 
 pub(super) const GRANT: &str = "grant";
 pub(super) const ESCAPE: &str = "impersonation";
@@ -186,20 +184,6 @@ fn be(node: &str) -> ResourceAttributes {
         name: Some(node.to_owned()),
         ..ResourceAttributes::default()
     }
-}
-
-async fn may(node: &Client, question: ResourceAttributes) -> Result<bool, ApiError> {
-    let api: Api<SelfSubjectAccessReview> = Api::all(node.clone());
-    let review = SelfSubjectAccessReview {
-        spec: SelfSubjectAccessReviewSpec {
-            resource_attributes: Some(question),
-            ..SelfSubjectAccessReviewSpec::default()
-        },
-        ..SelfSubjectAccessReview::default()
-    };
-    let params = PostParams::default();
-    let answer = call("ask what we may", CALL, api.create(&params, &review)).await?;
-    Ok(answer.status.is_some_and(|status| status.allowed))
 }
 
 /// Major and minor; a provider's minor may read `36+`.

@@ -1,12 +1,14 @@
-//! What `explain` asks the API server, with the host's own credential: who waits before this node, and what would become of its
-//! pods. Reads and dry runs alone (I9, I11).
+//! What `explain` asks the API server: who waits before this node, and what would become of its pods. Without the name of a node
+//! the host's own credential asks. Reads and dry runs alone (I9, I11).
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream;
 use jiff::Timestamp;
+use kube::Client;
 use kube_rebootd_core::config::{Config, DrainMode};
 use kube_rebootd_core::drain::{Fate, PodRef, undrained};
 use kube_rebootd_core::pod::Pod;
@@ -19,7 +21,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::cli::access;
 use crate::cluster::client::Clients;
 use crate::cluster::pods::OwnPods;
-use crate::cluster::{heartbeat, peers};
+use crate::cluster::{heartbeat, peers, rights};
 use crate::layers;
 use crate::root::Root;
 
@@ -85,7 +87,7 @@ pub(super) async fn ask(root: &Root, file: Option<&Path>, record: &Record) -> As
     match reached(root, file).await {
         Ok((config, clients)) => Asked {
             queue: queue(&clients, record.waiting.as_ref()).await,
-            drain: drain(&clients, &config, record).await,
+            drain: own_drain(&clients, &config, record).await,
         },
         Err(problem) => Asked {
             queue: (record.waiting.as_ref()).map(|place| placed(place, "", Err(problem.clone()))),
@@ -143,14 +145,35 @@ pub(super) fn placed(place: &Waiting, me: &str, others: Result<Vec<Waiter>, Stri
     }
 }
 
-async fn drain(clients: &Clients, config: &Config, record: &Record) -> Drain {
+async fn own_drain(clients: &Clients, config: &Config, record: &Record) -> Drain {
+    let asker = Asker {
+        cluster: &clients.coordinator,
+        pods: &clients.node,
+        is_node: true,
+    };
+    // What was counted at the cordon stays true for the hold.
+    let alone = record.hold.as_ref().is_some_and(|hold| hold.alone);
+    drain(&asker, &clients.name, config, alone).await
+}
+
+/// Whose clients ask.
+pub(super) struct Asker<'a> {
+    /// May look at Nodes.
+    pub(super) cluster: &'a Client,
+    /// May look at pods.
+    pub(super) pods: &'a Client,
+    /// It drains as this identity: what is denied to it is denied to the drain.
+    pub(super) is_node: bool,
+}
+
+/// What a drain of the node would do by this configuration; `alone`: it is known that the cluster has no other Node.
+pub(super) async fn drain(asker: &Asker<'_>, name: &str, config: &Config, alone: bool) -> Drain {
     let mode = config.drain.mode;
     let mut problem = None;
-    // What was counted at the cordon stays true for the hold.
-    let alone = match &record.hold {
-        Some(hold) if hold.alone => true,
-        _ if mode != DrainMode::Auto => false,
-        _ => match peers::others(&clients.coordinator, &clients.name).await {
+    let alone = match alone {
+        true => true,
+        false if mode != DrainMode::Auto => false,
+        false => match peers::others(asker.cluster, name).await {
             Ok(others) => !others,
             // As the daemon: who cannot look does not know that it is alone (I8).
             Err(err) => {
@@ -167,12 +190,12 @@ async fn drain(clients: &Clients, config: &Config, record: &Record) -> Drain {
             problem,
         };
     }
-    let own = OwnPods::new(clients.node.clone(), &clients.name);
+    let own = OwnPods::new(asker.pods.clone(), name);
     match own.list().await {
         Ok(pods) => Drain {
             evicts: Some(true),
             why: None,
-            pods: fates(&own, &pods, config).await,
+            pods: fates(asker, &own, &pods, config).await,
             problem,
         },
         Err(err) => Drain {
@@ -183,14 +206,42 @@ async fn drain(clients: &Clients, config: &Config, record: &Record) -> Drain {
     }
 }
 
+/// Why this person's dry run of an eviction would say nothing about the drain's, by the namespace: the right is the node's.
+async fn not_asked(asker: &Asker<'_>, namespaces: &BTreeSet<&str>) -> BTreeMap<String, String> {
+    let mut why = BTreeMap::new();
+    if asker.is_node || namespaces.is_empty() || rights::evicts(asker.pods, None).await == Ok(true)
+    {
+        return why;
+    }
+    for namespace in namespaces {
+        let answer = rights::evicts(asker.pods, Some(namespace)).await;
+        let words = match answer {
+            Ok(true) => continue,
+            Ok(false) => format!(
+                "is not tried: that wants the right to create pods/eviction in the namespace {namespace}"
+            ),
+            Err(err) => format!("is not tried: {err}"),
+        };
+        why.insert((*namespace).to_owned(), words);
+    }
+    why
+}
+
 /// What would become of each pod, in the order of their names. No more dry runs are on their way at once than a drain sends.
-async fn fates(own: &OwnPods, pods: &[Pod], config: &Config) -> Vec<Fated> {
+async fn fates(asker: &Asker<'_>, own: &OwnPods, pods: &[Pod], config: &Config) -> Vec<Fated> {
     let policy = &config.drain.policy;
     let mut fates: Vec<(&Pod, Option<Fate>)> = pods
         .iter()
         .map(|pod| (pod, Fate::judged(pod, policy)))
         .collect();
     fates.sort_by_key(|(pod, _)| pod.path());
+    let open = fates.iter().filter(|(_, fate)| fate.is_none());
+    let namespaces = open.map(|(pod, _)| pod.namespace.as_str()).collect();
+    let not_asked = not_asked(asker, &namespaces).await;
+    for (pod, fate) in fates.iter_mut().filter(|(_, fate)| fate.is_none()) {
+        let why = not_asked.get(&pod.namespace).cloned();
+        *fate = why.map(|why| Fate::Unknown { why });
+    }
     let open = fates
         .iter()
         .enumerate()

@@ -1,36 +1,28 @@
-//! `explain` for people: sections of aligned lines, 100 columns, each time also as how long ago or how far off.
-
-use std::fmt::Write as _;
-use std::time::Duration;
+//! `explain` for people, and the sections that `explain NODE` has as well.
 
 use jiff::Timestamp;
 use kube_rebootd_core::now::Now;
-use kube_rebootd_core::text::span;
 
-use super::{Explained, Fated, Gate, Queue, Trigger};
+use super::page::{Page, Row};
+use super::{Drain, Explained, Fated, Gate, Queue, Trigger};
+use crate::cli::status::Done;
 use crate::host::view::{State, Verdict};
 
-/// Columns of a line, as the help has.
-const WIDTH: usize = 100;
 /// Of those who wait before this node; the others are counted.
 const BEFORE: usize = 5;
 /// Of the last reboots: `--json` has all.
 const REBOOTS: usize = 3;
-const DAY: u64 = 24 * 3600;
 
 /// The whole page.
 pub(super) fn page(explained: &Explained, now: Now) -> String {
-    let mut page = Page {
-        text: String::new(),
-        now: now.wall,
-    };
+    let mut page = Page::at(now.wall);
     head(&mut page, explained);
     triggers(&mut page, explained);
     gates(&mut page, explained);
     limits(&mut page, explained);
-    queue(&mut page, explained);
-    drain(&mut page, explained);
-    reboots(&mut page, explained);
+    queue(&mut page, explained.queue.as_ref());
+    drain(&mut page, &explained.drain, None);
+    reboots(&mut page, &explained.status.history);
     if !explained.status.problems.is_empty() {
         let problems = explained.status.problems.iter();
         page.section(
@@ -39,86 +31,6 @@ pub(super) fn page(explained: &Explained, now: Now) -> String {
         );
     }
     page.text
-}
-
-struct Page {
-    text: String,
-    now: Timestamp,
-}
-
-/// A line's name, and what it says; each on a line of its own.
-type Row = (String, Vec<String>);
-
-impl Page {
-    /// Writing to a String does not fail.
-    fn section(&mut self, heading: &str, rows: impl IntoIterator<Item = Row>) {
-        let rows: Vec<Row> = rows.into_iter().collect();
-        let widths = rows.iter().map(|(name, _)| name.chars().count());
-        // A longer name has its line for itself.
-        let width = widths
-            .filter(|width| *width <= WIDTH / 3)
-            .max()
-            .unwrap_or(0);
-        let gap = if self.text.is_empty() { "" } else { "\n" };
-        let _ = writeln!(self.text, "{gap}{heading}");
-        for (name, lines) in rows {
-            let mut name = name.as_str();
-            if name.chars().count() > width {
-                let _ = writeln!(self.text, "  {name}");
-                name = "";
-            }
-            let indent = if width == 0 { 2 } else { width + 4 };
-            for line in lines.iter().flat_map(|line| wrapped(line, WIDTH - indent)) {
-                let text = format!("  {name:<width$}  ");
-                let begin = if width == 0 { "  " } else { &text };
-                let _ = writeln!(self.text, "{}", format!("{begin}{line}").trim_end());
-                name = "";
-            }
-        }
-    }
-
-    /// A moment, and how long ago it was or how far off it is.
-    fn when(&self, at: Timestamp) -> String {
-        let far = at.duration_since(self.now);
-        let span = rough(far.unsigned_abs());
-        if far.is_positive() {
-            format!("{at:.0} (in {span})")
-        } else {
-            format!("{at:.0} ({span} ago)")
-        }
-    }
-}
-
-/// With days, which no duration of ours has.
-fn rough(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    let (days, hours) = (seconds / DAY, seconds % DAY / 3600);
-    match days {
-        0 => span(Duration::from_secs(seconds)),
-        _ if hours == 0 => format!("{days}d"),
-        _ => format!("{days}d {hours}h"),
-    }
-}
-
-/// At spaces; a longer word stays whole.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    let mut room = width;
-    for word in text.split_whitespace() {
-        let long = word.chars().count() + 1;
-        if long > room + 1 && room < width {
-            lines.push(String::new());
-            room = width;
-        }
-        if let Some(line) = lines.last_mut() {
-            if !line.is_empty() {
-                line.push(' ');
-            }
-            line.push_str(word);
-        }
-        room = room.saturating_sub(long);
-    }
-    lines
 }
 
 fn head(page: &mut Page, explained: &Explained) {
@@ -272,8 +184,9 @@ fn limits(page: &mut Page, explained: &Explained) {
     }
 }
 
-fn queue(page: &mut Page, explained: &Explained) {
-    let Some(queue) = &explained.queue else {
+/// Nothing where the node does not wait.
+pub(super) fn queue(page: &mut Page, queue: Option<&Queue>) {
+    let Some(queue) = queue else {
         return;
     };
     let mut rows = vec![("place".to_owned(), vec![place(page, queue)])];
@@ -315,8 +228,8 @@ const FATES: [(&str, &str); 6] = [
     ("unknown", "not known"),
 ];
 
-fn drain(page: &mut Page, explained: &Explained) {
-    let drain = &explained.drain;
+/// `settings`: whose `[drain]` judged, where that is not the node's own.
+pub(super) fn drain(page: &mut Page, drain: &Drain, settings: Option<&str>) {
     let mut rows: Vec<Row> = Vec::new();
     if let Some(why) = &drain.why {
         rows.push((
@@ -353,14 +266,16 @@ fn drain(page: &mut Page, explained: &Explained) {
     if let Some(problem) = &drain.problem {
         rows.push(("not asked".to_owned(), vec![problem.clone()]));
     }
+    rows.extend(settings.map(|whose| ("settings".to_owned(), vec![whose.to_owned()])));
     page.section(
         "A drain now (each eviction alone was tried by a dry run: nothing is changed)",
         rows,
     );
 }
 
-fn reboots(page: &mut Page, explained: &Explained) {
-    let last = explained.status.history.iter().take(REBOOTS);
+/// The newest of them, which come first.
+pub(super) fn reboots(page: &mut Page, history: &[Done]) {
+    let last = history.iter().take(REBOOTS);
     let rows: Vec<Row> = last
         .map(|past| {
             let packages = match past.packages.as_slice() {

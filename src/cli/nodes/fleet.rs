@@ -4,7 +4,6 @@
 //! Whoever may patch `nodes/status` can write the condition as well, so it is for people.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use jiff::{SignedDuration, Timestamp};
 use kube::api::ListParams;
@@ -19,6 +18,7 @@ use kube_rebootd_core::text::{self, NAME};
 use kube_rebootd_core::times::Times;
 use serde::Serialize;
 
+use super::held::{Claim, stage};
 use super::{What, age};
 use crate::cluster::answer::{ApiError, CALL, call};
 use crate::cluster::lean::{self, Node as Object};
@@ -80,13 +80,13 @@ pub struct Reboot {
 }
 
 /// All Nodes, a page at a time.
-pub(super) async fn list(client: &Client) -> Result<Vec<Object>, ApiError> {
+pub(super) async fn list(client: &Client) -> Result<Vec<Shown>, ApiError> {
     let nodes: Api<Object> = Api::all(client.clone());
     let mut all = Vec::new();
     let mut params = ListParams::default().limit(PAGE);
     loop {
         let page = call("list Nodes", CALL, nodes.list(&params)).await?;
-        all.extend(page.items);
+        all.extend(page.items.iter().map(Shown::read));
         match page.metadata.continue_ {
             Some(next) if !next.is_empty() => params = params.continue_token(&next),
             _ => return Ok(all),
@@ -94,32 +94,75 @@ pub(super) async fn list(client: &Client) -> Result<Vec<Object>, ApiError> {
     }
 }
 
+/// What is looked at of one Node, whatever the time. It is small, where a Node is not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::cli) struct Shown {
+    /// Without [`Member::person`], which depends on the time.
+    member: Member,
+    /// `RebootRequired`.
+    condition: Option<Condition>,
+    /// When its daemon told last, also where that cannot be read.
+    told: Option<Timestamp>,
+    /// The slot that it is labelled with, and how far its hold is.
+    claim: Option<Claim>,
+}
+
+impl Shown {
+    pub(in crate::cli) fn read(object: &Object) -> Self {
+        let node = node::read(object, None);
+        let mut conditions = node.conditions.iter();
+        let condition = conditions.find(|one| one.kind == Kind::RebootRequired);
+        let told = told(object);
+        let says = |key: &str| {
+            let words = node.annotations.get(key);
+            words.map(|words| text::name(words, NAME))
+        };
+        let slot = node.labels.get(names::SLOT);
+        let claim = slot.map(|slot| {
+            let record = node.annotations.get(names::STATE);
+            (text::name(slot, NAME), record.map(|text| stage(text)))
+        });
+        let member = Member {
+            group: says(names::GROUP),
+            version: says(names::VERSION),
+            ready: node.ready,
+            required: condition.map(|one| one.status.name()),
+            reason: condition.map(|one| one.reason.clone()),
+            since: condition.and_then(|one| one.since).filter(known),
+            told: told.filter(known),
+            message: condition.map(|one| one.message.clone()),
+            cordon: cordon(&node),
+            paused: node.annotations.get(names::PAUSED).cloned(),
+            last_reboot: last_reboot(&node),
+            ..unseen(&node.name)
+        };
+        Self {
+            condition: condition.cloned(),
+            member,
+            told,
+            claim,
+        }
+    }
+
+    /// With whether a person has to look at it at `now`.
+    pub(in crate::cli) fn at(&self, now: Timestamp) -> Member {
+        let Member { ready, .. } = self.member;
+        let person = self.condition.as_ref();
+        Member {
+            person: person.and_then(|one| person_for(one, self.told, ready, now)),
+            ..self.member.clone()
+        }
+    }
+
+    /// What it claims, and who it is.
+    pub(super) fn claim(&self) -> Option<(String, Claim)> {
+        Some((self.member.node.clone(), self.claim.clone()?))
+    }
+}
+
 /// What one Node shows at `now`.
 pub(in crate::cli) fn member(object: &Object, now: Timestamp) -> Member {
-    let node = node::read(object, None);
-    let shown = node.conditions.iter();
-    let shown = shown.clone().find(|one| one.kind == Kind::RebootRequired);
-    let told = told(object);
-    let says = |key: &str| {
-        node.annotations
-            .get(key)
-            .map(|words| text::name(words, NAME))
-    };
-    Member {
-        group: says(names::GROUP),
-        version: says(names::VERSION),
-        ready: node.ready,
-        required: shown.map(|one| one.status.name()),
-        reason: shown.map(|one| one.reason.clone()),
-        since: shown.and_then(|one| one.since).filter(known),
-        told: told.filter(known),
-        message: shown.map(|one| one.message.clone()),
-        cordon: cordon(&node),
-        paused: node.annotations.get(names::PAUSED).cloned(),
-        last_reboot: last_reboot(&node),
-        person: shown.and_then(|one| person(one, told, node.ready, now)),
-        node: node.name,
-    }
+    Shown::read(object).at(now)
 }
 
 /// Not one that cannot be read ([`lean::time`]).
@@ -127,8 +170,8 @@ fn known(time: &Timestamp) -> bool {
     *time != Timestamp::MAX
 }
 
-/// Nothing is seen of this Node but that it holds a slot, or claims one.
-pub(super) fn missing(name: &str) -> Member {
+/// A Node of which nothing is seen.
+pub(in crate::cli) fn unseen(name: &str) -> Member {
     Member {
         node: name.to_owned(),
         group: None,
@@ -142,7 +185,15 @@ pub(super) fn missing(name: &str) -> Member {
         cordon: None,
         paused: None,
         last_reboot: None,
+        person: None,
+    }
+}
+
+/// Nothing is there of this Node but that it holds a slot.
+pub(super) fn missing(name: &str) -> Member {
+    Member {
         person: Some("its slot is held, and there is no such Node".to_owned()),
+        ..unseen(name)
     }
 }
 
@@ -151,7 +202,7 @@ pub(super) fn judged(member: &mut Member, what: &What, now: Timestamp) {
     let why = match what {
         // Somebody has it drained, and may have it open.
         What::Holds(_) if member.reason.as_deref() == Some(Reason::Maintenance.name()) => return,
-        What::Holds(slot) if !member.ready && silent(member.told, DOWN, now) => {
+        What::Holds(slot) if !member.ready && older(member.told, DOWN, now) => {
             let since = for_how_long(member.told, now);
             format!(
                 "holds {slot}, is not Ready, and is silent{since}: the host may not have come back"
@@ -168,7 +219,12 @@ pub(super) fn judged(member: &mut Member, what: &What, now: Timestamp) {
     member.person.get_or_insert(why);
 }
 
-fn silent(told: Option<Timestamp>, long: SignedDuration, now: Timestamp) -> bool {
+/// Its daemon has told nothing for longer than it ever waits.
+pub(in crate::cli) fn silent(told: Option<Timestamp>, now: Timestamp) -> bool {
+    older(told, SILENT, now)
+}
+
+fn older(told: Option<Timestamp>, long: SignedDuration, now: Timestamp) -> bool {
     told.is_none_or(|told| now.duration_since(told) > long)
 }
 
@@ -192,10 +248,18 @@ fn cordon(node: &Node) -> Option<Cordon> {
     }
 }
 
-/// Newest first; what cannot be read is none.
+/// The last reboots by the annotation, newest first; what cannot be read is none.
+pub(in crate::cli) fn history(node: &Node) -> Vec<Past> {
+    let text = node.annotations.get(names::HISTORY);
+    let all: Option<Vec<Past>> = text.and_then(|text| serde_json::from_str(text).ok());
+    all.unwrap_or_default()
+        .into_iter()
+        .map(Past::cleaned)
+        .collect()
+}
+
 fn last_reboot(node: &Node) -> Option<Reboot> {
-    let all: Vec<Past> = serde_json::from_str(node.annotations.get(names::HISTORY)?).ok()?;
-    let last = all.into_iter().next()?.cleaned();
+    let last = history(node).into_iter().next()?;
     Some(Reboot {
         at: last.at,
         took_seconds: last.to_proof(),
@@ -207,7 +271,7 @@ fn last_reboot(node: &Node) -> Option<Reboot> {
 }
 
 /// Why somebody has to look at a node that shows this; none: it goes on by itself.
-fn person(
+fn person_for(
     shown: &Condition,
     told: Option<Timestamp>,
     ready: bool,
@@ -215,7 +279,7 @@ fn person(
 ) -> Option<String> {
     let idle = shown.status == Status::False;
     // A host that is off, and had nothing to do, is somebody else's affair.
-    if silent(told, SILENT, now) && (ready || !idle) {
+    if silent(told, now) && (ready || !idle) {
         let since = for_how_long(told, now);
         let host = if ready {
             "its daemon does not run, or the API server refuses what it writes"
@@ -225,101 +289,24 @@ fn person(
         return Some(format!("silent{since}: {host}"));
     }
     let reason = Reason::of_name(&shown.reason)?;
-    let lasts = reason != Reason::TriggerUnknown || silent(shown.since, UNANSWERED, now);
+    let lasts = reason != Reason::TriggerUnknown || older(shown.since, UNANSWERED, now);
     (reason.needs_person() && lasts).then(|| shown.message.clone())
 }
 
-/// The Nodes for people.
-pub(super) fn table(members: &[Member], now: Timestamp) -> String {
-    let head = [
-        "NODE",
-        "GROUP",
-        "VERSION",
-        "REBOOT",
-        "FOR",
-        "REASON",
-        "CORDON",
-        "LAST REBOOT",
-        "WHY",
-    ];
-    let mut lines = vec![head.map(str::to_owned)];
-    let or = |word: Option<String>| word.unwrap_or_else(|| "-".to_owned());
-    for one in members {
-        let required = one.required.map(|status| match status {
-            "True" => "required",
-            "False" => "no",
-            _ => "unknown",
-        });
-        let cordon = one.cordon.map(|cordon| match cordon {
-            Cordon::KubeRebootd => "kube-rebootd",
-            Cordon::Others => "others",
-        });
-        let why = match (&one.person, &one.message) {
-            (Some(why), _) => format!("! {why}"),
-            (None, Some(message)) => message.clone(),
-            (None, None) => "no report from kube-rebootd".to_owned(),
-        };
-        // Only a node that wants to reboot says so itself.
-        let says = one.reason.as_deref() == Some(Reason::Paused.name());
-        let why = match &one.paused {
-            Some(pause) if !says => format!("paused ({pause}); {why}"),
-            _ => why,
-        };
-        let why = if one.ready || one.person.is_some() {
-            why
-        } else {
-            format!("not Ready; {why}")
-        };
-        lines.push([
-            one.node.clone(),
-            or(one.group.clone()),
-            or(one.version.clone()),
-            or(required.map(str::to_owned)),
-            or(one.since.map(|since| age(now, since))),
-            or(one.reason.clone()),
-            or(cordon.map(str::to_owned)),
-            or((one.last_reboot.as_ref()).map(|last| age(now, last.at))),
-            why,
-        ]);
-    }
-    aligned(&lines)
-}
-
-/// In columns; the last one is as long as it is.
-pub(super) fn aligned<const N: usize>(lines: &[[String; N]]) -> String {
-    let mut text = String::new();
-    let width = |column: usize| {
-        let cells = lines.iter().map(|line| line[column].chars().count());
-        cells.max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..N).map(width).collect();
-    for line in lines {
-        let (last, cells) = line
-            .split_last()
-            .map_or(("", &[][..]), |(last, cells)| (last.as_str(), cells));
-        for (cell, width) in cells.iter().zip(&widths) {
-            // Writing to a String does not fail.
-            let _ = write!(text, "{cell:width$}  ");
-        }
-        let _ = writeln!(text, "{last}");
-    }
-    text
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use serde_json::{Value, json};
 
     use super::*;
 
-    const NOW: &str = "2026-11-24T12:00:00Z";
+    pub(in super::super) const NOW: &str = "2026-11-24T12:00:00Z";
 
-    fn at(time: &str) -> Timestamp {
+    pub(in super::super) fn at(time: &str) -> Timestamp {
         time.parse().expect("a time")
     }
 
     /// A Node that shows this reason, told at that time.
-    fn shows(name: &str, ready: bool, condition: [&str; 4]) -> Member {
+    pub(in super::super) fn shows(name: &str, ready: bool, condition: [&str; 4]) -> Member {
         let [status, reason, message, told] = condition;
         let ready = if ready { "True" } else { "Unknown" };
         let own = json!({"type": "RebootRequired", "status": status, "reason": reason, "message": message,
@@ -330,7 +317,7 @@ mod tests {
         )
     }
 
-    fn of(node: Value) -> Member {
+    pub(in super::super) fn of(node: Value) -> Member {
         let object: Object = serde_json::from_value(node).expect("a Node");
         member(&object, at(NOW))
     }
@@ -380,7 +367,7 @@ mod tests {
             since: Some(at("2026-11-23T11:00:00Z")),
         };
         let told = Some(at("2026-11-24T11:30:00Z"));
-        let said = |shown: &Condition| person(shown, told, true, at(NOW));
+        let said = |shown: &Condition| person_for(shown, told, true, at(NOW));
         assert_eq!(said(&shown), Some("words".to_owned()));
         shown.since = Some(at("2026-11-23T13:00:00Z"));
         assert_eq!(said(&shown), None);
@@ -413,48 +400,5 @@ mod tests {
         assert!(never.person.is_some(), "it never told anything");
         let strays = What::Strays("x".to_owned());
         assert!(judge(true, fresh, &strays).is_some());
-    }
-
-    #[test]
-    fn every_node_has_a_line_also_without_the_daemon() {
-        let history =
-            r#"[{"at":"2026-11-23T12:00:00Z","automatic":true,"reasons":["kernel\u001b"]}]"#;
-        let cordoned = |manager: &str| {
-            json!({"metadata": {"name": manager, "annotations": {"kube-rebootd/history": history}, "managedFields": [
-                {"manager": manager, "operation": "Apply", "fieldsType": "FieldsV1",
-                 "fieldsV1": {"f:spec": {"f:unschedulable": {}}}}]}, "spec": {"unschedulable": true}})
-        };
-        let members = [
-            shows(
-                "n1",
-                true,
-                ["True", "Unhealthy", "not healthy", "2026-11-24T11:59:00Z"],
-            ),
-            shows(
-                "n2",
-                true,
-                [
-                    "False",
-                    "Idle",
-                    "idle: no reboot needed",
-                    "2026-11-24T11:59:00Z",
-                ],
-            ),
-            of(cordoned("kube-rebootd")),
-            of(cordoned("kubectl-cordon")),
-        ];
-        assert_eq!(members[2].cordon, Some(Cordon::KubeRebootd));
-        let last = members[2].last_reboot.as_ref().expect("a reboot");
-        assert_eq!(last.reasons, ["kernel"]);
-        let never = "not Ready; no report from kube-rebootd";
-        let lines = [
-            "NODE            GROUP  VERSION  REBOOT    FOR  REASON     CORDON        LAST REBOOT  WHY".to_owned(),
-            "n1              gpu    0.2.0    required  3h   Unhealthy  -             -            ! not healthy".to_owned(),
-            "n2              gpu    0.2.0    no        3h   Idle       -             -            idle: no reboot needed".to_owned(),
-            format!("kube-rebootd    -      -        -         -    -          kube-rebootd  24h          {never}"),
-            format!("kubectl-cordon  -      -        -         -    -          others        24h          {never}"),
-        ];
-        let text = table(&members, at(NOW));
-        assert_eq!(text.lines().collect::<Vec<_>>(), lines);
     }
 }

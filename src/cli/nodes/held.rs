@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use kube_rebootd_core::phase::Phase;
 use kube_rebootd_core::record::Record;
-use kube_rebootd_core::slot::Lease;
+use kube_rebootd_core::slot::{Lease, Waiter};
+use serde_json::{Value, json};
 
 /// One line of the group's table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,12 +36,59 @@ pub enum What {
     NotReady,
 }
 
-/// Holders and claims; `claims`: the slot that a Node is labelled with, and how far its hold is.
-pub(super) fn held(
-    slots: &[Lease],
-    others: &[Lease],
-    claims: &BTreeMap<String, (String, Option<String>)>,
-) -> Vec<Row> {
+impl What {
+    /// For people.
+    pub(in crate::cli) fn words(&self) -> String {
+        match self {
+            Self::Holds(slot) => format!("holds {slot}"),
+            Self::Claims(slot) => format!("claims {slot}, which is not its own"),
+            Self::Strays(slot) => format!("claims {slot}, which is no slot: nobody begins"),
+            Self::Elsewhere(slot) => format!("claims {slot}, of another namespace or deleted"),
+            Self::Labelled(slot) => format!("claims {slot}, whose Lease cannot be seen"),
+            Self::Waits => "waits".to_owned(),
+            Self::NotReady => "waits, but not now".to_owned(),
+        }
+    }
+
+    /// For scripts, with the slot.
+    pub(in crate::cli) fn name(&self) -> (&'static str, Option<&str>) {
+        match self {
+            Self::Holds(slot) => ("holds", Some(slot)),
+            Self::Claims(slot) => ("claims", Some(slot)),
+            Self::Strays(slot) => ("strays", Some(slot)),
+            Self::Elsewhere(slot) => ("elsewhere", Some(slot)),
+            Self::Labelled(slot) => ("labelled", Some(slot)),
+            Self::Waits => ("waits", None),
+            Self::NotReady => ("waits-not-now", None),
+        }
+    }
+}
+
+/// How a slot stands, for people.
+pub(in crate::cli) fn state(slot: &Lease) -> String {
+    let state = match (&slot.paused, &slot.holder) {
+        (Some(why), None) => format!("paused: {why}"),
+        (Some(why), Some(holder)) => format!("held by {holder}, then paused: {why}"),
+        (None, Some(holder)) => format!("held by {holder}"),
+        (None, None) => "free".to_owned(),
+    };
+    let unusable = slot.unusable();
+    let unusable = unusable.map_or_else(String::new, |why| format!(" (no slot: {why})"));
+    format!("{state}{unusable}")
+}
+
+/// The same for scripts.
+pub(in crate::cli) fn slot(slot: &Lease) -> Value {
+    json!({"slot": slot.name, "holder": slot.holder, "since": slot.acquire_time, "paused": slot.paused,
+           "unusable": slot.unusable()})
+}
+
+/// By the Node: the slot that it is labelled with, and how far its hold is by the record there.
+pub(super) type Claims = BTreeMap<String, Claim>;
+pub(super) type Claim = (String, Option<String>);
+
+/// Holders and claims.
+pub(super) fn held(slots: &[Lease], others: &[Lease], claims: &Claims) -> Vec<Row> {
     let mut rows = Vec::new();
     for slot in slots {
         if let Some(holder) = &slot.holder {
@@ -72,6 +120,20 @@ pub(super) fn held(
     rows
 }
 
+/// One that waits.
+pub(super) fn waits(waiter: Waiter) -> Row {
+    Row {
+        node: waiter.node,
+        what: if waiter.ready {
+            What::Waits
+        } else {
+            What::NotReady
+        },
+        since: Some(waiter.since).filter(|since| *since != Timestamp::MAX),
+        stage: None,
+    }
+}
+
 /// How far the hold of a record is, in a word.
 pub(super) fn stage(text: &str) -> String {
     let word = match Record::decode(text) {
@@ -87,7 +149,7 @@ pub(super) fn stage(text: &str) -> String {
 }
 
 /// The same where the Leases cannot be seen.
-pub(super) fn labelled(claims: &BTreeMap<String, (String, Option<String>)>) -> Vec<Row> {
+pub(super) fn labelled(claims: &Claims) -> Vec<Row> {
     let row = |(node, (slot, stage)): (&String, &(String, Option<String>))| Row {
         node: node.clone(),
         what: What::Labelled(slot.clone()),

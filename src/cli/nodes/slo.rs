@@ -13,7 +13,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::age;
-use super::fleet::{Member, aligned};
+use super::fleet::Member;
+use super::table::aligned;
 
 /// What held a node is said of so many things.
 const HELD_BY: usize = 3;

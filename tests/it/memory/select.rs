@@ -35,8 +35,19 @@ impl Selector {
             .filter(|term| !term.is_empty())
         {
             match term.split_once('=') {
-                Some((field @ ("metadata.name" | "spec.nodeName"), value)) => {
+                Some((
+                    field @ ("metadata.name"
+                    | "spec.nodeName"
+                    | "involvedObject.kind"
+                    | "involvedObject.name"),
+                    value,
+                )) => {
                     selector.fields.push((field.to_owned(), value.to_owned()));
+                }
+                // Kubernetes pkg/registry/core/event/strategy.go, `ToSelectableFields`.
+                Some(("source", value)) => {
+                    let field = "source.component".to_owned();
+                    selector.fields.push((field, value.to_owned()));
                 }
                 _ => return Err(bad(term)),
             }

@@ -12,6 +12,7 @@ mod clocks;
 mod cluster;
 mod conditions;
 mod evictions;
+mod explained;
 mod faults;
 mod host;
 mod known;

@@ -274,7 +274,8 @@ async fn events_about_the_own_node_answer_as_a_real_server() {
         let all = "/api/v1/namespaces/default/events";
         let name = format!("{}.1", side.name(0));
         let event = json!({"metadata": {"name": name, "namespace": "default"}, "reason": "Idle",
-            "involvedObject": {"kind": "Node", "name": side.name(0)}, "count": 1});
+            "involvedObject": {"kind": "Node", "name": side.name(0)}, "count": 1,
+            "source": {"component": OURS}});
         let one = format!("{all}/{name}");
         let count = |count: u32| json!({"count": count});
         rows! { side:
@@ -283,6 +284,11 @@ async fn events_about_the_own_node_answer_as_a_real_server() {
             "again", Node(0), Merge(OURS), one, count(2);
             "none", Node(0), Merge(OURS), format!("{all}/none"), count(2);
         }
+        let about = |node: &str| format!("{all}?fieldSelector=involvedObject.kind%3DNode%2CinvolvedObject.name%3D{node}%2Csource%3Dkube-rebootd");
+        let (own, none) = (about(side.name(0)), about("none"));
+        side.get("those of the Node", Admin, &own).await;
+        side.get("those of no Node", Admin, &none).await;
+        side.get("those of the Node as the node", Node(0), &own).await;
     })
     .await;
 }

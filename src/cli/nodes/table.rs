@@ -1,0 +1,137 @@
+//! The Nodes of `nodes`, and all its tables, for people.
+
+use std::fmt::Write as _;
+
+use jiff::Timestamp;
+use kube_rebootd_core::reason::Reason;
+
+use super::age;
+use super::fleet::{Cordon, Member};
+
+/// The Nodes for people.
+pub(super) fn members(members: &[Member], now: Timestamp) -> String {
+    let head = [
+        "NODE",
+        "GROUP",
+        "VERSION",
+        "REBOOT",
+        "FOR",
+        "REASON",
+        "CORDON",
+        "LAST REBOOT",
+        "WHY",
+    ];
+    let mut lines = vec![head.map(str::to_owned)];
+    let or = |word: Option<String>| word.unwrap_or_else(|| "-".to_owned());
+    for one in members {
+        let required = one.required.map(|status| match status {
+            "True" => "required",
+            "False" => "no",
+            _ => "unknown",
+        });
+        let cordon = one.cordon.map(|cordon| match cordon {
+            Cordon::KubeRebootd => "kube-rebootd",
+            Cordon::Others => "others",
+        });
+        let why = match (&one.person, &one.message) {
+            (Some(why), _) => format!("! {why}"),
+            (None, Some(message)) => message.clone(),
+            (None, None) => "no report from kube-rebootd".to_owned(),
+        };
+        // Only a node that wants to reboot says so itself.
+        let says = one.reason.as_deref() == Some(Reason::Paused.name());
+        let why = match &one.paused {
+            Some(pause) if !says => format!("paused ({pause}); {why}"),
+            _ => why,
+        };
+        let why = if one.ready || one.person.is_some() {
+            why
+        } else {
+            format!("not Ready; {why}")
+        };
+        lines.push([
+            one.node.clone(),
+            or(one.group.clone()),
+            or(one.version.clone()),
+            or(required.map(str::to_owned)),
+            or(one.since.map(|since| age(now, since))),
+            or(one.reason.clone()),
+            or(cordon.map(str::to_owned)),
+            or((one.last_reboot.as_ref()).map(|last| age(now, last.at))),
+            why,
+        ]);
+    }
+    aligned(&lines)
+}
+
+/// In columns; the last one is as long as it is.
+pub(super) fn aligned<const N: usize>(lines: &[[String; N]]) -> String {
+    let mut text = String::new();
+    let width = |column: usize| {
+        let cells = lines.iter().map(|line| line[column].chars().count());
+        cells.max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..N).map(width).collect();
+    for line in lines {
+        let (last, cells) = line
+            .split_last()
+            .map_or(("", &[][..]), |(last, cells)| (last.as_str(), cells));
+        for (cell, width) in cells.iter().zip(&widths) {
+            // Writing to a String does not fail.
+            let _ = write!(text, "{cell:width$}  ");
+        }
+        let _ = writeln!(text, "{last}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::fleet::tests::{NOW, at, of, shows};
+    use super::*;
+
+    #[test]
+    fn every_node_has_a_line_also_without_the_daemon() {
+        let history =
+            r#"[{"at":"2026-11-23T12:00:00Z","automatic":true,"reasons":["kernel\u001b"]}]"#;
+        let cordoned = |manager: &str| {
+            json!({"metadata": {"name": manager, "annotations": {"kube-rebootd/history": history}, "managedFields": [
+                {"manager": manager, "operation": "Apply", "fieldsType": "FieldsV1",
+                 "fieldsV1": {"f:spec": {"f:unschedulable": {}}}}]}, "spec": {"unschedulable": true}})
+        };
+        let members = [
+            shows(
+                "n1",
+                true,
+                ["True", "Unhealthy", "not healthy", "2026-11-24T11:59:00Z"],
+            ),
+            shows(
+                "n2",
+                true,
+                [
+                    "False",
+                    "Idle",
+                    "idle: no reboot needed",
+                    "2026-11-24T11:59:00Z",
+                ],
+            ),
+            of(cordoned("kube-rebootd")),
+            of(cordoned("kubectl-cordon")),
+        ];
+        assert_eq!(members[2].cordon, Some(Cordon::KubeRebootd));
+        let last = members[2].last_reboot.as_ref().expect("a reboot");
+        assert_eq!(last.reasons, ["kernel"]);
+        let never = "not Ready; no report from kube-rebootd";
+        let lines = [
+            "NODE            GROUP  VERSION  REBOOT    FOR  REASON     CORDON        LAST REBOOT  WHY".to_owned(),
+            "n1              gpu    0.2.0    required  3h   Unhealthy  -             -            ! not healthy".to_owned(),
+            "n2              gpu    0.2.0    no        3h   Idle       -             -            idle: no reboot needed".to_owned(),
+            format!("kube-rebootd    -      -        -         -    -          kube-rebootd  24h          {never}"),
+            format!("kubectl-cordon  -      -        -         -    -          others        24h          {never}"),
+        ];
+        let text = super::members(&members, at(NOW));
+        assert_eq!(text.lines().collect::<Vec<_>>(), lines);
+    }
+}
