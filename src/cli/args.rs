@@ -380,3 +380,30 @@ pub fn parse() -> Cli {
     });
     parsed.unwrap_or_else(|err| err.exit())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_to_patch_is_a_duration_or_a_number_of_days() {
+        let hours = |hours: u64| Some(Duration::from_secs(hours * 3600));
+        for (text, wanted) in [
+            ("14d", hours(14 * 24)),
+            ("1d", hours(24)),
+            ("36h", hours(36)),
+            ("1h 30m", Some(Duration::from_secs(5400))),
+            ("90s", Some(Duration::from_secs(90))),
+            ("d", None),
+            ("-1d", None),
+            ("1.5d", None),
+            ("1d 2h", None),
+            ("99999999999d", None),
+            ("14", None),
+            ("", None),
+            ("soon", None),
+        ] {
+            assert_eq!(days(text).ok(), wanted, "{text:?}");
+        }
+    }
+}

@@ -161,3 +161,49 @@ async fn what_a_person_may_not_read_is_named_with_its_right() {
         page.out
     );
 }
+
+/// The share of nodes that were proved in time, of those that tell.
+#[tokio::test]
+async fn who_was_rebooted_in_time_is_told_by_group() {
+    let plane = enter();
+    let (late, never) = (plane.host().await, plane.host().await);
+    make_slot(&late.admin, "slo", "slo").await;
+    told(&late, "slo").await;
+    let nodes: Api<Node> = Api::all(never.admin.clone());
+    let group = json!({"metadata": {"annotations": {"kube-rebootd/group": "slo"}}});
+    let patch = Patch::Merge(group);
+    nodes
+        .patch(&never.name, &PatchParams::default(), &patch)
+        .await
+        .expect("annotated");
+    let admin = plane.write_kubeconfig("admin");
+    let slo = async |limit: &str| {
+        let seen = run(
+            &["nodes", "--group", "slo", "--slo", limit, "--json"],
+            &admin,
+        )
+        .await;
+        assert_eq!(seen.code, Some(0), "{}", seen.err);
+        parsed(&seen)["slo"].clone()
+    };
+    // 24 h from the first reason to the proof.
+    let (within, without) = (slo("1d").await, slo("23h").await);
+    assert_eq!(
+        (&within["within"], &within["known"], &within["percent"]),
+        (&json!(1), &json!(1), &json!(100))
+    );
+    assert_eq!(
+        (&without["within"], &without["percent"], &without["unknown"]),
+        (&json!(0), &json!(0), &json!(1))
+    );
+    assert_eq!(without["nodes"][0]["node"], late.name.as_str());
+    assert_eq!(without["nodes"][0]["seconds"], 86_400);
+    let page = run(&["nodes", "--group", "slo", "--slo", "23h"], &admin).await;
+    assert!(
+        page.out.starts_with("within 23h: 0 of 1 nodes (0 %)\n"),
+        "{}",
+        page.out
+    );
+    let usage = run(&["nodes", "--slo", "soon"], &admin).await;
+    assert_eq!(usage.code, Some(2), "{}", usage.out);
+}
