@@ -80,13 +80,15 @@ pub fn main(cli: Cli) -> ExitCode {
             unhealthy,
             slo,
             json,
+            watch,
         } => {
-            let show = access::Show {
+            let show = access::nodes::Show {
                 unhealthy,
                 slo,
                 json,
+                watch,
             };
-            access::nodes(&root, config, &cluster, group, show)
+            access::nodes::main(&root, config, &cluster, group, show)
         }
         Verb::Pause {
             whom,

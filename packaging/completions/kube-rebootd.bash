@@ -827,7 +827,7 @@ _kube__rebootd() {
             return 0
             ;;
         kube__subcmd__rebootd__subcmd__nodes)
-            opts="-h --kubeconfig --context --namespace --group --unhealthy --slo --json --config --root --help"
+            opts="-h --kubeconfig --context --namespace --group --unhealthy --slo --json --watch --config --root --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -100,6 +100,7 @@ complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l conf
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l root -d 'Look for every host path below this directory, for tests and images' -r -F
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l unhealthy -d 'Only nodes that a person has to look at; exit code 1 if there is one, and also if not all can be seen'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l json -d 'Print JSON; keys are added, never renamed or removed'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l watch -d 'Show it again whenever it changes, until Ctrl-C: on a terminal drawn anew, else what changed, a line each with a time; with --json a whole document on each line'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand pause" -l group -d 'All slots of this group' -r
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand pause" -l reason -d 'Why, for whoever looks [default: who, and when]' -r

@@ -4,38 +4,24 @@
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::{Api, Client, ResourceExt};
-use kube_rebootd_core::config::{Config, Coordination};
+use kube_rebootd_core::config::Config;
 
 use super::unlock::{Order, UnlockError};
 use super::wish::{Again, Wish, WishError};
-use super::{
-    Cluster, Whom, block_on, complain, exit, explain, nodes, print, program, unlock, wish,
-};
-use crate::cluster::answer::{ApiError, CALL, call, found};
+use super::{Cluster, Whom, block_on, complain, exit, explain, print, program, unlock, wish};
+use crate::cluster::answer::ApiError;
 use crate::cluster::client::whoami;
 use crate::cluster::connect_error::ConnectError;
-use crate::cluster::lean::{Named, Node};
 use crate::layers;
 use crate::root::Root;
 
 mod identity;
+pub mod nodes;
 
 pub(super) use identity::host;
 use identity::{Identity, identity, now, which};
-
-/// How `nodes` shows what it read.
-#[derive(Debug, Clone, Copy)]
-pub struct Show {
-    /// Only nodes that need a person, and exit code 1 if there is one.
-    pub unhealthy: bool,
-    /// Who was proved within this time, and who was not.
-    pub slo: Option<Duration>,
-    pub json: bool,
-}
 
 /// Does `work` with the configuration, the namespace of the slots and whoever asks.
 fn reached(
@@ -53,52 +39,6 @@ fn reached(
         match identity(root, &config, cluster).await {
             Ok(identity) => work(&config, &namespace, identity).await,
             Err(err) => failed(&err),
-        }
-    })
-}
-
-/// `kube-rebootd nodes`: the group, and all Nodes.
-pub fn nodes(
-    root: &Root,
-    file: Option<&Path>,
-    cluster: &Cluster,
-    group: Option<String>,
-    show: Show,
-) -> ExitCode {
-    // Who names one wants to see that one.
-    let only = group.is_some();
-    reached(root, file, cluster, async |config, namespace, identity| {
-        let coordination = &config.coordination;
-        let now = now(&identity).await;
-        let (client, group) = match (identity, group) {
-            (Identity::Person(admin), Some(group)) => (admin.client, group),
-            (Identity::Person(admin), None) => {
-                if let Some(label) = &coordination.group_label {
-                    // Which Node this host is, a person's credential does not say.
-                    complain(&format!(
-                        "the group of a node is what the label {label} of its Node says; this is the configured one, \
-                         for those without that label (--group shows another)"
-                    ));
-                }
-                (admin.client, coordination.group.to_string())
-            }
-            (Identity::Host { coordinator, .. }, Some(group)) => (coordinator, group),
-            (
-                Identity::Host {
-                    coordinator,
-                    node,
-                    name,
-                },
-                None,
-            ) => match own_group(coordination, &node, &name).await {
-                Ok(group) => (coordinator, group),
-                Err(err) => return refused(&err),
-            },
-        };
-        match nodes::read(&client, namespace, &group, now).await {
-            Ok(seen) if only => shown(&seen.only(), show, now),
-            Ok(seen) => shown(&seen, show, now),
-            Err(err) => refused(&err),
         }
     })
 }
@@ -151,58 +91,6 @@ fn explained(seen: &explain::node::Seen, json: bool, now: Timestamp) -> ExitCode
         return ExitCode::from(exit::DENIED);
     }
     ExitCode::SUCCESS
-}
-
-fn shown(seen: &nodes::Group, show: Show, now: Timestamp) -> ExitCode {
-    let slo = show
-        .slo
-        .map(|limit| nodes::Slo::of(&seen.nodes, limit, now));
-    let text = match (show, &slo) {
-        (Show { json: true, .. }, slo) => {
-            let mut report = nodes::report(seen, show.unhealthy);
-            if let Some(slo) = slo {
-                report["slo"] = slo.report();
-            }
-            format!("{report:#}\n")
-        }
-        (_, Some(slo)) => nodes::slo(seen, slo, now),
-        (
-            Show {
-                unhealthy: true, ..
-            },
-            None,
-        ) => nodes::unhealthy(seen, now),
-        (Show { .. }, None) => nodes::table(seen, now),
-    };
-    print(&text);
-    for err in &seen.hidden {
-        complain(err);
-    }
-    let sick = seen.nodes.iter().any(|node| node.person.is_some());
-    let all = seen.hidden.is_empty();
-    // A slot whose Node is gone, or whose label strays, would not be seen.
-    if show.unhealthy && (sick || !all) {
-        return ExitCode::from(exit::FAILED);
-    }
-    if all {
-        return ExitCode::SUCCESS;
-    }
-    ExitCode::from(exit::DENIED)
-}
-
-/// The group of this host. Its Node is read only where a label of it may name the group.
-async fn own_group(
-    coordination: &Coordination,
-    node: &Client,
-    name: &str,
-) -> Result<String, ApiError> {
-    let nodes: Api<Named<Node>> = Api::all(node.clone());
-    if coordination.group_label.is_none() {
-        return Ok(coordination.group.to_string());
-    }
-    let node = found(call("get own Node", CALL, nodes.get(name)).await)?;
-    let labels = node.map(|node| node.labels().clone()).unwrap_or_default();
-    Ok(coordination.group_of(&labels))
 }
 
 /// `kube-rebootd unlock NODE`.

@@ -135,6 +135,10 @@ pub enum Verb {
         /// Print JSON; keys are added, never renamed or removed.
         #[arg(long)]
         json: bool,
+        /// Show it again whenever it changes, until Ctrl-C: on a terminal drawn anew, else what changed, a line each with a time;
+        /// with --json a whole document on each line.
+        #[arg(long, conflicts_with = "slo")]
+        watch: bool,
     },
     /// Keep nodes, a group, or all groups from beginning a reboot, until `resume`.
     ///

@@ -18,6 +18,7 @@ mod fleet;
 mod held;
 mod slo;
 mod table;
+mod watch;
 
 pub use fleet::{Cordon, Member, Reboot};
 pub(super) use fleet::{Shown, history, member, silent, unseen};
@@ -25,6 +26,7 @@ use held::{Claims, held, labelled, waits};
 pub use held::{Row, What};
 pub(super) use held::{slot, state};
 pub use slo::Slo;
+pub use watch::{Ended, Follow, follow};
 
 /// The group as it is now.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -43,6 +43,8 @@ const SPREAD: u64 = 30;
 pub struct Select {
     pub labels: Option<String>,
     pub fields: Option<String>,
+    /// Objects that one answer to a list holds; none: all.
+    pub page: Option<u32>,
 }
 
 /// What tells that a connection on which nothing happens is alive.
@@ -167,17 +169,24 @@ where
 
     /// Lists all, replaces the view (what is absent is gone) and returns the resourceVersion.
     async fn list(&self) -> Result<String, ApiError> {
-        let params = ListParams {
+        let mut params = ListParams {
             label_selector: self.select.labels.clone(),
             field_selector: self.select.fields.clone(),
+            limit: self.select.page,
             ..ListParams::default()
         };
-        let list = call(self.what, CALL, self.api.list(&params)).await?;
         let mut items: BTreeMap<String, T> = BTreeMap::new();
-        for object in &list.items {
-            items.insert(self.uid(object)?, (self.read)(object));
-        }
-        let version = list.metadata.resource_version.unwrap_or_default();
+        // All pages are of the version of the first one.
+        let version = loop {
+            let list = call(self.what, CALL, self.api.list(&params)).await?;
+            for object in &list.items {
+                items.insert(self.uid(object)?, (self.read)(object));
+            }
+            match list.metadata.continue_ {
+                Some(next) if !next.is_empty() => params = params.continue_token(&next),
+                _ => break list.metadata.resource_version.unwrap_or_default(),
+            }
+        };
         if version.is_empty() {
             return Err(self.nonsense("a list without a resourceVersion"));
         }

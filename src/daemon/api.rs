@@ -387,6 +387,7 @@ impl Connected {
             let select = Select {
                 labels: Some(lease::selector(group)),
                 fields: None,
+                ..Select::default()
             };
             let (api, signs) = (self.requests.leases.api(), Signs::Bookmarks);
             let clock = self.clock.clone();
@@ -409,6 +410,7 @@ impl Connected {
             let select = Select {
                 labels: None,
                 fields: Some(self.requests.node.fields()),
+                ..Select::default()
             };
             let api = self.requests.node.api();
             let clock = self.clock.clone();
@@ -423,6 +425,7 @@ impl Connected {
             let select = Select {
                 labels: None,
                 fields: Some(self.requests.pods.fields()),
+                ..Select::default()
             };
             let (api, signs) = (self.requests.pods.api(), Signs::Bookmarks);
             let clock = self.clock.clone();

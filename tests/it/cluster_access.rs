@@ -262,6 +262,7 @@ async fn i7_a_watch_shows_whole_views() {
     let select = Select {
         labels: Some(selector("seen")),
         fields: None,
+        ..Select::default()
     };
     let mut watch: Watch<Lease> = Watch::start(
         "watch Leases",

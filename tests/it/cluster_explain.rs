@@ -1,14 +1,18 @@
-//! `explain NODE` and `nodes --slo` on a real API server, as an admin and as somebody who may see little (I9, I11).
+//! `explain NODE`, `nodes --slo` and `nodes --watch` on a real API server, as an admin and as somebody who may see little (I9, I11).
 
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
+use std::process::Stdio;
 
 use k8s_openapi::api::core::v1::{Event, Node};
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
+use tokio::process::ChildStdout;
 
 use crate::cli_host::{Said, binary, said};
-use crate::plane::{Host, PORT, enter, make_slot};
+use crate::plane::{Host, PORT, SOON, enter, make_slot};
 
 /// What the host's daemon would show: its words, its history and an Event.
 async fn told(host: &Host, group: &str) {
@@ -206,4 +210,72 @@ async fn who_was_rebooted_in_time_is_told_by_group() {
     );
     let usage = run(&["nodes", "--slo", "soon"], &admin).await;
     assert_eq!(usage.code, Some(2), "{}", usage.out);
+}
+
+/// The lines of a process, until one has these words.
+async fn until(lines: &mut Lines<BufReader<ChildStdout>>, words: &str) -> String {
+    let found = async {
+        while let Some(line) = lines.next_line().await.expect("it is read") {
+            if line.contains(words) {
+                return line;
+            }
+        }
+        panic!("it ended without {words}");
+    };
+    let found = tokio::time::timeout(SOON, found).await;
+    found.unwrap_or_else(|_| panic!("no line with {words}"))
+}
+
+#[tokio::test]
+async fn what_changes_is_told_until_ctrl_c() {
+    let plane = enter();
+    let host = plane.host().await;
+    make_slot(&host.admin, "watched", "watched").await;
+    told(&host, "watched").await;
+    let admin = plane.write_kubeconfig("admin");
+    for json in [false, true] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut command = binary();
+        command.arg("--root").arg(dir.path());
+        command.args(["nodes", "--watch", "--group", "watched"]);
+        command.args(json.then_some("--json"));
+        command.env("KUBECONFIG", &admin).stdout(Stdio::piped());
+        let mut watch = command.spawn().expect("it runs");
+        let out = watch.stdout.take().expect("its output");
+        let mut lines = BufReader::new(out).lines();
+        until(
+            &mut lines,
+            if json {
+                "\"group\":\"watched\""
+            } else {
+                "slot watched: "
+            },
+        )
+        .await;
+        let why = format!("json {json}");
+        let lease = [
+            "-n",
+            "kube-rebootd",
+            "annotate",
+            "--overwrite",
+            "lease",
+            "watched",
+        ];
+        let words = format!("kube-rebootd/paused={why}");
+        plane.kubectl(&[&lease[..], &[words.as_str()]].concat(), "");
+        let line = until(&mut lines, &why).await;
+        if json {
+            let document: Value = serde_json::from_str(&line).expect("JSON");
+            assert_eq!(document["slots"][0]["paused"], why);
+        } else {
+            assert!(line.ends_with("slot watched: paused: json false"), "{line}");
+        }
+        let pid = watch.id().and_then(|pid| i32::try_from(pid).ok());
+        let pid = nix::unistd::Pid::from_raw(pid.expect("a pid"));
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).expect("signalled");
+        let ended = tokio::time::timeout(SOON, watch.wait()).await;
+        let ended = ended.expect("it ends soon").expect("a status");
+        // A shell makes 130 of it.
+        assert_eq!(ended.signal(), Some(2), "{ended}");
+    }
 }

@@ -70,6 +70,7 @@ async fn volumes_in_use_are_read_and_watched() {
     let select = Select {
         labels: None,
         fields: Some(own.fields()),
+        ..Select::default()
     };
     let mut watch = Watch::start(
         "watch own Node",

@@ -197,6 +197,7 @@ async fn i7_i14_a_pod_that_k8s_openapi_cannot_read_blinds_no_node() {
     let select = Select {
         labels: None,
         fields: Some(own.fields()),
+        ..Select::default()
     };
     let mut watch = Watch::start(
         "watch pods",

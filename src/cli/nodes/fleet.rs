@@ -25,7 +25,7 @@ use crate::cluster::lean::{self, Node as Object};
 use crate::cluster::node;
 
 /// Nodes that one answer holds: some ten megabytes where each is as large as they get.
-const PAGE: u32 = 500;
+pub(super) const PAGE: u32 = 500;
 /// A daemon writes its condition again within 66 minutes; clocks differ, and a write may be refused once.
 const SILENT: SignedDuration = SignedDuration::from_mins(90);
 /// A host that holds a slot and is not Ready reboots; few take longer.

@@ -24,44 +24,56 @@ pub(super) fn members(members: &[Member], now: Timestamp) -> String {
     let mut lines = vec![head.map(str::to_owned)];
     let or = |word: Option<String>| word.unwrap_or_else(|| "-".to_owned());
     for one in members {
-        let required = one.required.map(|status| match status {
-            "True" => "required",
-            "False" => "no",
-            _ => "unknown",
-        });
-        let cordon = one.cordon.map(|cordon| match cordon {
-            Cordon::KubeRebootd => "kube-rebootd",
-            Cordon::Others => "others",
-        });
-        let why = match (&one.person, &one.message) {
-            (Some(why), _) => format!("! {why}"),
-            (None, Some(message)) => message.clone(),
-            (None, None) => "no report from kube-rebootd".to_owned(),
-        };
-        // Only a node that wants to reboot says so itself.
-        let says = one.reason.as_deref() == Some(Reason::Paused.name());
-        let why = match &one.paused {
-            Some(pause) if !says => format!("paused ({pause}); {why}"),
-            _ => why,
-        };
-        let why = if one.ready || one.person.is_some() {
-            why
-        } else {
-            format!("not Ready; {why}")
-        };
         lines.push([
             one.node.clone(),
             or(one.group.clone()),
             or(one.version.clone()),
-            or(required.map(str::to_owned)),
+            or(required(one).map(str::to_owned)),
             or(one.since.map(|since| age(now, since))),
             or(one.reason.clone()),
-            or(cordon.map(str::to_owned)),
+            or(cordon(one).map(str::to_owned)),
             or((one.last_reboot.as_ref()).map(|last| age(now, last.at))),
-            why,
+            why(one),
         ]);
     }
     aligned(&lines)
+}
+
+/// Whether a reboot is required; none: no daemon ever told.
+pub(super) fn required(one: &Member) -> Option<&'static str> {
+    one.required.map(|status| match status {
+        "True" => "required",
+        "False" => "no",
+        _ => "unknown",
+    })
+}
+
+/// Whose cordon it has.
+pub(super) fn cordon(one: &Member) -> Option<&'static str> {
+    one.cordon.map(|cordon| match cordon {
+        Cordon::KubeRebootd => "kube-rebootd",
+        Cordon::Others => "others",
+    })
+}
+
+/// Why it is where it is, or has to be looked at.
+pub(super) fn why(one: &Member) -> String {
+    let why = match (&one.person, &one.message) {
+        (Some(why), _) => format!("! {why}"),
+        (None, Some(message)) => message.clone(),
+        (None, None) => "no report from kube-rebootd".to_owned(),
+    };
+    // Only a node that wants to reboot says so itself.
+    let says = one.reason.as_deref() == Some(Reason::Paused.name());
+    let why = match &one.paused {
+        Some(pause) if !says => format!("paused ({pause}); {why}"),
+        _ => why,
+    };
+    if one.ready || one.person.is_some() {
+        why
+    } else {
+        format!("not Ready; {why}")
+    }
 }
 
 /// In columns; the last one is as long as it is.

@@ -35,4 +35,5 @@ mod slow;
 mod story;
 mod tools;
 mod unlock;
+mod watched;
 mod world;
