@@ -34,6 +34,8 @@ pub use args::{Cli, Cluster, ConfigVerb, Host, Verb, Whom, parse};
 pub mod exit {
     /// Something went wrong.
     pub const FAILED: u8 = 1;
+    /// What is asked for is not said.
+    pub const USAGE: u8 = 2;
     /// The daemon does not run.
     pub const NOT_RUNNING: u8 = 3;
     /// This identity may not.

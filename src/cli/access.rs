@@ -155,9 +155,16 @@ pub fn wish(
     whom: &Whom,
     wish: impl FnOnce(String) -> Wish,
 ) -> ExitCode {
-    reached(root, file, cluster, async |_, namespace, identity| {
+    reached(root, file, cluster, async |config, namespace, identity| {
         let now = now(&identity).await;
+        let mut named = whom.nodes.clone();
         let (nodes, slots) = match identity {
+            // A laptop is no node, and an admin on a node may mean more than this one.
+            Identity::Person(_) if whom.nobody() => {
+                let own = host(root, config).await.ok().map(|clients| clients.name);
+                complain(&nobody(own.as_deref()));
+                return ExitCode::from(exit::USAGE);
+            }
             Identity::Person(admin) => {
                 print(&which(&admin));
                 (admin.client.clone(), admin.client)
@@ -168,23 +175,32 @@ pub fn wish(
                 name,
             } => {
                 print(&format!("as node {name}, by the credential of this host\n"));
+                if whom.nobody() {
+                    named = vec![name];
+                }
                 (node, coordinator)
             }
         };
         // Whoever cannot be named stops nothing.
         let user = whoami(&nodes).await.unwrap_or_default();
         let (wish, again) = (wish(wish::by(&user, now)), again(cluster));
-        if whom.nodes.is_empty() {
+        if named.is_empty() {
             let group = whom.group.as_deref().filter(|_| !whom.all);
             let lines = wish::slots(&slots, namespace, group, &wish, &again).await;
             return told_all(lines.unwrap_or_else(|err| vec![Err(err)]));
         }
         let mut lines = Vec::new();
-        for name in &whom.nodes {
+        for name in &named {
             lines.push(wish::node(&nodes, name, &wish, &again, now).await);
         }
         told_all(lines)
     })
+}
+
+/// Whom it is about is not said, and a person's kubeconfig is used, which is about no host.
+fn nobody(own: Option<&str>) -> String {
+    let own = own.map_or_else(String::new, |own| format!("; this host is Node {own}"));
+    format!("whom? Name NODE, --group or --all, as a person's kubeconfig is used{own}")
 }
 
 /// Takes the annotation of this host's Node away, with the host's own credential: whose kubeconfig root has does not matter.

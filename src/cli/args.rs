@@ -236,6 +236,9 @@ impl Verb {
             Self::Reboot { nodes, cluster, .. } | Self::Cancel { nodes, cluster } => {
                 nodes.is_empty() && cluster.given()
             }
+            Self::Pause { whom, cluster, .. } | Self::Resume { whom, cluster, .. } => {
+                whom.nobody() && cluster.given()
+            }
             Self::Explain { node, cluster, .. } => node.is_none() && cluster.given(),
             _ => false,
         }
@@ -244,9 +247,9 @@ impl Verb {
 
 /// Nodes, or slots.
 #[derive(Debug, Clone, Args)]
-#[group(required = true, multiple = false)]
+#[group(required = false, multiple = false)]
 pub struct Whom {
-    /// These nodes.
+    /// These nodes [default: this host, as root, by its own credential].
     #[arg(value_name = "NODE")]
     pub nodes: Vec<String>,
     /// All slots of this group.
@@ -289,6 +292,11 @@ impl Cluster {
 }
 
 impl Whom {
+    /// Neither nodes nor slots are named.
+    pub(super) fn nobody(&self) -> bool {
+        self.nodes.is_empty() && self.group.is_none() && !self.all
+    }
+
     /// Nodes alone.
     pub(super) fn of(nodes: Vec<String>) -> Self {
         Self {
@@ -370,6 +378,12 @@ pub fn parse() -> Cli {
         }
         command =
             command.mut_subcommand("reboot", |verb| verb.mut_arg("now", |now| now.hide(true)));
+        for verb in ["pause", "resume"] {
+            command = command.mut_subcommand(verb, |verb| {
+                let verb = verb.mut_group("Whom", |whom| whom.required(true));
+                verb.mut_arg("nodes", |nodes| nodes.help("These nodes"))
+            });
+        }
         command = command.mut_subcommand("explain", |verb| {
             verb.mut_arg("node", |node| node.required(true).help("The node"))
         });

@@ -16,6 +16,7 @@ use kube_rebootd_core::names;
 use kube_rebootd_core::slot::Take;
 use serde_json::json;
 
+use crate::cli_host::{CliHost, binary, said};
 use crate::plane::{Host, bin, enter, make_slot};
 
 const NAMESPACE: &str = "kube-rebootd";
@@ -147,6 +148,53 @@ async fn i11_a_node_may_wish_for_itself_alone() {
     assert!(words.contains("there is no Node no-such-node"), "{words}");
 }
 
+/// On a host root means that host, by its own credential; what a person's kubeconfig would do without a name is not guessed.
+#[tokio::test]
+async fn i11_without_a_name_a_host_pauses_itself_and_a_person_nobody() {
+    let plane = enter();
+    let node = plane.host().await;
+    let host = CliHost::start().await;
+    host.join(plane.write_kubeconfig(&node.name));
+    let coordinator = "[coordination]\nimpersonate = \"coordinator\"\n";
+    host.write("/etc/kube-rebootd/config.toml", coordinator);
+    let me = &node.name;
+    let paused = host.run(&["pause", "--reason", "the rack"]).await;
+    assert_eq!(paused.code, Some(0), "{}", paused.err);
+    let says = format!("as node {me}, by the credential of this host\nnode {me}: paused\n");
+    assert!(paused.out.starts_with(&says), "{}", paused.out);
+    assert_eq!(
+        stands(&node, names::PAUSED).await.as_deref(),
+        Some("the rack")
+    );
+    // An admin's kubeconfig on the same host.
+    let admin = plane.write_kubeconfig("admin");
+    for verb in ["pause", "resume"] {
+        let mut command = binary();
+        command.arg("--root").arg(host.root().path("/")).arg(verb);
+        let run = command.env("KUBECONFIG", &admin).output().await;
+        let refused = said(run.expect("it runs"));
+        assert_eq!(
+            (refused.code, refused.out.as_str()),
+            (Some(2), ""),
+            "{}",
+            refused.err
+        );
+        let says = format!(
+            "Name NODE, --group or --all, as a person's kubeconfig is used; this host is Node {me}"
+        );
+        assert!(refused.err.contains(&says), "{}", refused.err);
+        assert_eq!(
+            stands(&node, names::PAUSED).await.as_deref(),
+            Some("the rack")
+        );
+        let named = host.run(&[verb, "--context", "x"]).await;
+        assert_eq!(named.code, Some(2), "{}", named.err);
+    }
+    let resumed = host.run(&["resume"]).await;
+    assert_eq!(resumed.code, Some(0), "{}", resumed.err);
+    assert_eq!(stands(&node, names::PAUSED).await, None);
+}
+
 /// A slot with these annotations, of the group.
 async fn annotate(host: &Host, slot: &str, key: &str, value: &str) {
     let api: Api<Lease> = Api::namespaced(host.admin.clone(), NAMESPACE);
@@ -263,6 +311,10 @@ async fn kubectl_has_it_as_a_plugin() {
         help.contains("\n  pause ") && !help.contains("\n  doctor "),
         "{help}"
     );
+    let mut unnamed = Command::new(bin("kubectl"));
+    unnamed.args(["rebootd", "pause"]).env("PATH", dir.path());
+    let unnamed = unnamed.env("KUBECONFIG", &admin).output();
+    assert_eq!(unnamed.expect("kubectl runs").status.code(), Some(2));
     let said = run(&["reboot", &host.name]);
     assert!(said.starts_with("cluster https://"), "{said}");
     let why = stands(&host, names::REBOOT).await.expect("it is asked");
