@@ -17,6 +17,7 @@ pub mod check;
 pub mod config;
 pub mod doctor;
 pub mod explain;
+mod identity;
 pub mod maintenance;
 pub mod manifests;
 pub mod nodes;

@@ -17,11 +17,9 @@ use crate::cluster::connect_error::ConnectError;
 use crate::layers;
 use crate::root::Root;
 
-mod identity;
 pub mod nodes;
 
-pub(super) use identity::host;
-use identity::{Identity, identity, now, which};
+use super::identity::{Identity, host, identity, now, which};
 
 /// Does `work` with the configuration, the namespace of the slots and whoever asks.
 fn reached(

@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use kube::{Api, Client, ResourceExt};
 use kube_rebootd_core::config::{Config, Coordination};
 
-use super::identity::{Identity, identity, now};
 use super::{reached, refused};
+use crate::cli::identity::{Identity, identity, now};
 use crate::cli::nodes::{Ended, Follow};
 use crate::cli::{Cluster, complain, exit, nodes, print};
 use crate::cluster::answer::{ApiError, CALL, call, found};

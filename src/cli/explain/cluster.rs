@@ -18,7 +18,7 @@ use kube_rebootd_core::text::{MESSAGE, clean};
 use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 
-use crate::cli::access;
+use crate::cli::identity;
 use crate::cluster::client::Clients;
 use crate::cluster::pods::OwnPods;
 use crate::cluster::{heartbeat, peers, rights};
@@ -101,7 +101,7 @@ pub(super) async fn ask(root: &Root, file: Option<&Path>, record: &Record) -> As
 
 async fn reached(root: &Root, file: Option<&Path>) -> Result<(Config, Clients), String> {
     let loaded = layers::load_for_root(root, file).map_err(|err| err.to_string())?;
-    let clients = access::host(root, &loaded.config).await;
+    let clients = identity::host(root, &loaded.config).await;
     let clients = clients.map_err(|err| clean(&err.to_string(), MESSAGE))?;
     Ok((loaded.config, clients))
 }

@@ -42,8 +42,8 @@ fn quiet(world: &World, host: usize) {
 fn views(world: &World, host: usize) -> Vec<(&'static str, String, String)> {
     let text = |file: &str| std::fs::read_to_string(world.hosts[host].path(file));
     let view: Value = serde_json::from_str(&text("/run/kube-rebootd.view.json").unwrap()).unwrap();
-    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let (phase, reason) = (word(&view["phase"]), word(&view["reason"]));
+    let said = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (phase, reason) = (said(&view["phase"]), said(&view["reason"]));
 
     let metrics = text(TEXTFILE).unwrap_or_default();
     let labelled = |family: &str| {
@@ -78,7 +78,7 @@ fn views(world: &World, host: usize) -> Vec<(&'static str, String, String)> {
             measured("kube_rebootd_phase{phase").to_lowercase(),
             measured("kube_rebootd_reason{reason"),
         ),
-        ("the condition", phase.clone(), word(&shown)),
+        ("the condition", phase.clone(), said(&shown)),
         ("the annotation", on_node.unwrap_or(phase), reason),
     ]
 }

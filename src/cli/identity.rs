@@ -70,7 +70,7 @@ pub(super) async fn identity(
 }
 
 /// As this host.
-pub(in crate::cli) async fn host(root: &Root, config: &Config) -> Result<Clients, ConnectError> {
+pub(super) async fn host(root: &Root, config: &Config) -> Result<Clients, ConnectError> {
     connect(&Connector::new(access(root, config)), root, &Bus::system()).await
 }
 
