@@ -69,7 +69,7 @@ async fn i9_a_node_is_explained_from_anywhere() {
     make_slot(&host.admin, "explained", "explained").await;
     told(&host, "explained").await;
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("{}-p", host.name), "namespace": "default"},
-        "spec": {"nodeName": host.name, "containers": [{"name": "c", "image": "i"}], "tolerations": [{"operator": "Exists"}]}});
+        "spec": {"nodeName": host.name, "restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}], "tolerations": [{"operator": "Exists"}]}});
     plane.kubectl(&["create", "-f", "-"], &pod.to_string());
     let admin = plane.write_kubeconfig("admin");
     let seen = run(&["explain", &host.name, "--json"], &admin).await;
@@ -146,8 +146,8 @@ async fn what_a_person_may_not_read_is_named_with_its_right() {
         rights,
         [
             "list Leases in the namespace kube-rebootd",
-            "list Events in the namespace default",
-            "list Leases in the namespace kube-node-lease"
+            "list Leases in the namespace kube-node-lease",
+            "list Events in the namespace default"
         ]
     );
     let pod = &json["drain"]["pods"][0];

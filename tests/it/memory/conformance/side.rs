@@ -219,10 +219,11 @@ impl Side {
             (0..self.hosts.len()).map(|i| (i, self.name(i))).collect();
         hosts.sort_by_key(|(_, name)| std::cmp::Reverse(name.len()));
         for (index, name) in hosts {
-            for before in ["\"", ":"] {
+            // Events are called after it.
+            for (before, after) in [("\"", "\""), (":", "\""), ("\"", ".")] {
                 text = text.replace(
-                    &format!("{before}{name}\""),
-                    &format!("{before}<{index}>\""),
+                    &format!("{before}{name}{after}"),
+                    &format!("{before}<{index}>{after}"),
                 );
             }
         }
