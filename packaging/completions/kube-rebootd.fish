@@ -72,22 +72,22 @@ complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand doctor" -l roo
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand doctor" -l json -d 'For programs: one stable JSON object'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand doctor" -s h -l help -d 'Print help'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand drain" -l reason -d 'Why, for whoever looks [default: who, and when]' -r
-complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand drain" -l wait -d 'Wait so long until the node is drained; exits 75 when it is not. It goes on then' -r
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand drain" -l wait -d 'Wait so long until the node is drained; exits 75 when it is not. It goes on then. Without it the verb asks, and exits 0 at once' -r
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand drain" -l config -d 'Use this file instead of config.toml (drop-ins still apply)' -r -F
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand drain" -l root -d 'Look for every host path below this directory, for tests and images' -r -F
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand drain" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand undrain" -l timeout -d 'Give up trying to release after this many seconds' -r
-complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand undrain" -l wait -d 'Wait so long until the slot is given up; exits 75 when it is not. It goes on then' -r
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand undrain" -l wait -d 'Wait so long until the slot is given up; exits 75 when it is not. It goes on then. Without it the verb asks, and exits 0 at once' -r
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand undrain" -l config -d 'Use this file instead of config.toml (drop-ins still apply)' -r -F
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand undrain" -l root -d 'Look for every host path below this directory, for tests and images' -r -F
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand undrain" -l release -d 'With the daemon stopped: uncordon, take the label off, free the slot, without a look at the host\'s health'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand undrain" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand hold" -l reason -d 'Why, for whoever looks [default: who, and when]' -r
-complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand hold" -l wait -d 'Wait so long until the node is drained; exits 75 when it is not, and takes the wish back' -r
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand hold" -l wait -d 'Wait so long until the node is drained; exits 75 when it is not, and takes the wish back. Without it the verb asks, and exits 0 at once' -r
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand hold" -l config -d 'Use this file instead of config.toml (drop-ins still apply)' -r -F
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand hold" -l root -d 'Look for every host path below this directory, for tests and images' -r -F
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand hold" -s h -l help -d 'Print help'
-complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand release" -l wait -d 'Wait so long until the slot is given up; exits 75 when it is not. It goes on then' -r
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand release" -l wait -d 'Wait so long until the slot is given up; exits 75 when it is not. It goes on then. Without it the verb asks, and exits 0 at once' -r
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand release" -l config -d 'Use this file instead of config.toml (drop-ins still apply)' -r -F
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand release" -l root -d 'Look for every host path below this directory, for tests and images' -r -F
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand release" -s h -l help -d 'Print help'
@@ -98,7 +98,7 @@ complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l grou
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l slo -d 'How many nodes were rebooted and proved within this time since the first reason was seen (`14d`, `36h`), which were not or wait for longer, and what held them' -r
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l config -d 'Use this file instead of config.toml (drop-ins still apply)' -r -F
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l root -d 'Look for every host path below this directory, for tests and images' -r -F
-complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l unhealthy -d 'Only nodes that a person has to look at; exit code 1 if there is one, and also if not all can be seen'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l unhealthy -d 'Only nodes that a person has to look at; exit code 1 if there is one, and also if not all can be seen (not with --watch)'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l json -d 'Print JSON; keys are added, never renamed or removed'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -l watch -d 'Show it again whenever it changes, until Ctrl-C: on a terminal drawn anew, else what changed, a line each with a time; with --json a whole document on each line'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand nodes" -s h -l help -d 'Print help (see more with \'--help\')'

@@ -275,7 +275,7 @@ fn told(node: &str, namespace: &str, done: &unlock::Unlocked) -> String {
         let _ = writeln!(text, "node {node}: label and record taken off");
     }
     for lease in &done.leases {
-        let _ = writeln!(text, "slot {lease}: free");
+        let _ = writeln!(text, "slot {lease}: free: the next node may take it now");
     }
     if text.is_empty() {
         let where_else = if done.no_slots {

@@ -46,7 +46,7 @@ pub enum Verb {
     /// Why a node is where it is: its triggers, gates and limits, its place in the queue, and what would become of its pods.
     ///
     /// On a host and without NODE all of it, by this host's daemon and credential (as root); exits as `status`. With NODE what the
-    /// cluster knows, from anywhere; exits 1 when a person has to look at the node, and 4 when it may not be seen whether that is
+    /// cluster knows, from anywhere; exits 1 when a person has to look at the node or there is none, and 4 when it may not be seen whether that is
     /// so. Of each pod it is tried whether it could be evicted now, by a dry run. Nothing is changed.
     Explain {
         /// This node, by what the cluster knows [default: this host, as root].
@@ -81,7 +81,8 @@ pub enum Verb {
         /// Why, for whoever looks [default: who, and when].
         #[arg(long, value_name = "TEXT", value_parser = words)]
         reason: Option<String>,
-        /// Wait so long until the node is drained; exits 75 when it is not. It goes on then.
+        /// Wait so long until the node is drained; exits 75 when it is not. It goes on then. Without it the verb asks, and exits 0 at
+        /// once.
         #[arg(long, value_name = "DURATION", value_parser = duration)]
         wait: Option<Duration>,
     },
@@ -95,7 +96,8 @@ pub enum Verb {
         /// Give up trying to release after this many seconds.
         #[arg(long, value_name = "SECONDS", default_value_t = 30, requires = "release", value_parser = clap::value_parser!(u64).range(1..=3600))]
         timeout: u64,
-        /// Wait so long until the slot is given up; exits 75 when it is not. It goes on then.
+        /// Wait so long until the slot is given up; exits 75 when it is not. It goes on then. Without it the verb asks, and exits 0
+        /// at once.
         #[arg(long, value_name = "DURATION", value_parser = duration)]
         wait: Option<Duration>,
     },
@@ -104,13 +106,15 @@ pub enum Verb {
         /// Why, for whoever looks [default: who, and when].
         #[arg(long, value_name = "TEXT", value_parser = words)]
         reason: Option<String>,
-        /// Wait so long until the node is drained; exits 75 when it is not, and takes the wish back.
+        /// Wait so long until the node is drained; exits 75 when it is not, and takes the wish back. Without it the verb asks, and
+        /// exits 0 at once.
         #[arg(long, value_name = "DURATION", value_parser = duration)]
         wait: Option<Duration>,
     },
     /// End a `hold`: the host is proved healthy, then the node is uncordoned and its slot freed (as root).
     Release {
-        /// Wait so long until the slot is given up; exits 75 when it is not. It goes on then.
+        /// Wait so long until the slot is given up; exits 75 when it is not. It goes on then. Without it the verb asks, and exits 0
+        /// at once.
         #[arg(long, value_name = "DURATION", value_parser = duration)]
         wait: Option<Duration>,
     },
@@ -125,7 +129,8 @@ pub enum Verb {
         /// configured one, and all nodes].
         #[arg(long)]
         group: Option<String>,
-        /// Only nodes that a person has to look at; exit code 1 if there is one, and also if not all can be seen.
+        /// Only nodes that a person has to look at; exit code 1 if there is one, and also if not all can be seen (not with
+        /// --watch).
         #[arg(long)]
         unhealthy: bool,
         /// How many nodes were rebooted and proved within this time since the first reason was seen (`14d`, `36h`), which were
@@ -346,7 +351,7 @@ impl Host {
 
 /// What kubectl looks for in `$PATH` where somebody says `kubectl rebootd`.
 const PLUGIN: &str = "kubectl-rebootd";
-/// What is about the host it runs on, and not shown to whoever uses the plugin.
+/// What is about the host it runs on: the plugin neither shows nor does it, as it seems to be about a node that is named.
 const OF_THE_HOST: [&str; 10] = [
     "run", "status", "check", "doctor", "drain", "undrain", "hold", "release", "retry", "config",
 ];
@@ -388,8 +393,16 @@ pub fn parse() -> Cli {
             verb.mut_arg("node", |node| node.required(true).help("The node"))
         });
     }
-    let parsed = Cli::from_arg_matches(&command.clone().get_matches());
+    let matches = command.clone().get_matches();
+    let hidden = matches
+        .subcommand_name()
+        .filter(|verb| program != "kube-rebootd" && OF_THE_HOST.contains(verb));
+    let parsed = Cli::from_arg_matches(&matches);
     let parsed = parsed.and_then(|cli| {
+        if let Some(verb) = hidden {
+            let words = format!("`{verb}` is about the host on which it runs: kube-rebootd {verb}, on that host");
+            return Err(command.error(ErrorKind::InvalidSubcommand, words));
+        }
         if cli.verb.misses_node() {
             let words = "--kubeconfig, --context and --namespace are for nodes that are named: NODE is missing";
             return Err(command.error(ErrorKind::MissingRequiredArgument, words));

@@ -23,8 +23,8 @@ mod watch;
 pub use fleet::{Cordon, Member, Reboot};
 pub(super) use fleet::{Shown, history, member, silent, unseen};
 use held::{Claims, held, labelled, waits};
+pub(super) use held::{FREE, slot, state};
 pub use held::{Row, What};
-pub(super) use held::{slot, state};
 pub use slo::Slo;
 pub use watch::{Ended, Follow, follow};
 

@@ -52,7 +52,7 @@ pub enum UnlockError {
     #[error("{user} is a node and may not unlock; with an admin's kubeconfig run\n{lines}")]
     NodeIdentity { user: String, lines: String },
     #[error(
-        "node {node} is Ready and holds {what}: its daemon gives that back by itself when it is done. Look there with kube-rebootd status: if it says that the node is not healthy, or if kube-rebootd is gone from there, use --force; a cordon stays"
+        "node {node} is Ready and holds {what}: its daemon gives that back by itself when it is done. Look there with kube-rebootd status: if it says that the node is not healthy, or if kube-rebootd is gone from there, pause its group first, or the next node starts at once, with the same update (kube-rebootd pause --group GROUP), then use --force; a cordon stays"
     )]
     Ready { node: String, what: String },
     #[error(

@@ -237,6 +237,17 @@ fn beside(shows: &Member, wish: &Wish, before: Option<&str>, again: &Again) -> V
             if let Some(why) = &shows.paused {
                 lines.push(format!("but it is paused ({why}): {}", again.verb("resume", name)));
             }
+            let under_way = [
+                Reason::Rebooting,
+                Reason::Verifying,
+                Reason::Unhealthy,
+                Reason::Releasing,
+                Reason::NotReleased,
+            ];
+            if reason.is_some_and(|reason| under_way.contains(&reason)) {
+                let cancel = again.verb("cancel", name);
+                lines.push(format!("it is in the middle of a reboot already, and this is another one after it: {cancel} takes it back"));
+            }
         }
         Wish::Cancel => {
             if shows.message.as_deref().is_some_and(|said| others_ask(said, before)) {
@@ -247,6 +258,10 @@ fn beside(shows: &Member, wish: &Wish, before: Option<&str>, again: &Again) -> V
         Wish::Pause(_) => lines.extend(match reason {
             Some(Reason::Claiming | Reason::Draining | Reason::BlockedByBudget) => Some(
                 "it undoes its drain, keeps its cordon until it is resumed, and the next node of a group that is not paused goes on"
+                    .to_owned(),
+            ),
+            Some(Reason::Maintenance) => Some(
+                "somebody keeps it drained: this ends that, and gives its slot to the next node, unless its host has rebooted since"
                     .to_owned(),
             ),
             Some(Reason::Verifying | Reason::Unhealthy | Reason::Releasing) => {
@@ -297,8 +312,10 @@ fn holder(slot: &Lease, wish: &Wish, again: &Again) -> String {
     match &slot.going_down {
         Some(_) => format!("; {holder}, which holds it, goes down now, or has rebooted already"),
         None => format!(
-            "; {holder}, which holds it, goes on, reboot included: {} stops that one too",
-            again.verb("pause", holder)
+            "; {holder}, which holds it, goes on, reboot included: {} stops that one too; where somebody keeps it drained it \
+             does not reboot, and a pause would end that: {} tells",
+            again.verb("pause", holder),
+            again.verb("explain", holder)
         ),
     }
 }

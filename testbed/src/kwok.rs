@@ -23,8 +23,8 @@ const STAGES: [&str; 5] = [
     "pod/fast/pod-delete.yaml",
 ];
 
-/// The directory with `kwok` and `stages.yaml`, built when it is missing.
-fn built() -> Result<PathBuf> {
+/// The directory with `kwok` and `stages.yaml`, built when it is missing, which wants the network of the machine: a bed has none.
+pub fn built() -> Result<PathBuf> {
     let module = crate::sources::repository().join("testbed/go/kwok");
     let sum = fs::read(module.join("go.sum"))?;
     let place = tools::cache().join(format!("kwok-{}", tools::key(&[&sum])));

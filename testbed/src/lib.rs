@@ -17,7 +17,7 @@ mod furnish;
 mod ground;
 mod host;
 mod image;
-mod kwok;
+pub mod kwok;
 mod machine;
 mod pack;
 mod prepare;

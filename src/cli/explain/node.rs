@@ -13,6 +13,7 @@ use kube_rebootd_core::config::{Config, is_label_value};
 use kube_rebootd_core::names;
 use kube_rebootd_core::node::Node;
 use kube_rebootd_core::node_fields::recorded;
+use kube_rebootd_core::reason::Reason;
 use kube_rebootd_core::slot::{Lease, Waiter, Waiting};
 use kube_rebootd_core::text::{self, NAME};
 use serde::Serialize;
@@ -133,6 +134,12 @@ pub struct Hidden {
 }
 
 impl Seen {
+    /// It waits for a slot.
+    fn waits(&self) -> bool {
+        let reason = self.member.reason.as_deref().and_then(Reason::of_name);
+        matches!(reason, Some(Reason::Queued | Reason::TooFewAvailable))
+    }
+
     /// Whether the node needs a person is not known: the Node or the slots were not seen.
     pub fn unsure(&self) -> bool {
         let rests = |one: &Hidden| matches!(one.what, "node" | "slots");

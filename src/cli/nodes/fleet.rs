@@ -73,6 +73,8 @@ pub enum Cordon {
 pub struct Reboot {
     pub at: Timestamp,
     pub reasons: Vec<String>,
+    /// Those that asked for it, as far as the history keeps them.
+    pub packages: Vec<String>,
     /// From the first reason to the proof that the host is healthy, by the node's clock; none: not known.
     pub took_seconds: Option<u64>,
     /// What of that is known: seconds by the reason of the condition.
@@ -267,6 +269,7 @@ fn last_reboot(node: &Node) -> Option<Reboot> {
             .map(Times::by_reason)
             .unwrap_or_default(),
         reasons: last.reasons,
+        packages: last.packages,
     })
 }
 

@@ -64,13 +64,16 @@ impl What {
     }
 }
 
+/// A slot that nobody holds and nobody paused.
+pub(in crate::cli) const FREE: &str = "free";
+
 /// How a slot stands, for people.
 pub(in crate::cli) fn state(slot: &Lease) -> String {
     let state = match (&slot.paused, &slot.holder) {
         (Some(why), None) => format!("paused: {why}"),
         (Some(why), Some(holder)) => format!("held by {holder}, then paused: {why}"),
         (None, Some(holder)) => format!("held by {holder}"),
-        (None, None) => "free".to_owned(),
+        (None, None) => FREE.to_owned(),
     };
     let unusable = slot.unusable();
     let unusable = unusable.map_or_else(String::new, |why| format!(" (no slot: {why})"));

@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::age;
-use super::fleet::Member;
+use super::fleet::{Member, silent};
 use super::table::aligned;
 
 /// What held a node is said of so many things.
@@ -25,7 +25,7 @@ pub struct Slo {
     limit: Duration,
     /// Of which it is known, the longest time first.
     nodes: Vec<Reach>,
-    /// Nodes that are not late now, and do not tell how long their last reboot took.
+    /// Nodes that are not late now, and do not tell how long their last reboot took, or whether they require one now.
     unknown: usize,
 }
 
@@ -73,13 +73,13 @@ impl Slo {
         let (within, all, limit) = (self.within(), self.nodes.len(), long(self.limit.as_secs()));
         let mut text = match self.percent() {
             Some(percent) => format!("within {limit}: {within} of {all} nodes ({percent} %)\n"),
-            None => format!("within {limit}: no node tells of a reboot\n"),
+            None => format!("within {limit}: no node tells now of a reboot\n"),
         };
         // Writing to a String does not fail.
         if self.unknown > 0 && all > 0 {
             let _ = writeln!(
                 text,
-                "not counted: {}, which do not tell how long their last reboot took",
+                "not counted: {}, which do not tell how long their last reboot took, or nothing at all now",
                 self.unknown
             );
         }
@@ -149,6 +149,10 @@ fn reach(node: &Member, limit: Duration, now: Timestamp) -> Option<Reach> {
             spent_seconds: BTreeMap::new(),
             message: node.message.clone().or(reason),
         });
+    }
+    // What was true of it when it told last may not be true any more (I8).
+    if silent(node.told, now) || node.required == Some("Unknown") {
+        return None;
     }
     let last = node.last_reboot.as_ref()?;
     let seconds = last.took_seconds?;
@@ -257,7 +261,7 @@ mod tests {
         assert_eq!(
             slo.table(now()),
             "within 10d: 1 of 3 nodes (33 %)\n\
-             not counted: 3, which do not tell how long their last reboot took\n\
+             not counted: 3, which do not tell how long their last reboot took, or nothing at all now\n\
              what held those that were late: Paused 10d, Queued 25h, Draining 5m\n\
              \n\
              NODE   TOOK  WHEN       HELD BY\n\
@@ -285,7 +289,10 @@ mod tests {
              slow  12d   2d ago  Paused 10d, Queued 25h, Draining 5m\n"
         );
         let none = Slo::of(&fleet()[3..], Duration::from_secs(DAY), now());
-        assert_eq!(none.table(now()), "within 24h: no node tells of a reboot\n");
+        assert_eq!(
+            none.table(now()),
+            "within 24h: no node tells now of a reboot\n"
+        );
         assert_eq!(none.report()["percent"], Value::Null);
     }
 }

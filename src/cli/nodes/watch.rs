@@ -151,7 +151,12 @@ impl Waiters {
                 self.trouble = None;
             }
             Ok(Err(error)) => self.trouble = Some(error),
-            Err(_) => {}
+            Err(_) => {
+                self.trouble = Some(ApiError::Unreachable {
+                    what: "list who waits".to_owned(),
+                    message: format!("within {PAUSE:?}"),
+                })
+            }
         }
         self.next = Instant::now() + WAITERS;
     }
@@ -251,6 +256,12 @@ impl<W: Write> Screen<'_, W> {
             head.extend(hidden);
         } else {
             head.push(format!("! {}; it is tried again", self.said));
+        }
+        // A long table is cut off below, where one of them may be.
+        let people = group.nodes.iter().filter(|node| node.person.is_some());
+        let people: Vec<&str> = people.map(|node| node.node.as_str()).collect();
+        if !people.is_empty() {
+            head.push(format!("! need a person: {}", people.join(", ")));
         }
         let text = format!("{}\n{}", head.join("\n"), self.page(group, now));
         match terminal_size::terminal_size() {

@@ -77,6 +77,7 @@ keys! {
     /// What is silenced: one silence for each item, whose matchers all have to match, as amtool(1) takes them:
     /// `label=value`, with `!=`, `=~` or `!~` as well, several with commas between them, values in double quotes where they
     /// have commas.
+    /// Where one Alertmanager serves several clusters, add the label that tells them apart: "node={node},cluster=prod".
     /// {node} stands for the name of the Node and {hostname} for that of the host, with which an item has to name this
     /// node; in regular expressions, which match whole values, their dots match dots alone.
     /// For alerts that have only an address in the label `instance`: "instance=~{hostname}(:[0-9]+)?".

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::super::page::{Page, Row};
 use super::super::text::{drain, queue, reboots};
 use super::Seen;
-use crate::cli::nodes::Cordon;
+use crate::cli::nodes::{Cordon, FREE};
 
 /// Of the Events: `--json` has all.
 const EVENTS: usize = 10;
@@ -138,6 +138,10 @@ fn slots(page: &mut Page, seen: &Seen) {
             seen.namespace
         );
         rows.push((String::new(), vec![none]));
+    }
+    if seen.waits() && seen.states.iter().any(|(_, state)| state == FREE) {
+        let why = "why it does not take a free slot only its own host knows: `sudo kube-rebootd explain` there";
+        rows.push((String::new(), vec![why.to_owned()]));
     }
     page.section(&format!("Slots of the group {}", seen.slots_of), rows);
 }

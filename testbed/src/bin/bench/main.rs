@@ -10,7 +10,7 @@ use anyhow::{Context, Result, anyhow};
 use clap::{Parser, ValueEnum};
 use nix::fcntl::{Flock, FlockArg};
 use serde_json::{Value, json};
-use testbed::{Bed, Standing};
+use testbed::{Bed, Standing, kwok};
 
 use crate::figures::Report;
 use crate::footprint::Idle;
@@ -104,14 +104,17 @@ fn run(cli: &Cli) -> Result<()> {
     let _standing = Standing::of(BED);
     let begun = Instant::now();
     let machine = machine(&cli.binary);
+    let rows = rows(cli);
+    // Rows of real hosts need no played nodes, and so build no kwok. Within the bed nothing could be downloaded.
+    let played = rows
+        .iter()
+        .any(|row| !matches!(row, Row::Policy | Row::Asked));
+    if played {
+        kwok::built()?;
+    }
     let bed = Bed::up(BED, &fs::canonicalize(&cli.binary)?)?;
     bed.enter()?;
-    let rows = rows(cli);
-    // Rows of real hosts need no played nodes, and so build no kwok.
-    if rows
-        .iter()
-        .any(|row| !matches!(row, Row::Policy | Row::Asked))
-    {
+    if played {
         bed.start_kwok()?;
     }
     let world = World::new(bed, cli.binary.clone(), usize::from(cli.runs))?;
