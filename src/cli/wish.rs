@@ -351,6 +351,39 @@ mod tests {
         }
     }
 
+    /// Found by an operator who was never there: a pause ended a colleague's maintenance, and a second `reboot` in the middle of
+    /// a reboot made another one, and nobody said so.
+    #[test]
+    fn what_a_wish_would_end_or_repeat_is_said() {
+        let again = Again {
+            program: "kube-rebootd",
+            options: String::new(),
+        };
+        let now = Timestamp::UNIX_EPOCH;
+        let said = |reason: &str, wish: &Wish| {
+            let object = json!({"metadata": {"name": "n1"}, "status": {"conditions": [
+                {"type": "RebootRequired", "status": "True", "reason": reason, "message": "words"}]}});
+            let object = serde_json::from_value(object).expect("a Node");
+            beside(&member(&object, now), wish, None, &again).join("\n")
+        };
+        let pause = Wish::Pause("the rack is moved".to_owned());
+        let reboot = Wish::Reboot("new firmware".to_owned());
+        for (reason, wish, words) in [
+            ("Maintenance", &pause, "somebody keeps it drained"),
+            ("Draining", &pause, "undoes its drain"),
+            ("Verifying", &pause, "has rebooted already"),
+            ("Verifying", &reboot, "kube-rebootd cancel n1 takes it back"),
+            ("Rebooting", &reboot, "another one after it"),
+            ("Maintenance", &reboot, ""),
+            ("Queued", &reboot, ""),
+            ("Idle", &pause, ""),
+        ] {
+            let said = said(reason, wish);
+            assert!(said.contains(words), "{reason}: {said}");
+            assert_eq!(said.is_empty(), words.is_empty(), "{reason}: {said}");
+        }
+    }
+
     #[test]
     fn only_what_stands_for_this_reason_is_taken_away() {
         let mine = Wish::Resume(Some("a bad kernel".to_owned()));

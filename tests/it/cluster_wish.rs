@@ -232,7 +232,9 @@ async fn a_group_is_paused_and_who_goes_on_is_told() {
     let pause = Wish::Pause("a bad kernel".to_owned());
     let me = &host.name;
     let goes_on = format!(
-        "slot wish-2: paused; {me}, which holds it, goes on, reboot included: kube-rebootd pause {me} --context here stops that one too"
+        "slot wish-2: paused; {me}, which holds it, goes on, reboot included: kube-rebootd pause {me} --context here stops that one too; \
+         where somebody keeps it drained it does not reboot, and a pause would end that: \
+         kube-rebootd explain {me} --context here tells"
     );
     let before = "slot wish-3: was paused before, which stays: training until Friday";
     assert_eq!(
@@ -315,6 +317,13 @@ async fn kubectl_has_it_as_a_plugin() {
     unnamed.args(["rebootd", "pause"]).env("PATH", dir.path());
     let unnamed = unnamed.env("KUBECONFIG", &admin).output();
     assert_eq!(unnamed.expect("kubectl runs").status.code(), Some(2));
+    // It would be this machine that is drained.
+    let mut drain = Command::new(bin("kubectl"));
+    drain.args(["rebootd", "drain"]).env("PATH", dir.path());
+    let drain = drain.output().expect("kubectl runs");
+    let why = String::from_utf8_lossy(&drain.stderr);
+    assert_eq!(drain.status.code(), Some(2), "{why}");
+    assert!(why.contains("about the host on which it runs"), "{why}");
     let said = run(&["reboot", &host.name]);
     assert!(said.starts_with("cluster https://"), "{said}");
     let why = stands(&host, names::REBOOT).await.expect("it is asked");

@@ -155,7 +155,7 @@ impl Waiters {
                 self.trouble = Some(ApiError::Unreachable {
                     what: "list who waits".to_owned(),
                     message: format!("within {PAUSE:?}"),
-                })
+                });
             }
         }
         self.next = Instant::now() + WAITERS;
