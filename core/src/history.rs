@@ -1,5 +1,7 @@
 //! The reboots that were done: for what, when, and how the time went; and whether there were too many (I10, I14).
 
+use std::collections::BTreeMap;
+
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +27,9 @@ pub struct Past {
     /// When each of `reasons` was first seen, in the same order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub since: Vec<Timestamp>,
+    /// Of `packages`, those that were first seen after the first reason, and when.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub later: BTreeMap<String, Timestamp>,
     /// How the time went; none: it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<Times>,
@@ -37,6 +42,10 @@ impl Past {
         for words in self.reasons.iter_mut().chain(&mut self.packages) {
             *words = text::clean(words, WORDS);
         }
+        self.later = std::mem::take(&mut self.later)
+            .into_iter()
+            .map(|(one, at)| (text::clean(&one, WORDS), at))
+            .collect();
         self.times = self.times.and_then(Times::cleaned);
         self
     }
@@ -61,6 +70,7 @@ impl Past {
             since: (triggers.iter().map(|reason| reason.since))
                 .chain(latched.iter().map(|wish| wish.at))
                 .collect(),
+            later: request.map(Request::later).unwrap_or_default(),
             times: None,
         }
     }
@@ -119,6 +129,7 @@ mod tests {
         let past = |hours: i64, automatic| Past {
             since: Vec::new(),
             times: None,
+            later: BTreeMap::new(),
             packages: Vec::new(),
             at: at(hours * 3600),
             automatic,

@@ -26,6 +26,8 @@ pub(crate) const HISTORY_MAX: usize = 100;
 
 /// Of them, those shown in the Node annotation: enough to see a loop at a glance.
 const HISTORY_SHOWN: usize = 8;
+/// Of the newest of these, packages that are shown there: each has at most 300 characters, most have 20.
+const PACKAGES_SHOWN: usize = 10;
 
 /// Longest time that a clock of one boot, or of one drain, can say: 100 years.
 const CLOCK_MAX: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
@@ -534,10 +536,16 @@ impl Record {
             return None;
         }
         let shown = self.history.iter().take(HISTORY_SHOWN);
-        // All annotations of a Node share 256 KiB.
-        let shown = shown.cloned().map(|past| Past {
-            packages: Vec::new(),
-            ..past
+        // All annotations of a Node share 256 KiB: of the newest alone it is told what it was for.
+        let shown = shown.cloned().enumerate().map(|(index, mut past)| {
+            past.later.clear();
+            let kept = if index == 0 { PACKAGES_SHOWN } else { 0 };
+            if past.packages.len() > kept {
+                past.packages.truncate(kept);
+                past.packages
+                    .extend((kept > 0).then(|| "and more".to_owned()));
+            }
+            past
         });
         serde_json::to_string(&shown.collect::<Vec<_>>()).ok()
     }

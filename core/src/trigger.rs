@@ -75,6 +75,28 @@ pub struct Reason {
     pub since: Timestamp,
     /// On the boot clock of this boot, never ahead of it.
     pub since_boot: Duration,
+    /// Packages that came after `since`, and when: some of them ([`PACKAGES_KEPT`]).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub later: BTreeMap<String, Timestamp>,
+}
+
+impl Reason {
+    /// What came later once these are its packages, those that are new since `at`.
+    fn later_with(&self, pkgs: &BTreeSet<String>, at: Timestamp) -> BTreeMap<String, Timestamp> {
+        let mut later = self.later.clone();
+        later.retain(|one, _| pkgs.contains(one));
+        // Of a list that is known by its hash nobody can tell what is new.
+        let hashed = self.pkgs.iter().any(|one| one.starts_with('#'));
+        let new = pkgs.difference(&self.pkgs).filter(|_| !hashed);
+        let room = PACKAGES_KEPT.saturating_sub(later.len());
+        later.extend(new.take(room).map(|one| (one.clone(), at)));
+        later
+    }
+
+    /// When one of its packages was first seen.
+    fn seen(&self, package: &str) -> Timestamp {
+        self.later.get(package).copied().unwrap_or(self.since)
+    }
 }
 
 /// A wish that only a reboot or `cancel` ends.
@@ -171,6 +193,10 @@ impl Request {
                 .iter()
                 .map(|one| text::clean(one, NAME))
                 .collect();
+            reason.later = std::mem::take(&mut reason.later)
+                .into_iter()
+                .map(|(one, at)| (text::clean(&one, NAME), at))
+                .collect();
         }
         for wish in &mut self.latched {
             wish.by = text::clean(&wish.by, WORDS);
@@ -190,6 +216,7 @@ impl Request {
         });
         for reason in &mut self.reasons {
             reason.words = reason.words.chars().take(WORDS_MAX).collect();
+            reason.later.clear();
             let bytes: usize = reason.pkgs.iter().map(|pkg| pkg.len() + 3).sum();
             if bytes > PKGS_MAX {
                 reason.pkgs = BTreeSet::from([digest(&reason.pkgs)]);
@@ -207,6 +234,21 @@ impl Request {
             kept.push(format!("{} more", all.len() - kept.len()));
         }
         kept
+    }
+
+    /// Of these packages, those that were first seen after the first reason, and when.
+    pub(crate) fn later(&self) -> BTreeMap<String, Timestamp> {
+        let first = self.reasons.iter().map(|one| one.since).min();
+        let kept = self.packages();
+        let seen = kept.into_iter().filter_map(|package| {
+            let of = self
+                .reasons
+                .iter()
+                .filter(|one| one.pkgs.contains(&package));
+            let at = of.map(|one| one.seen(&package)).min()?;
+            (Some(at) > first).then_some((package, at))
+        });
+        seen.collect()
     }
 
     /// No person asked for it, and no script of a person's.
@@ -268,6 +310,7 @@ pub(crate) fn observe(
                     words: words.clone(),
                     since: now.wall,
                     since_boot: now.boot,
+                    later: BTreeMap::new(),
                 };
                 if uncleared(&mut observed.settled, &fresh, boot, now) {
                     observed.uncleared.push(fresh);
@@ -276,6 +319,7 @@ pub(crate) fn observe(
                         None => fresh,
                         Some(old) if same_pkgs(&old.pkgs, &fresh.pkgs) => in_this_boot(old, now),
                         Some(old) => Reason {
+                            later: old.later_with(&fresh.pkgs, now.wall),
                             pkgs: fresh.pkgs,
                             words: fresh.words,
                             ..in_this_boot(old, now)
@@ -334,6 +378,7 @@ fn asked<'a>(observed: &mut Observed, annotation: Asked<'a>, boot: &Boot, now: N
                 words: wish(text),
                 since: now.wall,
                 since_boot: now.boot,
+                later: BTreeMap::new(),
             };
             if uncleared(&mut observed.settled, &reason, boot, now) {
                 observed.uncleared.push(reason);

@@ -118,6 +118,8 @@ pub struct Done {
     pub packages: Vec<String>,
     /// When each of `reasons` was first seen; empty: an older release did not keep it.
     pub since: Vec<Timestamp>,
+    /// Packages that were first seen after the first of `reasons`, and when; the cluster does not know it.
+    pub later: BTreeMap<String, Timestamp>,
     /// How the time went; null: it is not known.
     pub times: Option<Took>,
 }
@@ -393,6 +395,7 @@ pub(super) fn done(past: Past) -> Done {
         reasons: past.reasons,
         packages: past.packages,
         since: past.since,
+        later: past.later,
         times: past.times.map(took),
     }
 }

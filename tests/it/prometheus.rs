@@ -136,6 +136,7 @@ fn past(at: Timestamp) -> Past {
         reasons: Vec::new(),
         packages: Vec::new(),
         since: Vec::new(),
+        later: std::collections::BTreeMap::new(),
         times: Some(Times {
             drain: 30,
             verify: 60,

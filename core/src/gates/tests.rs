@@ -201,6 +201,7 @@ fn settle_waits_for_the_first_reason_to_last() {
         words: String::new(),
         since: Timestamp::UNIX_EPOCH,
         since_boot: Duration::from_secs(since),
+        later: std::collections::BTreeMap::new(),
     };
     let finding = |trigger: &str, settle| Finding {
         trigger: trigger.to_owned(),

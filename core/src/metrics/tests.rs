@@ -47,6 +47,7 @@ fn asks(triggers: &[&str]) -> Request {
         words: String::new(),
         since: wall(0),
         since_boot: Duration::ZERO,
+        later: std::collections::BTreeMap::new(),
     };
     Request {
         since: wall(0),

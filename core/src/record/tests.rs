@@ -130,7 +130,7 @@ prop_compose! {
     fn any_record()(hold in prop::option::of(any_hold()), words in prop::collection::vec(any::<String>(), 4),
                     at in moment(), since in clock(), boot in any_boot(), flags in any::<[bool; 6]>()) -> Record {
         let pkgs = std::collections::BTreeSet::from([words[0].clone()]);
-        let reason = Reason { trigger: words[1].clone(), pkgs, words: words[2].clone(), since: at, since_boot: since };
+        let reason = Reason { trigger: words[1].clone(), pkgs, words: words[2].clone(), since: at, since_boot: since, later: std::collections::BTreeMap::new() };
         let latched = Latched { by: words[0].clone(), reason: words[3].clone(), at, boot: flags[2].then(|| boot.clone()), ended: false };
         let request = Request { since: at, reasons: vec![reason], latched: vec![latched] };
         Record {
@@ -158,6 +158,7 @@ fn full() -> Record {
         words: "System restart required".to_owned(),
         since: at,
         since_boot: Duration::from_secs(7),
+        later: std::collections::BTreeMap::new(),
     };
     let request = Request {
         since: at,
@@ -339,6 +340,7 @@ fn i6_the_record_on_the_node_is_bounded_and_still_enough() {
         words: "needs a reboot ".repeat(1_000),
         since: Timestamp::UNIX_EPOCH,
         since_boot: Duration::from_secs(1),
+        later: std::collections::BTreeMap::new(),
     };
     let take = Take {
         namespace: "kube-rebootd".to_owned(),
@@ -538,7 +540,7 @@ fn the_node_carries_only_what_the_rest_of_a_cycle_needs() {
     let bare = record.annotation();
     let past = Past::of(None, Timestamp::UNIX_EPOCH);
     let long = Past {
-        packages: vec!["linux".to_owned()],
+        packages: vec!["linux".to_owned(); PACKAGES_SHOWN + 3],
         ..past.clone()
     };
     record.history = vec![long; HISTORY_SHOWN + 1];
@@ -557,6 +559,11 @@ fn the_node_carries_only_what_the_rest_of_a_cycle_needs() {
     assert_eq!(record.annotation(), bare);
     let shown = record.history_annotation().expect("a history");
     let shown: Vec<Past> = serde_json::from_str(&shown).expect("a list");
-    assert_eq!(shown, vec![past; HISTORY_SHOWN]);
+    let mut newest = past.clone();
+    newest.packages = vec!["linux".to_owned(); PACKAGES_SHOWN];
+    newest.packages.push("and more".to_owned());
+    let mut expected = vec![past; HISTORY_SHOWN];
+    expected[0] = newest;
+    assert_eq!(shown, expected);
     assert_eq!(Record::default().history_annotation(), None);
 }

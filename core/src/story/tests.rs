@@ -27,6 +27,7 @@ fn request() -> Request {
             words: "2 updates".to_owned(),
             since,
             since_boot: Duration::ZERO,
+            later: BTreeMap::new(),
         }],
         latched: Vec::new(),
     }

@@ -130,6 +130,49 @@ fn a_changed_package_list_does_not_restart_settling() {
     assert_eq!(reason.pkgs, BTreeSet::from(["kernel".to_owned()]));
 }
 
+/// A second update comes while the host waits for the reboot of the first.
+#[test]
+fn it_is_known_when_each_package_was_first_seen() {
+    let both = |two: &str| Finding {
+        verdict: Verdict::Reboot {
+            pkgs: ["glibc", two].map(str::to_owned).into(),
+            words: String::new(),
+        },
+        ..wants("glibc")
+    };
+    let first = look(Observed::default(), &wants("glibc"), 10);
+    let second = look(first, &both("kernel"), 50);
+    let third = look(second, &both("kernel"), 90);
+    let request = third.request.clone().expect("it asks");
+    let later = BTreeMap::from([("kernel".to_owned(), at(50).wall)]);
+    assert_eq!(request.reasons[0].later, later);
+    assert_eq!(request.reasons[0].since, at(10).wall);
+    assert_eq!(Past::of(Some(&request), at(100).wall).later, later);
+    // It is not asked for any more.
+    let other = look(third, &both("dbus"), 120).request.expect("it asks");
+    assert_eq!(
+        other.reasons[0].later,
+        BTreeMap::from([("dbus".to_owned(), at(120).wall)])
+    );
+    // Of a list that is known by its hash nobody can tell what is new.
+    let mut short = request;
+    short.reasons[0].pkgs = BTreeSet::from([digest(&short.reasons[0].pkgs)]);
+    short.shorten();
+    assert_eq!(short.reasons[0].later, BTreeMap::new());
+    let after = look(
+        Observed {
+            request: Some(short),
+            ..Observed::default()
+        },
+        &both("dbus"),
+        150,
+    );
+    assert_eq!(
+        after.request.expect("it asks").reasons[0].later,
+        BTreeMap::new()
+    );
+}
+
 #[test]
 fn the_packages_of_a_request_are_kept_in_the_history() {
     let asked = look(Observed::default(), &wants("glibc"), 10).request;
@@ -256,6 +299,7 @@ fn a_request_on_the_node_is_bounded() {
         words: String::new(),
         since: at(0).wall,
         since_boot: at(0).boot,
+        later: BTreeMap::new(),
     };
     let shortened = |reasons: Vec<Reason>| {
         let mut request = Request {
@@ -400,6 +444,7 @@ fn i10_what_was_not_cleared_is_not_cleared_by_another_reboot() {
             words: String::new(),
             since: at(0).wall,
             since_boot: at(0).boot,
+            later: BTreeMap::new(),
         }],
         ..served
     };

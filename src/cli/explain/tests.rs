@@ -59,6 +59,7 @@ fn status() -> Status {
             reasons: vec!["sentinel /run/reboot-required".to_owned()],
             packages: vec!["linux-image".to_owned()],
             since: vec![time("2026-10-31T20:00:00Z")],
+            later: std::collections::BTreeMap::new(),
             times: Some(status::took(Times {
                 slot: Some(24_900),
                 waits: [("Queued".to_owned(), 24_290)].into(),

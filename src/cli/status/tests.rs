@@ -36,6 +36,7 @@ fn record(stage: Stage) -> Record {
                 words: "libc6".to_owned(),
                 since: time("2026-11-21T09:00:00Z"),
                 since_boot: Duration::from_secs(60),
+                later: BTreeMap::new(),
             }],
             latched: Vec::new(),
         }),
@@ -51,6 +52,7 @@ fn record(stage: Stage) -> Record {
             reasons: vec!["sentinel /run/reboot-required".to_owned()],
             packages: vec!["linux-image".to_owned()],
             since: vec![time("2026-10-31T20:00:00Z")],
+            later: BTreeMap::new(),
             times: Some(Times {
                 slot: Some(24_900),
                 waits: [("Settling".to_owned(), 600), ("Queued".to_owned(), 24_290)].into(),

@@ -110,6 +110,7 @@ mod tests {
             words: String::new(),
             since: Timestamp::UNIX_EPOCH,
             since_boot: seconds(since),
+            later: std::collections::BTreeMap::new(),
         }
     }
 

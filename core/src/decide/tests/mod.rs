@@ -65,6 +65,7 @@ fn request() -> Request {
         words: String::new(),
         since: wall(),
         since_boot: Duration::ZERO,
+        later: BTreeMap::new(),
     };
     Request {
         since: wall(),

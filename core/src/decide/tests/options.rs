@@ -155,6 +155,7 @@ fn i10_what_a_reboot_did_not_clear_is_said_with_when_that_ends() {
                 words: String::new(),
                 since: now().wall,
                 since_boot: NOW,
+                later: BTreeMap::new(),
             }],
             unknown: Vec::new(),
         };

@@ -91,6 +91,7 @@ fn a_cancellation_leaves_what_was_not_asked_here() {
         words: String::new(),
         since: wall(),
         since_boot: NOW,
+        later: std::collections::BTreeMap::new(),
     });
     let ordered = machine.order(&Order::Cancel, now()).unwrap();
     let left = ordered.record.request.unwrap();
