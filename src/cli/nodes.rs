@@ -28,6 +28,9 @@ pub use held::{Row, What};
 pub use slo::Slo;
 pub use watch::{Ended, Follow, follow};
 
+/// Characters of the column SLOT: a label, and what is wrong with it.
+const SLOT: usize = 110;
+
 /// The group as it is now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
@@ -177,7 +180,7 @@ pub fn table(group: &Group, now: Timestamp) -> String {
     } else if group.rows.is_empty() {
         text.push_str("who holds or waits cannot be seen\n");
     } else {
-        text.push_str(&table::aligned(&lines));
+        text.push_str(&table::aligned(&lines, SLOT));
     }
     if !group.others.is_empty() {
         let others: Vec<&str> = group.others.iter().map(String::as_str).collect();

@@ -9,6 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use kube::api::ListParams;
 use kube::{Api, Client};
 use kube_rebootd_core::condition::{Condition, Kind, Status};
+use kube_rebootd_core::config::is_label_value;
 use kube_rebootd_core::history::Past;
 use kube_rebootd_core::names;
 use kube_rebootd_core::node::Node;
@@ -32,14 +33,16 @@ const SILENT: SignedDuration = SignedDuration::from_mins(90);
 const DOWN: SignedDuration = SignedDuration::from_mins(30);
 /// A check has no answer while a package manager works, or a backup inhibits the shutdown.
 const UNANSWERED: SignedDuration = SignedDuration::from_hours(24);
+/// Characters of a version: a longer one no daemon has, and it would push the rest off the screen.
+const VERSION: usize = 30;
 
 /// One Node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Member {
     pub node: String,
-    /// Whose slots its daemon takes; none: it never told.
+    /// Whose slots its daemon takes; none: it never told, or what stands there can be no group.
     pub group: Option<String>,
-    /// Of its daemon.
+    /// Of its daemon, if it is one of at most [`VERSION`] characters.
     pub version: Option<String>,
     pub ready: bool,
     /// Whether a reboot is required: `True`, `False`, `Unknown`; none: no daemon ever told.
@@ -125,8 +128,8 @@ impl Shown {
             (text::name(slot, NAME), record.map(|text| stage(text)))
         });
         let member = Member {
-            group: says(names::GROUP),
-            version: says(names::VERSION),
+            group: says(names::GROUP).filter(|group| is_label_value(group)),
+            version: says(names::VERSION).filter(|version| version.chars().count() <= VERSION),
             ready: node.ready,
             required: condition.map(|one| one.status.name()),
             reason: condition.map(|one| one.reason.clone()),

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::age;
 use super::fleet::{Member, silent};
-use super::table::aligned;
+use super::table::{CELL, aligned};
 
 /// What held a node is said of so many things.
 const HELD_BY: usize = 3;
@@ -98,7 +98,7 @@ impl Slo {
         }
         let mut lines = vec![["NODE", "TOOK", "WHEN", "HELD BY"].map(str::to_owned)];
         lines.extend(shown.into_iter().map(|one| one.row(now)));
-        text + "\n" + &aligned(&lines)
+        text + "\n" + &aligned(&lines, CELL)
     }
 
     /// For scripts.

@@ -4,9 +4,15 @@ use std::fmt::Write as _;
 
 use jiff::Timestamp;
 use kube_rebootd_core::reason::Reason;
+use kube_rebootd_core::text::clean;
 
 use super::age;
 use super::fleet::{Cordon, Member};
+
+/// Characters of a name in the first column: it is copied into commands, and few are longer.
+const NAME: usize = 63;
+/// Characters of each other column but the last: one Node's words must not push those of all others off the screen (I14).
+pub(super) const CELL: usize = 40;
 
 /// The Nodes for people.
 pub(super) fn members(members: &[Member], now: Timestamp) -> String {
@@ -36,7 +42,7 @@ pub(super) fn members(members: &[Member], now: Timestamp) -> String {
             why(one),
         ]);
     }
-    aligned(&lines)
+    aligned(&lines, CELL)
 }
 
 /// Whether a reboot is required; none: no daemon ever told.
@@ -76,12 +82,13 @@ pub(super) fn why(one: &Member) -> String {
     }
 }
 
-/// In columns; the last one is as long as it is.
-pub(super) fn aligned<const N: usize>(lines: &[[String; N]]) -> String {
+/// In columns of at most `widest` characters; the first one may hold a name, and the last one is as long as it is.
+pub(super) fn aligned<const N: usize>(lines: &[[String; N]], widest: usize) -> String {
     let mut text = String::new();
+    let most = |column: usize| if column == 0 { NAME } else { widest };
     let width = |column: usize| {
         let cells = lines.iter().map(|line| line[column].chars().count());
-        cells.max().unwrap_or(0)
+        cells.max().unwrap_or(0).min(most(column))
     };
     let widths: Vec<usize> = (0..N).map(width).collect();
     for line in lines {
@@ -89,6 +96,7 @@ pub(super) fn aligned<const N: usize>(lines: &[[String; N]]) -> String {
             .split_last()
             .map_or(("", &[][..]), |(last, cells)| (last.as_str(), cells));
         for (cell, width) in cells.iter().zip(&widths) {
+            let cell = clean(cell, *width);
             // Writing to a String does not fail.
             let _ = write!(text, "{cell:width$}  ");
         }
@@ -103,6 +111,37 @@ mod tests {
 
     use super::super::fleet::tests::{NOW, at, of, shows};
     use super::*;
+
+    /// Found by an attacker: one annotation pushed the last column of every node off the screen.
+    #[test]
+    fn i14_long_words_of_one_node_push_nothing_off_the_screen() {
+        let long = "x".repeat(253);
+        let named = |group: &str, version: &str, name: &str| {
+            of(json!({"metadata": {"name": name,
+                "annotations": {"kube-rebootd/group": group, "kube-rebootd/version": version}},
+                "status": {"conditions": [{"type": "RebootRequired", "status": "True", "reason": long, "message": "words"}]}}))
+        };
+        let loud = named(&long, &long, &long);
+        assert_eq!((&loud.group, &loud.version), (&None, &None));
+        let most = ("x".repeat(63), "x".repeat(30));
+        let longest = named(&most.0, &most.1, "n1");
+        assert_eq!(
+            (&longest.group, &longest.version),
+            (&Some(most.0.clone()), &Some(most.1.clone()))
+        );
+        let text = members(&[loud, longest], at(NOW));
+        for line in text.lines() {
+            assert!(line.chars().count() < 300, "{line}");
+        }
+        let head = text.lines().next().expect("a head");
+        let why = head.find("WHY").expect("the last column");
+        assert!(why < 250, "{why}: {head}");
+        let cut = format!("{}…", "x".repeat(CELL - 1));
+        assert!(
+            text.lines().all(|line| line == head || line.contains(&cut)),
+            "{text}"
+        );
+    }
 
     #[test]
     fn every_node_has_a_line_also_without_the_daemon() {
