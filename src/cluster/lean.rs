@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease as FullLease;
 use k8s_openapi::api::core::v1::Node as FullNode;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
@@ -207,9 +207,17 @@ fn meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Err
     })
 }
 
+/// Clocks that work differ by less.
+const AHEAD: SignedDuration = SignedDuration::from_mins(10);
+
 /// A time as the API server writes it. One that jiff does not know is its last: that there is one is what counts.
 pub(crate) fn time(text: &str) -> Timestamp {
     text.parse().unwrap_or(Timestamp::MAX)
+}
+
+/// A time that has been, by the clock of another host, is further in the future than clocks that work differ: it says nothing.
+pub(crate) fn ahead(time: Timestamp, now: Timestamp) -> bool {
+    time.duration_since(now) > AHEAD
 }
 
 #[cfg(test)]

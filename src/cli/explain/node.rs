@@ -67,7 +67,7 @@ pub struct Seen {
     pub exists: Option<bool>,
     /// Since when `ready` is what it is, by the clock of whoever wrote it.
     pub ready_since: Option<Timestamp>,
-    /// Its daemon has told nothing for longer than it ever waits, or never anything.
+    /// Its daemon has told nothing for longer than it ever waits, or never anything, or its clock is ahead.
     pub silent: bool,
     /// Who is on record for the cordon: field managers.
     pub cordoned_by: Vec<String>,

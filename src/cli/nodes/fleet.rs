@@ -51,7 +51,7 @@ pub struct Member {
     pub reason: Option<String>,
     /// Since when `required` is what it is, by the node's clock.
     pub since: Option<Timestamp>,
-    /// When its daemon told last.
+    /// When its daemon told last, by its own clock, which may be ahead; none: never, or it cannot be read.
     pub told: Option<Timestamp>,
     pub message: Option<String>,
     pub cordon: Option<Cordon>,
@@ -106,8 +106,6 @@ pub(in crate::cli) struct Shown {
     member: Member,
     /// `RebootRequired`.
     condition: Option<Condition>,
-    /// When its daemon told last, also where that cannot be read.
-    told: Option<Timestamp>,
     /// The slot that it is labelled with, and how far its hold is.
     claim: Option<Claim>,
 }
@@ -117,7 +115,6 @@ impl Shown {
         let node = node::read(object, None);
         let mut conditions = node.conditions.iter();
         let condition = conditions.find(|one| one.kind == Kind::RebootRequired);
-        let told = told(object);
         let says = |key: &str| {
             let words = node.annotations.get(key);
             words.map(|words| text::name(words, NAME))
@@ -134,7 +131,7 @@ impl Shown {
             required: condition.map(|one| one.status.name()),
             reason: condition.map(|one| one.reason.clone()),
             since: condition.and_then(|one| one.since).filter(known),
-            told: told.filter(known),
+            told: told(object).filter(known),
             message: condition.map(|one| one.message.clone()),
             cordon: cordon(&node),
             paused: node.annotations.get(names::PAUSED).cloned(),
@@ -144,17 +141,16 @@ impl Shown {
         Self {
             condition: condition.cloned(),
             member,
-            told,
             claim,
         }
     }
 
     /// With whether a person has to look at it at `now`.
     pub(in crate::cli) fn at(&self, now: Timestamp) -> Member {
-        let Member { ready, .. } = self.member;
+        let Member { ready, told, .. } = self.member;
         let person = self.condition.as_ref();
         Member {
-            person: person.and_then(|one| person_for(one, self.told, ready, now)),
+            person: person.and_then(|one| person_for(one, told, ready, now)),
             ..self.member.clone()
         }
     }
@@ -224,17 +220,26 @@ pub(super) fn judged(member: &mut Member, what: &What, now: Timestamp) {
     member.person.get_or_insert(why);
 }
 
-/// Its daemon has told nothing for longer than it ever waits.
+/// Its daemon has told nothing for longer than it ever waits, or nobody can know: by its clock that is still to come.
 pub(in crate::cli) fn silent(told: Option<Timestamp>, now: Timestamp) -> bool {
     older(told, SILENT, now)
 }
 
+/// One that is [`lean::ahead`] is as good as none: else whoever writes the year 2100 is never asked about again (I8).
 fn older(told: Option<Timestamp>, long: SignedDuration, now: Timestamp) -> bool {
-    told.is_none_or(|told| now.duration_since(told) > long)
+    let known = told.filter(|told| !lean::ahead(*told, now));
+    known.is_none_or(|told| now.duration_since(told) > long)
 }
 
+/// Of one that is silent.
 fn for_how_long(told: Option<Timestamp>, now: Timestamp) -> String {
-    told.map_or_else(String::new, |told| format!(" for {}", age(now, told)))
+    match told {
+        None => String::new(),
+        Some(told) if lean::ahead(told, now) => {
+            format!(" (its clock is ahead by {})", age(told, now))
+        }
+        Some(told) => format!(" for {}", age(now, told)),
+    }
 }
 
 /// `lastHeartbeatTime` of the condition.
@@ -287,10 +292,11 @@ fn person_for(
     // A host that is off, and had nothing to do, is somebody else's affair.
     if silent(told, now) && (ready || !idle) {
         let since = for_how_long(told, now);
-        let host = if ready {
-            "its daemon does not run, or the API server refuses what it writes"
-        } else {
-            "its Node is not Ready"
+        let ahead = told.is_some_and(|told| lean::ahead(told, now));
+        let host = match ready {
+            true if ahead => "whether its daemon still tells anything is not known",
+            true => "its daemon does not run, or the API server refuses what it writes",
+            false => "its Node is not Ready",
         };
         return Some(format!("silent{since}: {host}"));
     }
@@ -332,6 +338,8 @@ pub(super) mod tests {
     fn who_needs_a_person_is_told_from_who_goes_on_by_itself() {
         let (fresh, old) = ("2026-11-24T11:30:00Z", "2026-11-24T10:00:00Z");
         let silent = "silent for 2h: ";
+        let ahead = "silent (its clock is ahead by 3h): ";
+        let unknown = "whether its daemon still tells anything is not known";
         let off = "its Node is not Ready";
         let gone = "its daemon does not run, or the API server refuses what it writes";
         let rows = [
@@ -354,8 +362,31 @@ pub(super) mod tests {
             ),
             (true, "False", "Idle", old, Some(format!("{silent}{gone}"))),
             (false, "False", "Idle", old, None),
-            // Its clock is ahead of ours.
-            (true, "False", "Idle", "2026-11-24T15:00:00Z", None),
+            // Its clock is ahead of ours, by as much as clocks differ, and by more: it could be silent for ever.
+            (true, "False", "Idle", "2026-11-24T12:09:00Z", None),
+            (
+                true,
+                "False",
+                "Idle",
+                "2026-11-24T15:00:00Z",
+                Some(format!("{ahead}{unknown}")),
+            ),
+            (
+                false,
+                "True",
+                "Rebooting",
+                "2026-11-24T15:00:00Z",
+                Some(format!("{ahead}{off}")),
+            ),
+            (false, "False", "Idle", "2026-11-24T15:00:00Z", None),
+            // It cannot be read.
+            (
+                true,
+                "False",
+                "Idle",
+                "soon",
+                Some(format!("silent: {gone}")),
+            ),
         ];
         for (ready, status, reason, told, wanted) in rows {
             let member = shows("n1", ready, [status, reason, "words", told]);
@@ -377,6 +408,8 @@ pub(super) mod tests {
         assert_eq!(said(&shown), Some("words".to_owned()));
         shown.since = Some(at("2026-11-23T13:00:00Z"));
         assert_eq!(said(&shown), None);
+        shown.since = Some(at("2026-11-25T13:00:00Z"));
+        assert_eq!(said(&shown), Some("words".to_owned()), "not known");
     }
 
     /// Found by an operator's reading: a host that never came back was shown after 90 minutes at the earliest, and one whose
@@ -399,6 +432,8 @@ pub(super) mod tests {
             why,
             "holds default, is not Ready, and is silent for 35m: the host may not have come back"
         );
+        let why = judge(false, "2026-11-24T15:00:00Z", &holds).expect("a word");
+        assert!(why.contains("its clock is ahead by 3h"), "{why}");
         // Whoever keeps it drained knows that it is off.
         assert_eq!(judge_of("Maintenance", false, late, &holds), None);
         let mut never = of(json!({"metadata": {"name": "n2"}}));

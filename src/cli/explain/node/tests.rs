@@ -152,6 +152,18 @@ fn a_silent_daemon_is_said_before_all_that_it_said() {
         "{page}"
     );
     assert!(page.contains("and nothing since"), "{page}");
+    let ahead = || Reads {
+        node: there(node("2026-11-21T13:10:00Z", "Queued")),
+        ..reads()
+    };
+    let seen = look(ahead()).expect("it is seen");
+    assert!(seen.silent && seen.member.told.is_some());
+    let page = shown(ahead());
+    assert!(
+        page.contains("! silent (its clock is ahead by 3h): "),
+        "{page}"
+    );
+    assert!(page.contains("(in 3h): its clock is ahead"), "{page}");
     let never = || Reads {
         node: there(from_value(json!({"metadata": {"name": "n1"}})).expect("a Node")),
         ..reads()

@@ -6,6 +6,7 @@ use super::super::page::{Page, Row};
 use super::super::text::{drain, queue, reboots};
 use super::Seen;
 use crate::cli::nodes::{Cordon, FREE};
+use crate::cluster::lean;
 
 /// Of the Events: `--json` has all.
 const EVENTS: usize = 10;
@@ -104,8 +105,11 @@ fn reboot(page: &Page, seen: &Seen) -> Option<String> {
 /// What a daemon that is silent said is old, whatever it was.
 fn told(page: &Page, seen: &Seen) -> Option<String> {
     let told = seen.member.told?;
+    let ahead = lean::ahead(told, page.now);
     let told = page.when(told);
-    Some(if seen.silent {
+    Some(if seen.silent && ahead {
+        format!("! {told}: its clock is ahead, and nobody knows how old all is that it says here")
+    } else if seen.silent {
         format!("! {told}, and nothing since: all that it says here is as old as that")
     } else {
         told
