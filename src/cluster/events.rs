@@ -20,7 +20,7 @@ use crate::cluster::answer::{ApiError, call};
 
 mod told;
 
-pub use told::{Told, about};
+pub use told::{Tale, Told, about};
 
 /// Where Kubernetes keeps the Events of what has no namespace.
 const NAMESPACE: &str = "default";

@@ -24,7 +24,7 @@ use super::{Drain, Queue};
 use crate::cli::nodes::{self, Member, Parts, Row, Shown};
 use crate::cli::status::{self, Done};
 use crate::cluster::answer::{ApiError, CALL, call, found};
-use crate::cluster::events::{Told, about};
+use crate::cluster::events::{Tale, Told, about};
 use crate::cluster::heartbeat;
 use crate::cluster::lean::Node as Object;
 use crate::cluster::lease::Leases;
@@ -88,8 +88,10 @@ pub struct Seen {
     pub queue: Option<Queue>,
     /// What a drain would do now.
     pub drain: Drain,
-    /// Those of the last hour that its daemon wrote, newest first; null: they cannot be seen.
+    /// Those of the last hour in its daemon's name, newest first; whoever may write Events can write them as well; null: they cannot be seen.
     pub events: Option<Vec<Told>>,
+    /// There are more of them than were read: newer ones may be among those.
+    pub more_events: bool,
     /// What could not be looked at.
     pub hidden: Vec<Hidden>,
     /// Where `[drain]` is the node's own.
@@ -176,7 +178,7 @@ struct Reads {
     node: Found,
     leases: Option<Vec<Lease>>,
     waiters: Option<Vec<Waiter>>,
-    events: Option<Vec<Told>>,
+    events: Option<Tale>,
     hidden: Vec<Hidden>,
 }
 
@@ -194,7 +196,7 @@ pub async fn ask(
     let (node, leases, events) = tokio::join!(
         call(&what, CALL, nodes.get(name)),
         leases.all(Duration::ZERO),
-        about(client, name)
+        about(client, name, now)
     );
     let mut hidden = Vec::new();
     let node = match found(node) {
@@ -337,7 +339,8 @@ fn seen(
         place,
         queue,
         drain,
-        events: reads.events,
+        more_events: reads.events.as_ref().is_some_and(|tale| tale.more),
+        events: reads.events.map(|tale| tale.events),
         hidden: reads.hidden,
         own: which.own,
         member,

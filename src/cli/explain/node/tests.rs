@@ -74,14 +74,22 @@ fn reads() -> Reads {
             waiter("n1", "2026-11-21T09:00:00Z"),
             waiter("n9", "2026-11-21T09:30:00Z"),
         ]),
-        events: Some(vec![Told {
-            at: Some(time("2026-11-21T09:00:00Z")),
-            warning: true,
-            reason: "Failing".to_owned(),
-            message: "three attempts or more failed in a row; the next one is later".to_owned(),
-            count: 3,
-        }]),
+        events: Some(tale(1, false)),
         hidden: Vec::new(),
+    }
+}
+
+fn tale(events: usize, more: bool) -> Tale {
+    let one = Told {
+        at: Some(time("2026-11-21T09:00:00Z")),
+        warning: true,
+        reason: "Failing".to_owned(),
+        message: "three attempts or more failed in a row; the next one is later".to_owned(),
+        count: 3,
+    };
+    Tale {
+        events: vec![one; events],
+        more,
     }
 }
 
@@ -230,4 +238,26 @@ fn what_may_not_be_seen_is_said_with_the_right_and_the_rest_is_shown() {
     };
     assert!(!look(no_events()).expect("it is seen").unsure());
     assert!(shown(no_events()).contains("Not seen"));
+}
+
+#[test]
+fn events_that_are_not_shown_are_counted() {
+    let with = |events, more| Reads {
+        events: Some(tale(events, more)),
+        ..reads()
+    };
+    let (two, cut) = ("and 2 more: --json has all", "! not all were read");
+    for (events, more, says) in [
+        (10, false, [false, false]),
+        (12, false, [true, false]),
+        (12, true, [true, true]),
+        (0, true, [false, true]),
+    ] {
+        let page = shown(with(events, more));
+        let noted = "Events\n  whoever may write Events in the namespace default";
+        assert!(page.contains(noted), "{page}");
+        assert_eq!([two, cut].map(|words| page.contains(words)), says, "{page}");
+        assert_eq!(page.matches("Failing").count(), events.min(10), "{page}");
+    }
+    assert!(!shown(with(0, false)).contains("Events"));
 }

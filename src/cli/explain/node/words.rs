@@ -1,5 +1,7 @@
 //! `explain NODE` for people, in the sections and words of `explain` and `nodes`.
 
+use std::iter;
+
 use jiff::Timestamp;
 
 use super::super::page::{Page, Row};
@@ -10,6 +12,10 @@ use crate::cluster::lean;
 
 /// Of the Events: `--json` has all.
 const EVENTS: usize = 10;
+/// What they are worth.
+const WRITERS: &str = "whoever may write Events in the namespace default can write such as well";
+/// Of a list that has no end.
+const CUT: &str = "! not all were read: newer ones may be among the rest";
 /// What the cluster cannot know.
 const SETTINGS: &str =
     "the [drain] of this machine, or its defaults: the node's own may differ, see explain there";
@@ -151,8 +157,11 @@ fn slots(page: &mut Page, seen: &Seen) {
 }
 
 fn events(page: &mut Page, seen: &Seen) {
-    let all = seen.events.iter().flatten();
-    let rows = all.take(EVENTS).map(|one| {
+    let all = seen.events.as_deref().unwrap_or_default();
+    if all.is_empty() && !seen.more_events {
+        return;
+    }
+    let rows = all.iter().take(EVENTS).map(|one| {
         let at = one.at.map(|at| page.when(at));
         let at = at.unwrap_or_else(|| "at a time that cannot be read".to_owned());
         let times = match one.count {
@@ -163,10 +172,20 @@ fn events(page: &mut Page, seen: &Seen) {
         let says = format!("{at} {mark}{}{times}: {}", one.reason, one.message);
         (String::new(), vec![says])
     });
-    let rows: Vec<Row> = rows.collect();
-    if !rows.is_empty() {
-        page.section("Events", rows);
+    let mut rows: Vec<Row> = iter::once((String::new(), vec![WRITERS.to_owned()]))
+        .chain(rows)
+        .collect();
+    let more = all.len().saturating_sub(EVENTS);
+    if more > 0 {
+        rows.push((
+            String::new(),
+            vec![format!("and {more} more: --json has all")],
+        ));
     }
+    if seen.more_events {
+        rows.push((String::new(), vec![CUT.to_owned()]));
+    }
+    page.section("Events", rows);
 }
 
 fn hidden(page: &mut Page, seen: &Seen) {
