@@ -12,6 +12,9 @@ use crate::trigger::Request;
 /// What `reboot.max_per_day` counts in, on the host's wall clock.
 const DAY: SignedDuration = SignedDuration::from_hours(24);
 
+/// Reasons and packages of one reboot: a Node's annotation has 16 triggers and 16 wishes at most, and fewer packages.
+const MOST: usize = 32;
+
 /// One reboot that was done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -36,9 +39,12 @@ pub struct Past {
 }
 
 impl Past {
-    /// With everything in words cleaned (I14).
+    /// With everything in words cleaned, and with no more of them than a person reads (I14).
     #[must_use]
     pub fn cleaned(mut self) -> Self {
+        self.reasons.truncate(MOST);
+        self.packages.truncate(MOST);
+        self.since.truncate(MOST);
         for words in self.reasons.iter_mut().chain(&mut self.packages) {
             *words = text::clean(words, WORDS);
         }
@@ -107,6 +113,22 @@ mod tests {
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_second(seconds).expect("a time")
+    }
+
+    /// Found by an attacker: an annotation of 250 KiB filled the terminal of whoever asked about the node.
+    #[test]
+    fn i14_a_history_has_no_more_words_than_a_person_reads() {
+        let many = |word: &str| vec![word.to_owned(); 5000];
+        let past = Past {
+            reasons: many("a\u{1b}"),
+            packages: many("libc6\u{1b}"),
+            since: vec![at(700); 5000],
+            ..Past::of(None, at(1000))
+        };
+        let past = past.cleaned();
+        assert_eq!(past.reasons, vec!["a"; MOST]);
+        assert_eq!(past.packages, vec!["libc6"; MOST]);
+        assert_eq!(past.since, vec![at(700); MOST]);
     }
 
     #[test]

@@ -16,6 +16,10 @@ fn now() -> Timestamp {
 
 /// A Node that was `told` last, of which nothing else is unusual.
 fn node(told: &str, reason: &str) -> Object {
+    from_value(written(told, reason)).expect("a Node")
+}
+
+fn written(told: &str, reason: &str) -> Value {
     let history = json!([{"at": "2026-11-01T03:00:00Z", "automatic": true, "reasons": ["builtin kernel"],
         "since": ["2026-10-31T20:00:00Z"], "times": {"slot": 24_900, "claim": 2, "drain": 75, "evicted": 12, "boot": 48}}]);
     let ours = json!({"type": "RebootRequired", "status": "True", "reason": reason,
@@ -27,15 +31,14 @@ fn node(told: &str, reason: &str) -> Object {
         json!({"type": "Drained", "status": "False", "reason": "KubeRebootd", "message": ""});
     let ready =
         json!({"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-20T10:10:00Z"});
-    let node = json!({
+    json!({
         "metadata": {"name": "n1", "uid": "u",
             "annotations": {"kube-rebootd/group": "default", "kube-rebootd/version": "1.2.3",
                 "kube-rebootd/reboot": "new firmware", "kube-rebootd/history": history.to_string()},
             "managedFields": [{"manager": "kubectl-cordon", "fieldsV1": {"f:spec": {"f:unschedulable": {}}}}]},
         "spec": {"unschedulable": true},
         "status": {"conditions": [ready, ours, planned, over]},
-    });
-    from_value(node).expect("a Node")
+    })
 }
 
 fn there(object: Object) -> Found {
@@ -260,4 +263,24 @@ fn events_that_are_not_shown_are_counted() {
         assert_eq!(page.matches("Failing").count(), events.min(10), "{page}");
     }
     assert!(!shown(with(0, false)).contains("Events"));
+}
+
+/// Found by an attacker: whoever may apply to a Node is on record as often as he likes.
+#[test]
+fn i14_of_many_managers_of_a_cordon_five_are_named() {
+    let mut object = written("2026-11-21T09:50:00Z", "Queued");
+    let managers = (1..=8).map(|number| {
+        json!({"manager": format!("m{number}"), "fieldsV1": {"f:spec": {"f:unschedulable": {}}}})
+    });
+    object["metadata"]["managedFields"] = managers.collect();
+    let many = || Reads {
+        node: there(from_value(object.clone()).expect("a Node")),
+        ..reads()
+    };
+    let page = shown(many());
+    assert!(
+        page.contains("by others: m1, m2, m3, m4, m5, and 3 more\n"),
+        "{page}"
+    );
+    assert_eq!(look(many()).expect("it is seen").cordoned_by.len(), 8);
 }

@@ -12,6 +12,8 @@ use crate::cluster::lean;
 
 /// Of the Events: `--json` has all.
 const EVENTS: usize = 10;
+/// Of those on record for a cordon: `--json` has all.
+const OWNERS: usize = 5;
 /// What they are worth.
 const WRITERS: &str = "whoever may write Events in the namespace default can write such as well";
 /// Of a list that has no end.
@@ -125,13 +127,21 @@ fn told(page: &Page, seen: &Seen) -> Option<String> {
 fn cordon(seen: &Seen) -> Option<String> {
     let by = match seen.member.cordon? {
         Cordon::KubeRebootd => return Some("by kube-rebootd".to_owned()),
-        Cordon::Others => seen.cordoned_by.join(", "),
+        Cordon::Others => first(&seen.cordoned_by, OWNERS),
     };
     Some(if by.is_empty() {
         "by others".to_owned()
     } else {
         format!("by others: {by}")
     })
+}
+
+/// The first `most`, and how many more there are.
+fn first(names: &[String], most: usize) -> String {
+    let shown = names.iter().take(most).cloned();
+    let more = names.len().saturating_sub(most);
+    let more = (more > 0).then(|| format!("and {more} more"));
+    shown.chain(more).collect::<Vec<_>>().join(", ")
 }
 
 fn slots(page: &mut Page, seen: &Seen) {
