@@ -67,13 +67,13 @@ pub fn explain(
         };
         match Box::pin(explain::node::ask(which, &cluster, &pods, now)).await {
             Ok(seen) => explained(&seen, json, now),
-            Err(explain::node::Unseen::Api(err)) => refused(&err),
             Err(err) => failed(&err),
         }
     })
 }
 
-/// As `nodes --unhealthy`: 1 where the node needs a person, 4 where nobody can see whether it does.
+/// As `nodes --unhealthy`: 1 where the node needs a person, or where the API server did not say; 4 where it may not be seen
+/// whether it does.
 fn explained(seen: &explain::node::Seen, json: bool, now: Timestamp) -> ExitCode {
     if json {
         // Strings, numbers and timestamps only: nothing in it can fail to encode.
@@ -82,7 +82,7 @@ fn explained(seen: &explain::node::Seen, json: bool, now: Timestamp) -> ExitCode
     } else {
         print(&explain::node::page(seen, now));
     }
-    if seen.member.person.is_some() {
+    if seen.member.person.is_some() || seen.failed() {
         return ExitCode::from(exit::FAILED);
     }
     if seen.unsure() {

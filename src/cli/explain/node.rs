@@ -130,8 +130,8 @@ pub struct Place {
 pub struct Hidden {
     /// `node`, `slots`, `queue` or `events`.
     pub what: &'static str,
-    /// What is wanted to see it.
-    pub right: String,
+    /// What is wanted to see it, where that was the answer (403); null: it failed otherwise.
+    pub right: Option<String>,
     pub why: String,
 }
 
@@ -144,8 +144,18 @@ impl Seen {
 
     /// Whether the node needs a person is not known: the Node or the slots were not seen.
     pub fn unsure(&self) -> bool {
-        let rests = |one: &Hidden| matches!(one.what, "node" | "slots");
-        self.hidden.iter().any(rests)
+        self.judged_by().next().is_some()
+    }
+
+    /// The same, and not for a missing right alone: an answer failed, and the next one may not.
+    pub fn failed(&self) -> bool {
+        self.judged_by().any(|one| one.right.is_none())
+    }
+
+    /// What was not seen of all that the judgement rests on.
+    fn judged_by(&self) -> impl Iterator<Item = &Hidden> {
+        let rests = |one: &&Hidden| matches!(one.what, "node" | "slots");
+        self.hidden.iter().filter(rests)
     }
 }
 
@@ -235,6 +245,7 @@ pub async fn ask(
     seen(which, &group, reads, drain, now)
 }
 
+/// What a failed answer hides; the right is named only where that is what is missing.
 fn hide<T>(
     what: &'static str,
     right: &str,
@@ -245,7 +256,7 @@ fn hide<T>(
         .map_err(|err| {
             hidden.push(Hidden {
                 what,
-                right: right.to_owned(),
+                right: matches!(err, ApiError::Denied { code: 403, .. }).then(|| right.to_owned()),
                 why: err.to_string(),
             });
         })

@@ -105,15 +105,15 @@ async fn what_is_denied_is_named_and_the_rest_is_shown() {
     };
     let seen = with(denies(Verb::Get, "nodes", "")).await;
     assert_eq!(
-        (seen.hidden[0].what, seen.hidden[0].right.as_str()),
-        ("node", "get Nodes")
+        (seen.hidden[0].what, seen.hidden[0].right.as_deref()),
+        ("node", Some("get Nodes"))
     );
     assert!(seen.unsure() && seen.place[0].what == "holds" && seen.exists.is_none());
     assert!(seen.member.person.is_none(), "{:?}", seen.member);
     let seen = with(denies(Verb::List, "leases", "kube-rebootd")).await;
     assert_eq!(
-        seen.hidden[0].right,
-        "list Leases in the namespace kube-rebootd"
+        seen.hidden[0].right.as_deref(),
+        Some("list Leases in the namespace kube-rebootd")
     );
     assert!(seen.unsure() && seen.slots.is_none());
     assert_eq!(seen.place[0].what, "labelled");

@@ -212,7 +212,7 @@ fn who_needs_a_person_is_as_nodes_says() {
 fn what_may_not_be_seen_is_said_with_the_right_and_the_rest_is_shown() {
     let hides = |what, right: &str| Hidden {
         what,
-        right: right.to_owned(),
+        right: Some(right.to_owned()),
         why: format!("{right}: denied (403): forbidden"),
     };
     let no_node = || Reads {
@@ -283,4 +283,53 @@ fn i14_of_many_managers_of_a_cordon_five_are_named() {
         "{page}"
     );
     assert_eq!(look(many()).expect("it is seen").cordoned_by.len(), 8);
+}
+
+/// Found by an attacker: a server that was busy was said to want a right, with the exit code of a refusal.
+#[test]
+fn only_what_was_denied_wants_a_right() {
+    let hid = |error: ApiError| {
+        let mut hidden = Vec::new();
+        let none: Option<Vec<Lease>> = hide("slots", "list Leases", Err(error), &mut hidden);
+        assert_eq!(none, None);
+        Reads {
+            leases: None,
+            hidden,
+            ..reads()
+        }
+    };
+    let denied = |code| {
+        hid(ApiError::Denied {
+            what: "list Leases".to_owned(),
+            message: "forbidden".to_owned(),
+            code,
+        })
+    };
+    let unreachable = || {
+        hid(ApiError::Unreachable {
+            what: "list Leases".to_owned(),
+            message: "nothing within 15 s".to_owned(),
+        })
+    };
+    let wants = "it wants the right to list Leases";
+    for (reads, again, failed) in [
+        (denied(403), denied(403), false),
+        (denied(401), denied(401), true),
+        (unreachable(), unreachable(), true),
+    ] {
+        let seen = look(reads).expect("the Node is seen");
+        assert!(seen.unsure());
+        assert_eq!(seen.failed(), failed, "{:?}", seen.hidden);
+        let page = shown(again);
+        assert!(page.contains("Not seen\n  slots  list Leases: "), "{page}");
+        assert_eq!(page.contains(wants), !failed, "{page}");
+    }
+    // The judgement does not rest on Events.
+    let mut hidden = Vec::new();
+    let busy = ApiError::Expired {
+        what: "list Events".to_owned(),
+    };
+    hide::<Tale>("events", "list Events", Err(busy), &mut hidden);
+    let seen = look(Reads { hidden, ..reads() }).expect("it is seen");
+    assert!(!seen.unsure() && !seen.failed());
 }

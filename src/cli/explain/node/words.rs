@@ -200,8 +200,10 @@ fn events(page: &mut Page, seen: &Seen) {
 
 fn hidden(page: &mut Page, seen: &Seen) {
     let rows = seen.hidden.iter().map(|one| {
-        let wants = format!("it wants the right to {}", one.right);
-        (one.what.to_owned(), vec![one.why.clone(), wants])
+        let right = one.right.iter();
+        let wants = right.map(|right| format!("it wants the right to {right}"));
+        let says = iter::once(one.why.clone()).chain(wants);
+        (one.what.to_owned(), says.collect())
     });
     let rows: Vec<Row> = rows.collect();
     if !rows.is_empty() {
