@@ -19,13 +19,14 @@ use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 
 use crate::cli::identity;
+use crate::cluster::answer::ApiError;
 use crate::cluster::client::Clients;
 use crate::cluster::pods::OwnPods;
 use crate::cluster::{heartbeat, peers, rights};
 use crate::layers;
 use crate::root::Root;
 
-/// All dry runs together: a person waits for them.
+/// All dry runs together, and whether they may be sent: a person waits for them.
 const WITHIN: Duration = Duration::from_secs(30);
 
 /// What was asked here and now.
@@ -207,22 +208,41 @@ pub(super) async fn drain(asker: &Asker<'_>, name: &str, config: &Config, alone:
 }
 
 /// Why this person's dry run of an eviction would say nothing about the drain's, by the namespace: the right is the node's.
-async fn not_asked(asker: &Asker<'_>, namespaces: &BTreeSet<&str>) -> BTreeMap<String, String> {
-    let mut why = BTreeMap::new();
-    if asker.is_node || namespaces.is_empty() || rights::evicts(asker.pods, None).await == Ok(true)
-    {
-        return why;
+/// `may` asks for it in a namespace, or in all, and has until `end`; no more than `most` questions are on their way at once.
+async fn not_asked(
+    may: impl AsyncFn(Option<String>) -> Result<bool, ApiError>,
+    namespaces: &BTreeSet<&str>,
+    most: usize,
+    end: Instant,
+) -> BTreeMap<String, String> {
+    if namespaces.is_empty() || timeout_at(end, may(None)).await == Ok(Ok(true)) {
+        return BTreeMap::new();
     }
-    for namespace in namespaces {
-        let answer = rights::evicts(asker.pods, Some(namespace)).await;
+    let late = format!(
+        "is not tried: whether it may be was not answered within {} s",
+        WITHIN.as_secs()
+    );
+    let known = |namespace: &&str| ((*namespace).to_owned(), late.clone());
+    let mut why: BTreeMap<String, String> = namespaces.iter().map(known).collect();
+    let names: Vec<String> = why.keys().cloned().collect();
+    let may = &may;
+    let asked = stream::iter(names).map(async |namespace| {
+        let answer = may(Some(namespace.clone())).await;
+        (namespace, answer)
+    });
+    let mut asked = Box::pin(asked.buffer_unordered(most.max(1)));
+    while let Ok(Some((namespace, answer))) = timeout_at(end, asked.next()).await {
         let words = match answer {
-            Ok(true) => continue,
+            Ok(true) => {
+                why.remove(&namespace);
+                continue;
+            }
             Ok(false) => format!(
                 "is not tried: that wants the right to create pods/eviction in the namespace {namespace}"
             ),
             Err(err) => format!("is not tried: {err}"),
         };
-        why.insert((*namespace).to_owned(), words);
+        why.insert(namespace, words);
     }
     why
 }
@@ -237,7 +257,15 @@ async fn fates(asker: &Asker<'_>, own: &OwnPods, pods: &[Pod], config: &Config) 
     fates.sort_by_key(|(pod, _)| pod.path());
     let open = fates.iter().filter(|(_, fate)| fate.is_none());
     let namespaces = open.map(|(pod, _)| pod.namespace.as_str()).collect();
-    let not_asked = not_asked(asker, &namespaces).await;
+    let end = Instant::now() + WITHIN;
+    let most = policy.parallelism;
+    let may = async |namespace: Option<String>| {
+        if asker.is_node {
+            return Ok(true);
+        }
+        rights::evicts(asker.pods, namespace.as_deref()).await
+    };
+    let not_asked = not_asked(may, &namespaces, most, end).await;
     for (pod, fate) in fates.iter_mut().filter(|(_, fate)| fate.is_none()) {
         let why = not_asked.get(&pod.namespace).cloned();
         *fate = why.map(|why| Fate::Unknown { why });
@@ -251,8 +279,7 @@ async fn fates(asker: &Asker<'_>, own: &OwnPods, pods: &[Pod], config: &Config) 
         let answer = own.would_evict(&PodRef::of(pod)).await;
         (index, Fate::tried(pod, answer))
     });
-    let mut tries = Box::pin(tries.buffer_unordered(policy.parallelism.max(1)));
-    let end = Instant::now() + WITHIN;
+    let mut tries = Box::pin(tries.buffer_unordered(most.max(1)));
     while let Ok(Some((index, fate))) = timeout_at(end, tries.next()).await {
         if let Some((_, known)) = fates.get_mut(index) {
             *known = Some(fate);
@@ -282,5 +309,39 @@ pub(super) fn fated(pod: &Pod, fate: Option<Fate>) -> Fated {
         fate,
         why,
         budget,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Found by an attacker: a silent server was waited for 15 s in each namespace, one after another.
+    #[tokio::test(start_paused = true)]
+    async fn who_may_evict_is_asked_within_the_limit_of_all() {
+        let names: Vec<String> = (0..40).map(|number| format!("n{number}")).collect();
+        let namespaces = names.iter().map(String::as_str).collect();
+        let begin = Instant::now();
+        let silent = async |namespace: Option<String>| {
+            let quick = namespace.as_deref() == Some("n0");
+            let long = if quick { 1 } else { 15 };
+            tokio::time::sleep(Duration::from_secs(long)).await;
+            Ok(false)
+        };
+        let why = not_asked(silent, &namespaces, 5, begin + WITHIN).await;
+        assert!(begin.elapsed() <= WITHIN, "{:?}", begin.elapsed());
+        assert_eq!(why.len(), 40, "none is tried whose right is not known");
+        assert!(why["n0"].contains("wants the right"), "{}", why["n0"]);
+        assert!(
+            why["n9"].contains("was not answered within 30 s"),
+            "{}",
+            why["n9"]
+        );
+        let allowed = async |namespace: Option<String>| Ok(namespace.as_deref() == Some("n1"));
+        let why = not_asked(allowed, &namespaces, 5, Instant::now() + WITHIN).await;
+        assert!(why.len() == 39 && !why.contains_key("n1"));
+        let all = async |namespace: Option<String>| Ok(namespace.is_none());
+        let why = not_asked(all, &namespaces, 5, Instant::now() + WITHIN).await;
+        assert!(why.is_empty());
     }
 }
