@@ -3,6 +3,7 @@
 //! Nothing of the URL is ever said: of many services it is a secret.
 
 use std::future::poll_fn;
+use std::io;
 use std::path::Path;
 use std::pin::pin;
 use std::time::Duration;
@@ -22,6 +23,9 @@ use crate::host::beside::Beside;
 use crate::root::Root;
 use crate::trusted::{self, Untrusted};
 
+/// Where the URL may stand. No value of a key that names a file is said: root may have written the secret itself there.
+const URL_FILE: &str = "notify.webhook_file";
+
 const AGENT: &str = concat!("kube-rebootd/", env!("CARGO_PKG_VERSION"));
 /// Bytes of a file with a URL or a token.
 const LARGEST: u64 = 16 * 1024;
@@ -34,10 +38,19 @@ pub(super) type Building = Beside<Result<Client, AskError>>;
 /// Why it was not taken.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AskError {
-    #[error(transparent)]
-    File(#[from] Untrusted),
-    #[error("{0} cannot be read: {1}")]
-    Read(String, ReadError),
+    #[error(
+        "the file of {key} is not used: it or a directory on the way to it belongs to uid {uid} and has mode {mode:04o}, so somebody else than root could change it; `namei -l` with its path shows which"
+    )]
+    Changeable {
+        key: &'static str,
+        uid: u32,
+        /// The permission bits.
+        mode: u32,
+    },
+    #[error("cannot see whether only root can change the file of {0}: {1}")]
+    Unseen(&'static str, io::Error),
+    #[error("the file of {0} cannot be read: {1}")]
+    Read(&'static str, ReadError),
     #[error("it is no URL of http or https")]
     Url,
     #[error("the token is no value of an HTTP header")]
@@ -60,6 +73,8 @@ pub(super) struct Ask<'a> {
     /// Follows the URL.
     pub(super) path: &'a str,
     pub(super) token_file: Option<&'a Path>,
+    /// Which key names that file.
+    pub(super) token_key: &'static str,
     pub(super) body: Option<&'a Value>,
 }
 
@@ -73,7 +88,7 @@ pub(super) async fn send(
     // Small files of root's own, as those of the configuration.
     let mut url = match ask.to {
         Address::Url(url) => url.clone(),
-        Address::File(file) => first_line(root, file)?,
+        Address::File(file) => first_line(root, URL_FILE, file)?,
     };
     if !ask.path.is_empty() {
         url = url.trim_end_matches('/').to_owned() + ask.path;
@@ -85,7 +100,7 @@ pub(super) async fn send(
         .uri(path)
         .header(USER_AGENT, AGENT);
     if let Some(file) = ask.token_file {
-        let token = format!("Bearer {}", first_line(root, file)?);
+        let token = format!("Bearer {}", first_line(root, ask.token_key, file)?);
         let mut token = HeaderValue::try_from(token).map_err(|_| AskError::Token)?;
         token.set_sensitive(true);
         request = request.header(AUTHORIZATION, token);
@@ -151,9 +166,12 @@ fn unsent(error: &kube::Error) -> AskError {
     AskError::Client(clean(&last.to_string(), MESSAGE))
 }
 
-fn first_line(root: &Root, file: &Path) -> Result<String, AskError> {
-    trusted::only_root_can_change(root, file)?;
+fn first_line(root: &Root, key: &'static str, file: &Path) -> Result<String, AskError> {
+    trusted::only_root_can_change(root, file).map_err(|why| match why {
+        Untrusted::Changeable { uid, mode, .. } => AskError::Changeable { key, uid, mode },
+        Untrusted::Unseen { source, .. } => AskError::Unseen(key, source),
+    })?;
     let text = bounded::text(&root.path(file), LARGEST);
-    let text = text.map_err(|error| AskError::Read(file.display().to_string(), error))?;
+    let text = text.map_err(|error| AskError::Read(key, error))?;
     Ok(text.lines().next().unwrap_or_default().trim().to_owned())
 }

@@ -243,6 +243,7 @@ impl Keeper {
             to: &silence.at.to,
             path,
             token_file: silence.at.token_file.as_deref(),
+            token_key: "notify.alertmanager_token_file",
             body,
         };
         let limit = silence.at.timeout;

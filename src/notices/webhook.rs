@@ -23,6 +23,7 @@ pub(super) async fn post(
         to: &webhook.to,
         path: "",
         token_file: webhook.token_file.as_deref(),
+        token_key: "notify.token_file",
         body: Some(body),
     };
     let sent = timeout(limit, send(root, building, ask, limit)).await;

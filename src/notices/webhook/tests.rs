@@ -118,7 +118,10 @@ async fn i14_url_and_token_come_from_files_that_only_root_can_change() {
     files.write("others", "abc\n", 0o622);
     let to = || Address::File("/url".into());
     let refused = files.post(to(), Some("/others"), LIMIT).await;
-    assert!(matches!(refused, Err(AskError::File(_))), "{refused:?}");
+    assert!(
+        matches!(refused, Err(AskError::Changeable { .. })),
+        "{refused:?}"
+    );
     let missing = files.post(to(), Some("/none"), LIMIT).await;
     assert!(matches!(missing, Err(AskError::Read(..))), "{missing:?}");
     files
@@ -134,6 +137,34 @@ async fn i14_url_and_token_come_from_files_that_only_root_can_change() {
         asked.contains("\r\nauthorization: bearer abc\r\n"),
         "{asked}"
     );
+}
+
+/// Root may have written the secret itself where the name of the file with it belongs.
+#[tokio::test]
+async fn i14_a_file_that_is_not_used_is_said_by_its_key_alone() {
+    let files = Files::new();
+    files.write("secret-others", "abc\n", 0o622);
+    let long = format!("/secret{}", "x".repeat(300));
+    let url = Address::Url("http://127.0.0.1:9/".to_owned());
+    let refusals = [
+        ("/services/secret", "cannot be read"),
+        ("/secret-others", "could change it"),
+        (long.as_str(), "cannot see"),
+    ];
+    for (path, what) in refusals {
+        for (to, token, key) in [
+            (Address::File(path.into()), None, "notify.webhook_file"),
+            (url.clone(), Some(path), "notify.token_file"),
+        ] {
+            let why = files
+                .post(to, token, LIMIT)
+                .await
+                .expect_err("no such file");
+            let (why, debug) = (why.to_string(), format!("{why:?}"));
+            assert!(why.contains(what) && why.contains(key), "{why}");
+            assert!(!(why + &debug).contains("secret"), "{debug}");
+        }
+    }
 }
 
 #[tokio::test]
