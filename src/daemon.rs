@@ -203,7 +203,8 @@ impl Daemon {
         // Before the API server has said which Node this is, what an earlier life of the daemon made is left alone.
         if policy.me.is_some() {
             let at = self.machine.config().notify.alertmanager.as_ref();
-            self.silences.want(Silence::wanted(&step, &policy, at));
+            self.silences
+                .want(Silence::wanted(&step, &policy, &facts.node, at));
         }
         let Some(wrote) = self.write_ahead(&step) else {
             // Not durable: the facts say so now, and another step follows, not at full speed.

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::config::Alertmanager;
 use crate::decide::{Policy, Step};
 use crate::matcher::Matcher;
+use crate::node::Seen;
 use crate::phase::Phase;
 use crate::reason::Reason;
 
@@ -26,13 +27,20 @@ pub struct Silence {
     pub at: Alertmanager,
     /// Name of the Node.
     pub node: String,
+    /// UID of the Node.
+    pub uid: String,
     /// For whoever looks at Alertmanager; a new phase has another.
     pub comment: String,
 }
 
 impl Silence {
     /// None: what happens to the node now is to be heard of. So is a node that is not healthy although it had its time.
-    pub fn wanted(step: &Step, policy: &Policy, at: Option<&Alertmanager>) -> Option<Self> {
+    pub fn wanted(
+        step: &Step,
+        policy: &Policy,
+        node: &Seen,
+        at: Option<&Alertmanager>,
+    ) -> Option<Self> {
         let down = match step.phase {
             Phase::Draining | Phase::Drained | Phase::Rebooting | Phase::Verifying => true,
             Phase::Idle
@@ -45,23 +53,30 @@ impl Silence {
         if !down || step.reason == Reason::Unhealthy {
             return None;
         }
+        let uid = match node {
+            Seen::Present(node) => node.uid.clone(),
+            // After a boot without the API server, the one that was drained.
+            Seen::Unknown | Seen::Absent => step.record.hold.as_ref()?.node_uid.clone()?,
+        };
         let node = policy.me.clone()?;
         let words = Reason::of(step.phase).words();
         Some(Self {
             at: at?.clone(),
             comment: format!("{node} (group {}): {words}", policy.group),
             node,
+            uid,
         })
     }
 
-    /// Who made it, as Alertmanager shows it.
+    /// Who made it, as Alertmanager shows it. With the UID, as another cluster that uses the same Alertmanager may have a node of
+    /// this name. It outlives a reboot; a Node that is registered anew has another one, and leaves its silence to end by itself.
     pub fn author(&self) -> String {
-        format!("kube-rebootd on {}", self.node)
+        format!("kube-rebootd on {} (Node {})", self.node, self.uid)
     }
 
     /// The same alerts, by the same Alertmanager.
     pub fn covers_what(&self, other: &Self) -> bool {
-        (&self.at, &self.node) == (&other.at, &other.node)
+        (&self.at, &self.node, &self.uid) == (&other.at, &other.node, &other.uid)
     }
 
     /// What is sent, for a silence of these alerts from now on; `old`: the one that is renewed.

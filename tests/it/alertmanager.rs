@@ -129,6 +129,7 @@ impl Alertmanager {
         Silence {
             at,
             node: "n1".to_owned(),
+            uid: "u".to_owned(),
             comment: comment.to_owned(),
         }
     }
@@ -186,7 +187,7 @@ async fn alerts_of_the_node_are_silenced_until_the_hold_ends_and_our_own_never()
     assert_eq!(first.len(), 2);
     assert_eq!(
         all(&first, "createdBy"),
-        BTreeSet::from(["kube-rebootd on n1"])
+        BTreeSet::from(["kube-rebootd on n1 (Node u)"])
     );
     let ids = all(&first, "id");
     // It lasts longer than one silence does.

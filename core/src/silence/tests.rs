@@ -4,9 +4,12 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
+use crate::boot::Boot;
 use crate::config::{self, Config};
 use crate::facts::Effect;
-use crate::record::Record;
+use crate::node::Node;
+use crate::record::{Hold, Record};
+use crate::slot::{Lease, Take};
 
 fn at() -> Alertmanager {
     let text = "[notify]\nalertmanager = \"http://a:9093\"\n";
@@ -18,6 +21,7 @@ fn silence() -> Silence {
     Silence {
         at: at(),
         node: "n1".to_owned(),
+        uid: "u".to_owned(),
         comment: "c".to_owned(),
     }
 }
@@ -49,7 +53,8 @@ fn alerts_are_silenced_only_while_the_node_is_down_on_purpose() {
             waits: None,
             would: None,
         };
-        Silence::wanted(&step, policy, at)
+        let node = Seen::Present(Box::new(Node::ready()));
+        Silence::wanted(&step, policy, &node, at)
     };
     let at = at();
     let silenced = Phase::ALL
@@ -83,6 +88,60 @@ fn alerts_are_silenced_only_while_the_node_is_down_on_purpose() {
     );
 }
 
+/// Found by an attack: two clusters that share an Alertmanager ended each other's silences.
+#[test]
+fn i14_the_author_is_one_node_of_one_cluster_before_and_after_its_reboot() {
+    let policy = Policy::of(&Config::default(), Some("n1"), "kube-rebootd", "default");
+    let at = at();
+    let boot = Boot {
+        id: "a".to_owned(),
+        userspace: 0,
+    };
+    let lease = Lease::free("default", "default");
+    let take = Take::of(&lease, "kube-rebootd", Timestamp::UNIX_EPOCH, false);
+    let hold = |uid: Option<&str>| Hold {
+        node_uid: uid.map(str::to_owned),
+        ..Hold::begin(take.clone(), boot.clone())
+    };
+    let author = |node: &Seen, hold: Option<Hold>| {
+        let step = Step {
+            phase: Phase::Verifying,
+            reason: Reason::Verifying,
+            record: Record {
+                hold,
+                ..Record::default()
+            },
+            effect: Effect::Wait,
+            wake: None,
+            status: String::new(),
+            waits: None,
+            would: None,
+        };
+        Silence::wanted(&step, &policy, node, Some(&at)).map(|silence| silence.author())
+    };
+    let node = |uid: &str| {
+        Seen::Present(Box::new(Node {
+            uid: uid.to_owned(),
+            ..Node::ready()
+        }))
+    };
+    let ours = author(&node("u"), Some(hold(Some("u"))));
+    assert_eq!(ours.as_deref(), Some("kube-rebootd on n1 (Node u)"));
+    let before_the_api_server = author(&Seen::Unknown, Some(hold(Some("u"))));
+    assert_eq!(before_the_api_server, ours);
+    // Registered anew, or of another cluster.
+    assert_ne!(author(&node("v"), Some(hold(Some("u")))), ours);
+    assert_eq!(author(&Seen::Unknown, Some(hold(None))), None);
+    assert_eq!(author(&Seen::Unknown, None), None);
+    let mut other = silence();
+    other.uid = "v".to_owned();
+    assert!(!other.covers_what(&silence()));
+    let matchers = other.at.silences[0].of("n1", "");
+    let all = json!([listed("a-1", &other.author(), "active", &matchers)]);
+    let found = own(all.to_string().as_bytes(), &silence().author(), &matchers);
+    assert_eq!(found, Ok(Vec::new()));
+}
+
 /// As Alertmanager 0.25 lists it.
 fn listed(id: &str, author: &str, state: &str, matchers: &[Matcher]) -> Value {
     json!({
@@ -108,7 +167,7 @@ fn i14_only_what_is_our_own_to_the_letter_is_renewed_or_ended() {
         listed("d-4", &author, "active", &more),
         listed("e-5/../..", &author, "active", &ours),
         listed("f-6", &author, "pending", &ours),
-        listed("g-7", "kube-rebootd on n10", "active", &ours),
+        listed("g-7", "kube-rebootd on n10 (Node u)", "active", &ours),
         {"id": 7},
         "nonsense",
     ]);

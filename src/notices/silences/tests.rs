@@ -60,6 +60,7 @@ impl Fake {
         Silence {
             at: notify.config.notify.alertmanager.expect("configured"),
             node: "n1".to_owned(),
+            uid: "u".to_owned(),
             comment: "c".to_owned(),
         }
     }
