@@ -47,7 +47,7 @@ impl Matcher {
             all.sort();
             all
         };
-        sorted(one) == sorted(other)
+        one.len() == other.len() && sorted(one) == sorted(other)
     }
 
     /// It can match no other node's alerts alone.

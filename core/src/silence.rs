@@ -5,6 +5,7 @@
 
 use jiff::Timestamp;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use crate::config::Alertmanager;
@@ -19,6 +20,9 @@ mod tests;
 
 /// Characters of the id of a silence; Alertmanager's own are UUIDs.
 const ID: usize = 64;
+/// Silences of one list that are acted upon, each by a request. There is one, or two after an answer that was lost; more
+/// end by themselves.
+const OWN_MAX: usize = 16;
 
 /// Alerts about this node are to be silenced.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -129,22 +133,49 @@ struct State {
 #[error("its answer is none of Alertmanager's API v2")]
 pub struct NotUnderstood;
 
-/// Of a list of silences those that `author` made of exactly these matchers, and that have not ended.
+/// Of a list of silences those that `author` made of exactly these matchers, and that have not ended: the first [`OWN_MAX`].
+///
+/// Each element is read by itself and what is not looked at is passed over: memory is that of the answer, whatever it holds.
 pub fn own(answer: &[u8], author: &str, matchers: &[Matcher]) -> Result<Vec<Own>, NotUnderstood> {
-    let listed: Vec<Value> = serde_json::from_slice(answer).map_err(|_| NotUnderstood)?;
-    let ours = listed.into_iter().filter_map(|one| {
-        // Others may be of a kind that this release does not know.
-        let one: Listed = serde_json::from_value(one).ok()?;
-        let ours = one.created_by == author
-            && one.status.state != "expired"
-            && is_id(&one.id)
-            && Matcher::same(&one.matchers, matchers);
-        ours.then_some(Own {
-            id: one.id,
-            starts: one.starts_at,
-        })
-    });
-    Ok(ours.collect())
+    let mut found = Vec::new();
+    let list = answer.trim_ascii_start();
+    let mut rest = list.strip_prefix(b"[").ok_or(NotUnderstood)?;
+    if rest.trim_ascii() == b"]" {
+        return Ok(found);
+    }
+    loop {
+        let (one, after) = first(rest)?;
+        if found.len() < OWN_MAX {
+            found.extend(ours(one, author, matchers));
+        }
+        rest = match after.split_first() {
+            Some((b',', more)) => more,
+            Some((b']', end)) if end.trim_ascii().is_empty() => return Ok(found),
+            _ => return Err(NotUnderstood),
+        };
+    }
+}
+
+/// The JSON value that a text begins with, and what comes after it.
+fn first(text: &[u8]) -> Result<(&[u8], &[u8]), NotUnderstood> {
+    let mut values = serde_json::Deserializer::from_slice(text).into_iter::<IgnoredAny>();
+    values.next().and_then(Result::ok).ok_or(NotUnderstood)?;
+    let parts = text.split_at_checked(values.byte_offset());
+    let (one, after) = parts.ok_or(NotUnderstood)?;
+    Ok((one, after.trim_ascii_start()))
+}
+
+/// None as well: it is of a kind that this release does not know.
+fn ours(listed: &[u8], author: &str, matchers: &[Matcher]) -> Option<Own> {
+    let one: Listed = serde_json::from_slice(listed).ok()?;
+    let ours = one.created_by == author
+        && one.status.state != "expired"
+        && is_id(&one.id)
+        && Matcher::same(&one.matchers, matchers);
+    ours.then_some(Own {
+        id: one.id,
+        starts: one.starts_at,
+    })
 }
 
 /// The id of the silence that was made.

@@ -29,8 +29,8 @@ const URL_FILE: &str = "notify.webhook_file";
 const AGENT: &str = concat!("kube-rebootd/", env!("CARGO_PKG_VERSION"));
 /// Bytes of a file with a URL or a token.
 const LARGEST: u64 = 16 * 1024;
-/// Bytes of an answer: Alertmanager keeps silences for five days, each of some 600 bytes.
-const ANSWER: usize = 4 * 1024 * 1024;
+/// Bytes of an answer: Alertmanager keeps silences for five days, each of some 600 bytes, and is asked for those of one node.
+const ANSWER: usize = 1024 * 1024;
 
 /// Makes clients, which read the host's certificates.
 pub(super) type Building = Beside<Result<Client, AskError>>;

@@ -187,6 +187,40 @@ fn i14_only_what_is_our_own_to_the_letter_is_renewed_or_ended() {
     assert_eq!(made(br#"{"silenceID":"../x"}"#), Err(NotUnderstood));
 }
 
+/// Found by an attack: an answer of 4 MiB became some 390 MiB of values.
+#[test]
+fn i14_an_answer_of_the_largest_size_becomes_a_few_silences() {
+    const ANSWER: usize = 1024 * 1024;
+    let silence = silence();
+    let author = silence.author();
+    let ours = silence.at.silences[0].of("n1", "");
+    let one = listed("a-1", &author, "active", &ours).to_string();
+    let kept = |filler: &str| {
+        let fillers = (ANSWER - one.len() - 2) / (filler.len() + 1);
+        let answer = format!("[{}{one}]", format!("{filler},").repeat(fillers));
+        own(answer.as_bytes(), &author, &ours).map(|found| found.len())
+    };
+    for filler in ["0", "[]", "{}", "\"\"", " null "] {
+        assert_eq!(kept(filler), Ok(1), "{filler}");
+    }
+    assert_eq!(kept(&one), Ok(OWN_MAX));
+    // Values would be nested as deep; nothing is built of what is not looked at.
+    let half = ANSWER / 4;
+    let deep = format!("{}{}", "[".repeat(half), "]".repeat(half));
+    assert_eq!(kept(&deep), Ok(1));
+    assert_eq!(
+        kept(&one.replacen('{', &format!("{{\"new\":{deep},"), 1)),
+        Ok(2)
+    );
+    let bad = |answer: &str| own(answer.as_bytes(), &author, &ours);
+    assert_eq!(bad(" [ ] "), Ok(Vec::new()));
+    for answer in [
+        "", "[", "[,]", "[0,]", "[0 0]", "[0]]", "[0", "{}", "[0]x", "[]x",
+    ] {
+        assert_eq!(bad(answer), Err(NotUnderstood), "{answer}");
+    }
+}
+
 /// Before 0.22 `isEqual` was not known: our own alerts, and no others, would be silenced.
 #[test]
 fn an_alertmanager_that_knows_no_negative_matchers_is_found_out() {

@@ -227,7 +227,7 @@ async fn i14_an_alertmanager_that_takes_a_negative_matcher_for_a_positive_one_ge
 async fn i14_an_answer_without_an_end_and_a_host_without_a_name_are_errors() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut keeper = keeper(dir.path());
-    let long = "[".repeat(5 * 1024 * 1024);
+    let long = "[".repeat(1024 * 1024 + 1);
     let fake = Fake::new(vec![Answer::Says(200, long)]).await;
     let why = keeper.follow(Some(&fake.silence(""))).await;
     assert!(
