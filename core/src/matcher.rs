@@ -4,6 +4,7 @@ use std::str::{Chars, FromStr};
 
 use serde::{Deserialize, Serialize};
 
+use crate::config::is_subdomain;
 use crate::text::hostile;
 
 /// What stands for the name of the Node, and for that of the host.
@@ -54,6 +55,23 @@ impl Matcher {
     fn names(&self) -> bool {
         self.is_equal && [NODE, HOSTNAME].iter().any(|it| self.value.contains(it))
     }
+
+    /// A name that anything may follow is the beginning of other names; also in groups, as `({node}).*`.
+    fn runs_on(&self) -> Option<&'static str> {
+        let any = |after: &str| {
+            let after = after.trim_start_matches(['(', ')']);
+            after.starts_with(".*") || after.starts_with(".+")
+        };
+        let mut names = [NODE, HOSTNAME].into_iter();
+        names.find(|it| self.is_regex && self.is_equal && self.value.split(it).skip(1).any(any))
+    }
+}
+
+/// Whether the name of a host tells it from others: a DNS name, with letters of either case, and not `localhost`, which any
+/// host may have.
+pub fn is_own_name(hostname: &str) -> bool {
+    let name = hostname.to_ascii_lowercase();
+    is_subdomain(&name) && name.split('.').next() != Some("localhost")
 }
 
 /// The alerts of one silence: all of the conditions have to be true.
@@ -76,6 +94,10 @@ pub enum NoMatchers {
         "names no node, and would silence alerts about others; write {{node}} or {{hostname}} into the value of a matcher with `=` or `=~`"
     )]
     Everybody,
+    #[error(
+        "has `.*` or `.+` right after {0}, and would silence alerts about others: n10 begins with n1; write {0}(:[0-9]+)? where a port may follow, and {0}([.:].*)? where a domain may"
+    )]
+    RunsOn(&'static str),
 }
 
 impl Matchers {
@@ -161,6 +183,9 @@ impl FromStr for Matchers {
         }
         if !all.iter().any(Matcher::names) {
             return Err(NoMatchers::Everybody);
+        }
+        if let Some(name) = all.iter().find_map(Matcher::runs_on) {
+            return Err(NoMatchers::RunsOn(name));
         }
         Ok(Self {
             given: given.to_owned(),

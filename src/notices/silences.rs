@@ -9,7 +9,7 @@ use std::time::Duration;
 use http::Method;
 use jiff::Timestamp;
 use kube_rebootd_core::backoff::doubled;
-use kube_rebootd_core::matcher::{Matcher, Matchers, filter};
+use kube_rebootd_core::matcher::{Matcher, Matchers, filter, is_own_name};
 use kube_rebootd_core::silence::{self, NotUnderstood, Own, Silence};
 use serde_json::Value;
 use tokio::sync::watch;
@@ -47,6 +47,10 @@ enum NotSilenced {
     Old,
     #[error("the name of the host cannot be read: {0}")]
     Hostname(String),
+    #[error(
+        "no silence that has {{hostname}}: the name of the host, as it was when the daemon started, is no DNS name or is localhost, and alerts of other hosts may have it; set it with hostnamectl and restart the daemon"
+    )]
+    Anybody,
 }
 
 impl Silences {
@@ -142,11 +146,14 @@ impl Keeper {
             silence: now.clone(),
             until: Instant::now() + now.at.length,
         });
+        let mut nameless = Ok(());
         for matchers in &now.at.silences {
-            let matchers = self.filled(now, matchers)?;
-            self.put(now, &matchers).await?;
+            match self.filled(now, matchers) {
+                Ok(matchers) => self.put(now, &matchers).await?,
+                Err(why) => nameless = Err(why),
+            }
         }
-        Ok(())
+        nameless
     }
 
     fn filled(&self, silence: &Silence, matchers: &Matchers) -> Result<Vec<Matcher>, NotSilenced> {
@@ -155,11 +162,11 @@ impl Keeper {
         }
         let name = bounded::text(&self.root.path(HOSTNAME), HOSTNAME_MAX);
         let name = name.map_err(|error| NotSilenced::Hostname(error.to_string()))?;
-        match name.trim() {
-            // It would be in everybody's alerts.
-            "" => Err(NotSilenced::Hostname("it is empty".to_owned())),
-            name => Ok(matchers.of(&silence.node, name)),
+        let name = name.trim();
+        if !is_own_name(name) {
+            return Err(NotSilenced::Anybody);
         }
+        Ok(matchers.of(&silence.node, name))
     }
 
     /// Renews it, or makes it.
@@ -203,7 +210,10 @@ impl Keeper {
 
     async fn end(&mut self, silence: &Silence) -> Result<(), NotSilenced> {
         for matchers in &silence.at.silences {
-            let matchers = self.filled(silence, matchers)?;
+            // Without the host's name none was made.
+            let Ok(matchers) = self.filled(silence, matchers) else {
+                continue;
+            };
             for own in self.own(silence, &matchers).await? {
                 self.delete(silence, &own.id).await?;
             }

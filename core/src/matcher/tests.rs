@@ -65,9 +65,58 @@ fn i14_a_silence_that_names_no_node_is_refused() {
         ("node={node}\"", syntax("node={node}\"")),
         ("1node={node}", syntax("1node={node}")),
         ("node=\"{node}", NoMatchers::Quote),
+        // n10 begins with n1.
+        ("node=~{node}.*", NoMatchers::RunsOn(NODE)),
+        (
+            "a={node},b=~\"({node}|{hostname}).+\"",
+            NoMatchers::RunsOn(HOSTNAME),
+        ),
+        ("node=~{node}(.*)", NoMatchers::RunsOn(NODE)),
+        ("node=~{node}:1|{node}.*", NoMatchers::RunsOn(NODE)),
         ("node={node}\u{1b}", NoMatchers::Hostile),
     ] {
         assert_eq!(given.parse::<Matchers>(), Err(why), "{given}");
+    }
+}
+
+/// The words of the refusal, and what excludes alerts.
+#[test]
+fn what_may_follow_a_name_is_taken() {
+    for given in [
+        "a=~{node}(:[0-9]+)?",
+        "a=~{hostname}([.:].*)?",
+        "a=~{node}\\..*",
+        "a={node}.*",
+        "a=~{node},b!~{node}.*",
+        "a=~{node}.{hostname}",
+    ] {
+        let taken = given.parse::<Matchers>().map(|it| it.given().to_owned());
+        assert_eq!(taken.as_deref(), Ok(given));
+    }
+    let words = NoMatchers::RunsOn(NODE).to_string();
+    assert!(words.contains("write {node}(:[0-9]+)?"), "{words}");
+}
+
+/// Found by an attack: every image has a `localhost` before its first boot with a network.
+#[test]
+fn i14_a_host_name_that_others_have_as_well_is_not_this_host() {
+    for name in ["n1", "n1.example.com", "Web-01", "localhost1", "1"] {
+        assert!(is_own_name(name), "{name}");
+    }
+    for name in [
+        "",
+        "localhost",
+        "LocalHost",
+        "localhost.localdomain",
+        "(none)",
+        "a_b",
+        "a b",
+        "-a",
+        "a..b",
+        "a.",
+        "n1:1",
+    ] {
+        assert!(!is_own_name(name), "{name}");
     }
 }
 

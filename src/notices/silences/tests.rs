@@ -224,6 +224,19 @@ async fn i14_an_alertmanager_that_takes_a_negative_matcher_for_a_positive_one_ge
 }
 
 #[tokio::test]
+async fn what_needs_no_host_name_is_silenced_on_a_host_without_one() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut keeper = keeper(dir.path());
+    let made = ok(&json!({"silenceID": "a-1"}));
+    let fake = Fake::new(vec![ok(&json!([])), made, refused(404)]).await;
+    let both = fake.silence("silence = [\"instance={hostname}\", \"node={node}\"]");
+    let why = keeper.follow(Some(&both)).await;
+    assert!(matches!(why, Err(NotSilenced::Hostname(_))), "{why:?}");
+    let check = "GET /prefix/api/v2/silence/a-1";
+    assert_eq!(fake.asked(), [LIST, POST, check]);
+}
+
+#[tokio::test]
 async fn i14_an_answer_without_an_end_and_a_host_without_a_name_are_errors() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut keeper = keeper(dir.path());
@@ -240,8 +253,11 @@ async fn i14_an_answer_without_an_end_and_a_host_without_a_name_are_errors() {
     assert!(matches!(why, Err(NotSilenced::Hostname(_))), "{why:?}");
     let file = dir.path().join("proc/sys/kernel/hostname");
     std::fs::create_dir_all(file.parent().expect("a parent")).expect("made");
-    std::fs::write(&file, "\n").expect("written");
-    let why = keeper.follow(Some(&named)).await;
-    assert!(matches!(why, Err(NotSilenced::Hostname(_))), "{why:?}");
+    for name in ["", "localhost", "localhost.localdomain", "(none)"] {
+        std::fs::write(&file, format!("{name}\n")).expect("written");
+        let why = keeper.follow(Some(&named)).await;
+        assert!(matches!(why, Err(NotSilenced::Anybody)), "{why:?}");
+    }
+    keeper.follow(None).await.expect("none was made");
     assert_eq!(fake.asked(), [LIST], "nothing was asked without it");
 }

@@ -80,6 +80,8 @@ keys! {
     /// Where one Alertmanager serves several clusters, add the label that tells them apart: "node={node},cluster=prod".
     /// {node} stands for the name of the Node and {hostname} for that of the host, with which an item has to name this
     /// node; in regular expressions, which match whole values, their dots match dots alone.
+    /// Right after either there is no `.*` and no `.+`: n10 begins with n1.
+    /// The host's name is the one at the daemon's start; where that is `localhost` or no DNS name, no item with {hostname} is silenced.
     /// For alerts that have only an address in the label `instance`: "instance=~{hostname}(:[0-9]+)?".
     SILENCE "silence": Silences = Silences(&["node={node}"]);
 

@@ -120,7 +120,7 @@ const WRONG: &[(&str, &str, &[&str])] = &[
     ("notify", "motd", &["1", "\"true\""]),
     ("notify", "alertmanager", &["1", "\"x\"", "\"https://u:p@a/\""]),
     ("notify", "alertmanager_token_file", &["1", "\"x\"", "\"/etc/token\""]),
-    ("notify", "silence", &["1", "[1]", "[\"node\"]", "[\"a=b\"]", "[\"a!={node}\"]"]),
+    ("notify", "silence", &["1", "[1]", "[\"node\"]", "[\"a=b\"]", "[\"a!={node}\"]", "[\"a=~{node}.*\"]"]),
     ("notify", "silence_for", &["1", "\"2m\"", "\"7h\""]),
     ("metrics", "listen", &["9797", "\"localhost:9797\"", "\":9797\"", "\"unix:x\"", "\"127.0.0.1:0\""]),
     ("metrics", "textfile", &["1", "\"x.prom\"", "\"/x\"", "\"/.prom\""]),
