@@ -10,7 +10,7 @@ pub fn is_label_value(text: &str) -> bool {
 
 /// `[prefix/]name`: a name like a label value, a prefix like a DNS subdomain
 /// (apimachinery `IsQualifiedName`).
-pub(super) fn is_label_key(text: &str) -> bool {
+pub(crate) fn is_label_key(text: &str) -> bool {
     match text.split_once('/') {
         Some((prefix, name)) => is_subdomain(prefix) && is_label_value(name),
         None => is_label_value(text),
@@ -38,12 +38,12 @@ fn is_dns_part(text: &str) -> bool {
 }
 
 /// Of a file; no path has a NUL (`path_resolution(7)`).
-pub(super) fn is_absolute(path: &str) -> bool {
+pub(crate) fn is_absolute(path: &str) -> bool {
     path.starts_with('/') && !path.contains('\0')
 }
 
 /// An absolute URL of http or https, without a user: `config show` would print his password.
-pub(super) fn is_url(text: &str) -> bool {
+pub(crate) fn is_url(text: &str) -> bool {
     let rest = text.strip_prefix("https://");
     let Some(rest) = rest.or_else(|| text.strip_prefix("http://")) else {
         return false;

@@ -15,6 +15,7 @@ pub mod health;
 pub mod history;
 pub mod inhibitor;
 pub mod kubelet;
+mod label;
 pub mod machine;
 pub mod matcher;
 pub mod metrics;

@@ -4,7 +4,7 @@ use std::str::{Chars, FromStr};
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::is_subdomain;
+use crate::label::is_subdomain;
 use crate::text::hostile;
 
 /// What stands for the name of the Node, and for that of the host.

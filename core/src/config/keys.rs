@@ -11,9 +11,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::duration::{LONGEST, show};
-use super::label::{is_absolute, is_dns_label, is_label_key, is_label_value, is_subdomain, is_url};
 use super::listen::{Listen, is_prom_file};
 use crate::budget::MaxUnavailable;
+use crate::label::{is_absolute, is_dns_label, is_label_key, is_label_value, is_subdomain, is_url};
 use crate::text::quote;
 
 /// The keys of one table, each a constant: its documentation, then `CONSTANT "name": type = range and default;`, with the word

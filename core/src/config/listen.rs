@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::label::is_absolute;
+use crate::label::is_absolute;
 
 /// Longest path of a Unix socket, bytes: `sun_path` of unix(7) has 108 and ends with a NUL.
 const PATH_MAX: usize = 107;

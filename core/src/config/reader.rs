@@ -10,8 +10,8 @@ use super::keys::{
     Choice, Choices, Codes, Command, Entry, Key, Number, Paths, Section, Selectors, Silences, Span,
     Table, Word,
 };
-use super::label::is_absolute;
 use crate::budget::MaxUnavailable;
+use crate::label::is_absolute;
 use crate::matcher::Matchers;
 use crate::selector::Selector;
 use crate::text::quote;
