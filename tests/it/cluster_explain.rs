@@ -197,9 +197,12 @@ async fn who_was_rebooted_in_time_is_told_by_group() {
         (&json!(1), &json!(1), &json!(100))
     );
     assert_eq!(
-        (&without["within"], &without["percent"], &without["unknown"]),
-        (&json!(0), &json!(0), &json!(1))
+        (&without["within"], &without["percent"]),
+        (&json!(0), &json!(0))
     );
+    // Nodes of other tests that need a person, and tell no group, may be among them.
+    let unknown = without["unknown"].as_u64();
+    assert!(unknown >= Some(1), "{unknown:?}");
     assert_eq!(without["nodes"][0]["node"], late.name.as_str());
     assert_eq!(without["nodes"][0]["seconds"], 86_400);
     let page = run(&["nodes", "--group", "slo", "--slo", "23h"], &admin).await;
