@@ -10,7 +10,7 @@ STAMPED = SOURCE_DATE_EPOCH=$(TIME)
 WORK = $(CURDIR)/target/packaging
 PACKAGER = The kube-rebootd authors <kube-rebootd@users.noreply.github.com>
 
-.PHONY: dist dist-source rpm srpm rpm-from-source reproducible arch pkgbuild deb
+.PHONY: dist dist-source rpm srpm rpm-from-source reproducible arch pkgbuild deb plugin
 
 # What git knows, as it is now; in a tarball's tree, all but what was built.
 FILES = $(or $(shell git ls-files 2>/dev/null),$(shell find * -type f -not -path 'target/*' -not -path 'dist/*' -not -path 'vendor/*' | LC_ALL=C sort))
@@ -109,3 +109,23 @@ deb: build $(TOOLS)/bin/cargo-deb
 $(TOOLS)/bin/cargo-deb:
 	CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
 	  $(CARGO) install --locked --no-default-features --root $(TOOLS) cargo-deb@3.8.0
+
+# kubectl's plugin for any Linux: the program without a library beside it, as a tarball, and krew's manifest of it. By hand, as all
+# crates are compiled once more. glibc (2.34 and newer) resolves names in it by /etc/hosts and DNS, whatever else nsswitch.conf has.
+STATIC = $(or $(TARGET),$(MACHINE)-unknown-linux-gnu)
+GOARCH = $(patsubst aarch64,arm64,$(patsubst x86_64,amd64,$(MACHINE)))
+PLUGIN = kubectl-rebootd-$(VERSION)-linux-$(GOARCH).tar.gz
+
+plugin:
+	$(LINKER) RUSTFLAGS="$(RUSTFLAGS) -C target-feature=+crt-static" $(CARGO) build --release --locked --target $(STATIC) \
+	  --target-dir target/static --bin kube-rebootd
+	rm -rf $(WORK)/plugin
+	install -D -m 755 target/static/$(STATIC)/release/kube-rebootd $(WORK)/plugin/kubectl-rebootd
+	# It would end here if it wanted a library: the program's own loader is in it.
+	@if readelf --program-headers $(WORK)/plugin/kubectl-rebootd | grep -q INTERP; then \
+	  echo "plugin: the program wants a dynamic loader; it was to be static" >&2; exit 1; fi
+	install -m 644 -t $(WORK)/plugin LICENSE-APACHE LICENSE-MIT packaging/LICENSE.dependencies
+	mkdir -p dist
+	$(TAR) -C $(WORK)/plugin -cf - . | gzip -9n >dist/$(PLUGIN)
+	sum=$$(sha256sum dist/$(PLUGIN)) && sed -e "s/@SHA256@/$${sum%% *}/" -e 's/@VERSION@/$(VERSION)/g' -e 's/@ARCH@/$(GOARCH)/g' \
+	  packaging/krew/rebootd.yaml >dist/rebootd.yaml
