@@ -27,7 +27,7 @@ const EVERYWHERE: [(&str, &[&str]); 13] = [
     ("tar", &["tar"]),
     ("util-linux", &["mount", "runuser", "setpriv", "unshare"]),
     ("apt", &["apt-get"]),
-    ("whoever builds this has them", &["cargo", "git", "make", "rustc"]),
+    ("whoever builds this has them; binutils have the linker", &["cargo", "git", "make", "readelf", "rustc"]),
     ("ours", &["kube-rebootd"]),
     ("systemd, on the hosts that a package is installed on", &["systemctl", "systemd-detect-virt", "systemd-run"]),
 ];
