@@ -50,6 +50,7 @@ impl Past {
         }
         self.later = std::mem::take(&mut self.later)
             .into_iter()
+            .take(MOST)
             .map(|(one, at)| (text::clean(&one, WORDS), at))
             .collect();
         self.times = self.times.and_then(Times::cleaned);
@@ -123,9 +124,11 @@ mod tests {
             reasons: many("a\u{1b}"),
             packages: many("libc6\u{1b}"),
             since: vec![at(700); 5000],
+            later: (0..5000).map(|n| (format!("libc{n}"), at(800))).collect(),
             ..Past::of(None, at(1000))
         };
         let past = past.cleaned();
+        assert_eq!(past.later.len(), MOST);
         assert_eq!(past.reasons, vec!["a"; MOST]);
         assert_eq!(past.packages, vec!["libc6"; MOST]);
         assert_eq!(past.since, vec![at(700); MOST]);

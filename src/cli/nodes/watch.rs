@@ -120,9 +120,9 @@ impl Follow<'_> {
     }
 }
 
-/// Who waits, as it was read last.
+/// Who waits, as it was read last; none: it was not read yet.
 struct Waiters {
-    all: Vec<Waiter>,
+    all: Option<Vec<Waiter>>,
     trouble: Option<ApiError>,
     next: Instant,
 }
@@ -130,7 +130,7 @@ struct Waiters {
 impl Default for Waiters {
     fn default() -> Self {
         Self {
-            all: Vec::new(),
+            all: None,
             trouble: None,
             next: Instant::now(),
         }
@@ -147,7 +147,7 @@ impl Waiters {
         // A server that is silent keeps nothing else from being shown for longer.
         match timeout_at(Instant::now() + PAUSE, list).await {
             Ok(Ok(all)) => {
-                self.all = all;
+                self.all = Some(all);
                 self.trouble = None;
             }
             Ok(Err(error)) => self.trouble = Some(error),
@@ -162,7 +162,7 @@ impl Waiters {
     }
 }
 
-/// What is known now; none: the Nodes or the slots were not read yet.
+/// What is known now; none: the Nodes, the slots or those who wait were not read yet.
 fn group(
     this: &Follow<'_>,
     nodes: View<Shown>,
@@ -175,11 +175,16 @@ fn group(
     if slots.items.is_none() && hidden.is_none() {
         return None;
     }
+    let unseen = denied(&waiters.trouble);
+    // That nobody waits is not said before it is known.
+    if waiters.all.is_none() && unseen.is_none() {
+        return None;
+    }
     let parts = Parts {
         leases: slots.items.map(|slots| slots.into_values().collect()),
         nodes: nodes.items?.into_values().collect(),
-        waiters: waiters.all.clone(),
-        hidden: hidden.into_iter().chain(denied(&waiters.trouble)).collect(),
+        waiters: waiters.all.clone().unwrap_or_default(),
+        hidden: hidden.into_iter().chain(unseen).collect(),
     };
     let group = together(this.namespace, this.group, parts, now);
     Some(if this.only { group.only() } else { group })

@@ -111,7 +111,10 @@ async fn i7_each_change_is_told_once_and_nothing_is_lost_while_the_server_is_awa
         world.pass(2 * MINUTE).await;
         let later = out.text().split_off(before);
         world.require(later.contains("node n1: "), &later);
-        world.require(later.contains("slot default: free\n"), &later);
+        // The whole hold may pass before the slots are watched again: then it was free before and is free.
+        let held = later.contains("slot default: held by n1\n");
+        let free = later.contains("slot default: free\n");
+        world.require(free || !held, &later);
     };
     assert!(watched(&world, false, out.clone(), work).await.is_none());
 }
@@ -163,6 +166,29 @@ async fn it_ends_when_nobody_reads_and_where_it_is_denied() {
         );
         assert_eq!(matches!(ended, Ended::Refused(_)), !unauthorized, "{code}");
     }
+}
+
+/// Found by an operator: where the list of those who wait was slow, nobody was said to wait.
+#[tokio::test(start_paused = true)]
+async fn that_nobody_waits_is_not_said_before_it_is_known() {
+    let world = World::new(1, 1).await;
+    world.pass(MINUTE).await;
+    let silent = Fault {
+        from: "admin".to_owned(),
+        namespace: "kube-node-lease",
+        ..Fault::of(Fate::Silent, Verb::List, "leases")
+    };
+    world.server.set(|state| state.faults = vec![silent]);
+    let out = Out::default();
+    let work = async {
+        world.pass(MINUTE).await;
+        world.require(out.text().is_empty(), &out.text());
+        world.server.set(|state| state.faults.clear());
+        world.pass(MINUTE).await;
+        let text = out.text();
+        world.require(text.contains("no node holds or waits"), &text);
+    };
+    assert!(watched(&world, false, out.clone(), work).await.is_none());
 }
 
 /// As a node's identity, or a person who may list and not watch: it is read again instead.
