@@ -1,14 +1,27 @@
 //! Gates: what says not now (docs/design.md 10). Keeps I8: a gate that cannot be evaluated is closed.
 
+mod host;
+mod pause;
+mod pods;
+mod time;
+
 use std::mem;
 use std::time::Duration;
 
-use crate::drain::Blocker;
+use host::{inhibitors, packages};
+use pause::pause;
+use pods::blocking;
+use time::{min_uptime, settle};
+
+pub(crate) use host::Packages;
+pub(crate) use pause::Pause;
+pub(crate) use pods::Blocking;
+
 use crate::inhibitor::Inhibitor;
 use crate::now::Now;
 use crate::trigger::{Finding, Request};
 
-/// Every gate there is; a new one is a variant and a line in [`all`], and in [`Gate::passing`] if it may.
+/// Every gate there is; a new one is a variant, a line in [`all`], and a file or a function of its family below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Gate {
     NodePaused,
@@ -134,41 +147,6 @@ pub(crate) struct GateFacts<'a> {
     pub blocking: Blocking,
 }
 
-/// An annotation `kube-rebootd/paused`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Pause {
-    /// Not read yet.
-    Unknown,
-    None,
-    Paused(String),
-}
-
-/// What package managers do. Not all of them inhibit a shutdown, and a reboot in the middle of their hooks leaves a
-/// host that does not boot.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Packages {
-    Quiet,
-    /// In words.
-    Work(String),
-    /// Who worked until now; it counts as quiet from this boot time on: scripts call it several times.
-    Rest(&'static str, Duration),
-    /// Why it is not known.
-    Unknown(String),
-}
-
-/// Pods that would stop the drain whatever the API server answers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Blocking {
-    /// The pods are not listed yet.
-    Unknown,
-    /// [`crate::drain::seen_before_cordon`].
-    Seen(Vec<Blocker>),
-    /// After the cordon they are the drain's own matter.
-    Cordoned,
-    /// Nothing is evicted: the cluster has no other Node, or `drain.mode` says so.
-    Undrained,
-}
-
 /// What the configuration says about gates.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct GatePolicy {
@@ -242,97 +220,6 @@ fn shut_until(why: String, opens: Duration) -> State {
 
 fn unknown(why: impl Into<String>) -> State {
     State::Unknown { why: why.into() }
-}
-
-fn pause(subject: &str, pause: &Pause) -> State {
-    match pause {
-        Pause::None => State::Open,
-        Pause::Unknown => unknown(format!("not known whether the {subject} is paused")),
-        Pause::Paused(why) if why.is_empty() => shut(format!("{subject} paused")),
-        Pause::Paused(why) => shut(format!("{subject} paused: {why}")),
-    }
-}
-
-/// Inhibitors that are named: a user at the host may take thousands, and `systemd-inhibit --list` shows them all.
-const NAMED: usize = 5;
-
-fn inhibitors(inhibitors: Option<&[Inhibitor]>) -> State {
-    let Some(inhibitors) = inhibitors else {
-        return unknown("not known whether something inhibits a shutdown: logind did not say");
-    };
-    if inhibitors.is_empty() {
-        return State::Open;
-    }
-    let each = |one: &Inhibitor| format!("{} ({})", one.who, one.why);
-    let named = inhibitors.iter().take(NAMED).map(each);
-    let named = named.collect::<Vec<_>>().join(", ");
-    let more = match inhibitors.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    shut(format!("shutdown inhibited by {named}{more}"))
-}
-
-fn packages(packages: &Packages) -> State {
-    match packages {
-        Packages::Quiet => State::Open,
-        Packages::Work(words) => shut(words.clone()),
-        Packages::Rest(who, opens) => shut_until(format!("{who} worked a moment ago"), *opens),
-        Packages::Unknown(why) => {
-            unknown(format!("not known whether a package manager works: {why}"))
-        }
-    }
-}
-
-fn min_uptime(request: Option<&Request>, least: Duration, now: Now) -> State {
-    if now.boot >= least || request.is_some_and(Request::urgent) {
-        return State::Open;
-    }
-    shut_until(
-        format!("up for less than gates.min_uptime of {least:?}"),
-        least,
-    )
-}
-
-/// Open as soon as one reason has settled, and for every latched wish: a trigger that needs no time
-/// does not wait for one that does.
-fn settle(request: Option<&Request>, findings: &[Finding], now: Now) -> State {
-    let Some(request) = request.filter(|request| request.latched.is_empty()) else {
-        return State::Open;
-    };
-    let settles = |trigger: &str| {
-        let finding = findings.iter().find(|finding| finding.trigger == trigger);
-        finding.map(|finding| finding.settle)
-    };
-    let opens = (request.reasons.iter())
-        .filter_map(|reason| Some((settles(&reason.trigger)? + reason.since_boot, reason)))
-        .min_by_key(|(opens, _)| *opens);
-    match opens {
-        None => shut("no trigger of the request is configured any more"),
-        Some((opens, _)) if opens <= now.boot => State::Open,
-        Some((opens, reason)) => {
-            shut_until(format!("{} has not settled yet", reason.trigger), opens)
-        }
-    }
-}
-
-fn blocking(blocking: &Blocking) -> State {
-    match blocking {
-        Blocking::Cordoned | Blocking::Undrained => State::Open,
-        Blocking::Unknown => {
-            unknown("not known which pods would block the drain: pods not listed yet")
-        }
-        Blocking::Seen(pods) => match pods.first() {
-            None => State::Open,
-            Some(first) => {
-                let (pod, number) = (first.pod.path(), pods.len());
-                shut(format!(
-                    "{number} would block the drain: pod {pod} {}",
-                    first.why
-                ))
-            }
-        },
-    }
 }
 
 #[cfg(test)]

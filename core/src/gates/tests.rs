@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use super::*;
-use crate::drain::PodRef;
+use crate::drain::{Blocker, PodRef};
 use crate::trigger::{Keeper, Latched, Reason, Verdict};
 
 fn open() -> GateFacts<'static> {
