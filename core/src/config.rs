@@ -12,6 +12,7 @@ mod listen;
 mod parse;
 mod preset;
 mod reader;
+mod unknown;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use toml::de::{DeTable, DeValue};
 
-use super::keys::Table;
+use super::keys::{Named, Section, Table};
+use super::unknown::unknown;
 use crate::text::hostile;
 
 /// Where a value stands.
@@ -40,10 +41,13 @@ pub(super) type Keys = BTreeMap<String, Value>;
 /// The section of keys outside any table: no table has this name.
 pub(super) const ROOT: &str = "";
 
-/// One `[[triggers.check]]`.
+/// One table of an array, as a `[[triggers.check]]` is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct CheckTable {
-    /// Empty when its problem is on record; the other keys are looked at all the same.
+pub(super) struct Item {
+    /// The array, as its [`super::keys::Section`] is called.
+    pub(super) array: &'static str,
+    /// Empty when it needs none and has none, and when its problem is on record; the other keys are looked at all the
+    /// same.
     pub(super) name: String,
     pub(super) keys: Keys,
     pub(super) origin: Origin,
@@ -53,7 +57,8 @@ pub(super) struct CheckTable {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Tables {
     pub(super) sections: BTreeMap<String, Keys>,
-    pub(super) checks: Vec<CheckTable>,
+    /// Of all arrays, in the order of the files.
+    pub(super) items: Vec<Item>,
 }
 
 /// One thing wrong, shown as one line.
@@ -144,22 +149,28 @@ impl Problem {
 }
 
 impl Tables {
-    /// Lays `upper` over this: key by key, checks by name and as a whole.
+    /// Lays `upper` over this: key by key, tables of an array by name and as a whole.
     pub(super) fn lay(&mut self, upper: Self) {
         for (section, keys) in upper.sections {
             self.sections.entry(section).or_default().extend(keys);
         }
-        let lower = self.checks.iter().enumerate();
-        let places: BTreeMap<String, usize> = lower
-            .map(|(place, check)| (check.name.clone(), place))
+        let lower = self.items.iter().enumerate();
+        let places: BTreeMap<(&str, String), usize> = lower
+            .map(|(place, item)| ((item.array, item.name.clone()), place))
             .collect();
-        // The names of one file differ, but for the empty ones, whose problems are on record.
-        for check in upper.checks {
-            match places.get(&check.name).filter(|_| !check.name.is_empty()) {
-                Some(place) => self.checks[*place] = check,
-                None => self.checks.push(check),
+        // The names of one file differ, but for the empty ones.
+        for item in upper.items {
+            let key = (item.array, item.name.clone());
+            match places.get(&key).filter(|_| !item.name.is_empty()) {
+                Some(place) => self.items[*place] = item,
+                None => self.items.push(item),
             }
         }
+    }
+
+    /// The tables of one array.
+    pub(super) fn of(&self, array: &'static Section) -> impl Iterator<Item = &Item> {
+        self.items.iter().filter(|item| item.array == array.name)
     }
 }
 
@@ -196,8 +207,8 @@ struct Reading<'a> {
     known: &'a [Table],
     /// Where the lines end: every key asks for its line.
     breaks: Vec<usize>,
-    /// Of the checks so far.
-    names: BTreeSet<String>,
+    /// Arrays and names of their tables so far.
+    names: BTreeSet<(&'static str, String)>,
     problems: &'a mut Vec<Problem>,
     tables: Tables,
 }
@@ -236,9 +247,19 @@ impl Reading<'_> {
         let mut keys = Keys::new();
         for (name, value) in root {
             let (at, name): (_, &str) = (name.span().start, name.get_ref());
-            let table = self.known.iter().find(|table| table.section.name == name);
-            match (table.filter(|_| names.contains(&name)), value.get_ref()) {
+            let known = self.section_of(name).filter(|_| names.contains(&name));
+            match (known, value.get_ref()) {
                 (None, value) => self.keep(&mut keys, (ROOT, &names), (at, name), value),
+                (
+                    Some(Section {
+                        array: Some(each),
+                        name,
+                        ..
+                    }),
+                    value,
+                ) => {
+                    self.array(at, (name, *each), value);
+                }
                 (Some(_), DeValue::Table(table)) => self.section(name, table),
                 (Some(_), _) => self.problem(at, name, format!("must be a table; write [{name}]")),
             }
@@ -251,8 +272,14 @@ impl Reading<'_> {
         let mut keys = Keys::new();
         for (key, value) in table {
             let (at, key): (_, &str) = (key.span().start, key.get_ref());
-            match dotted(section, key).as_str() {
-                "triggers.check" => self.checks(at, value.get_ref()),
+            match self.section_of(&dotted(section, key)) {
+                Some(Section {
+                    array: Some(each),
+                    name,
+                    ..
+                }) => {
+                    self.array(at, (name, *each), value.get_ref());
+                }
                 _ => self.keep(&mut keys, (section, &names), (at, key), value.get_ref()),
             }
         }
@@ -276,54 +303,71 @@ impl Reading<'_> {
         }
     }
 
-    fn checks(&mut self, at: usize, value: &DeValue<'_>) {
-        let reason = "must be an array of tables; write [[triggers.check]]";
-        let DeValue::Array(array) = value else {
-            return self.problem(at, "triggers.check", reason);
+    fn section_of(&self, name: &str) -> Option<&'static Section> {
+        let sections = self.known.iter().map(|table| table.section);
+        sections.into_iter().find(|section| section.name == name)
+    }
+
+    fn array(&mut self, at: usize, array: (&'static str, Named), value: &DeValue<'_>) {
+        let name = array.0;
+        let reason = format!("must be an array of tables; write [[{name}]]");
+        let DeValue::Array(items) = value else {
+            return self.problem(at, name, reason);
         };
-        let names = self.within("triggers.check");
-        for item in array {
+        let names = self.within(name);
+        for item in items {
             match item.get_ref() {
-                DeValue::Table(table) => self.check(item.span().start, table, &names),
-                _ => self.problem(item.span().start, "triggers.check", reason),
+                DeValue::Table(table) => self.item(item.span().start, array, table, &names),
+                _ => self.problem(item.span().start, name, &*reason),
             }
         }
     }
 
-    fn check(&mut self, at: usize, table: &DeTable<'_>, names: &[&str]) {
+    fn item(
+        &mut self,
+        at: usize,
+        (array, each): (&'static str, Named),
+        table: &DeTable<'_>,
+        names: &[&str],
+    ) {
         let mut keys = Keys::new();
         for (key, value) in table {
             let (at, key): (_, &str) = (key.span().start, key.get_ref());
-            self.keep(
-                &mut keys,
-                ("triggers.check", names),
-                (at, key),
-                value.get_ref(),
-            );
+            self.keep(&mut keys, (array, names), (at, key), value.get_ref());
         }
         let origin = self.origin(at);
+        let mut item = |name, keys, origin| {
+            self.tables.items.push(Item {
+                array,
+                name,
+                keys,
+                origin,
+            });
+        };
         let (at, name) = match keys.get("name") {
             Some(value) => (value.origin.clone(), Some(&value.raw)),
             None => (origin.clone(), None),
         };
-        let reason = match name {
-            Some(Raw::Text(name)) if super::is_label_value(name) => {
+        let reason = match (name, each) {
+            (Some(Raw::Text(name)), _) if super::is_label_value(name) => {
                 let name = name.clone();
-                if self.names.insert(name.clone()) {
-                    return self.tables.checks.push(CheckTable { name, keys, origin });
+                if self.names.insert((array, name.clone())) {
+                    return item(name, keys, origin);
                 }
-                format!("{name:?} is there twice in this file; give each check its own name")
+                format!("{name:?} is there twice in this file; give each its own name")
             }
-            Some(_) => "must be 1 to 63 letters, digits, `-`, `_` or `.`, a letter or digit at \
-                        both ends; write it like \"kernel\""
-                .to_owned(),
-            None => "is missing; give each check a name".to_owned(),
+            (Some(_), _) => {
+                "must be 1 to 63 letters, digits, `-`, `_` or `.`, a letter or digit at both ends; \
+                 write it like \"kernel\""
+                    .to_owned()
+            }
+            (None, Named::Always) => "is missing; give each a name".to_owned(),
+            (None, Named::AtWill) => return item(String::new(), keys, origin),
         };
-        let problem = Problem::at(&at, "triggers.check.name", reason);
-        self.problems.push(problem);
         keys.remove("name");
-        let name = String::new();
-        self.tables.checks.push(CheckTable { name, keys, origin });
+        item(String::new(), keys, origin);
+        let key = dotted(array, "name");
+        self.problems.push(Problem::at(&at, key, reason));
     }
 }
 
@@ -345,38 +389,5 @@ fn raw(value: &DeValue<'_>) -> Raw {
         DeValue::Float(_) => Raw::Other("a fraction"),
         DeValue::Datetime(_) => Raw::Other("a date"),
         DeValue::Table(_) => Raw::Other("a table"),
-    }
-}
-
-/// What the documented design names and this release does not have, by section; none: the section itself.
-const LATER: [(&str, &str); 10] = [
-    ("", "windows"),
-    ("drain", "escalate"),
-    ("drain", "load_balancer_wait"),
-    ("gates", "blocking_pods"),
-    ("gates", "command"),
-    ("gates", "conditions"),
-    ("gates", "exclude_dates"),
-    ("gates", "prometheus"),
-    ("gates", "users"),
-    ("triggers", "update_engine"),
-];
-/// A word that differs in more letters is another word, not a slip.
-const SLIP: usize = 3;
-
-fn unknown(section: &str, key: &str, known: &[&str]) -> String {
-    if LATER.contains(&(section, key)) {
-        return "is not in this release; remove it".to_owned();
-    }
-    // Long keys are cut: no known one is longer than this.
-    let begins: String = key.chars().take(64).collect();
-    let near = known
-        .iter()
-        .map(|word| (strsim::levenshtein(&begins, word), word))
-        .min()
-        .filter(|(slips, _)| *slips <= SLIP && slips * 2 < key.chars().count());
-    match near {
-        Some((_, word)) => format!("is unknown; did you mean `{word}`? Else remove it"),
-        None => "is unknown; remove it".to_owned(),
     }
 }

@@ -17,16 +17,19 @@ use crate::label::{is_absolute, is_dns_label, is_label_key, is_label_value, is_s
 use crate::text::quote;
 
 /// The keys of one table, each a constant: its documentation, then `CONSTANT "name": type = range and default;`, with the word
-/// `secret` before the colon where somebody may write one there.
+/// `secret` before the colon where somebody may write one there. `each` and a [`Named`] makes it an array of tables.
 macro_rules! keys {
+    (@array) => { None };
+    (@array $named:ident) => { Some(super::Named::$named) };
     (@secret) => { false };
     (@secret secret) => { true };
     (
-        $(#[doc = $about:literal])* section $section:literal;
+        $(#[doc = $about:literal])* section $section:literal $(each $named:ident)?;
         $($(#[doc = $text:literal])+ $constant:ident $name:literal $($secret:ident)?: $kind:ty = $value:expr;)+
     ) => {
         pub(crate) const SECTION: super::Section = super::Section {
             name: $section,
+            array: keys!(@array $($named)?),
             text: concat!($($about, "\n"),*),
         };
         $(pub(crate) const $constant: super::Key<$kind> = super::Key {
@@ -55,8 +58,18 @@ pub(super) mod triggers;
 pub struct Section {
     /// Dotted; empty for the keys outside any table.
     pub name: &'static str,
+    /// It is an array of tables.
+    pub array: Option<Named>,
     /// What it is about, or empty; lines as of a doc comment, with a blank before each.
     pub text: &'static str,
+}
+
+/// Whether each table of an array has a `name`. A later file replaces a table by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Named {
+    Always,
+    /// Who has none is called by its place.
+    AtWill,
 }
 
 /// A table as it was read.
@@ -85,7 +98,7 @@ pub struct Entry {
 impl Section {
     /// Whether it is an array of tables.
     pub fn many(&self) -> bool {
-        self.name.contains('.')
+        self.array.is_some()
     }
 
     /// As in a file; empty for the keys outside any table.

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::duration::show as words;
-use super::file::{self, CheckTable, ConfigError, Keys, Origin, Problem, Tables, one_line};
+use super::file::{self, ConfigError, Item, Keys, Origin, Problem, Tables, one_line};
 use super::keys::{
-    Section, Table, coordination, drain, gates, health, metrics, node, notify, reboot, root,
+    Section, Table, check, coordination, drain, gates, health, metrics, node, notify, reboot, root,
     triggers,
 };
 use super::reader::Reader;
@@ -68,18 +68,25 @@ pub fn merged(
     Err(ConfigError { problems })
 }
 
+/// Every array of tables.
+const ARRAYS: [&Section; 1] = [&check::SECTION];
+
 /// Every table and every key that this release takes, each with its default: what a host without any file runs on, and
-/// one `[[triggers.check]]`.
+/// one table of each array.
 pub fn reference() -> Vec<Table> {
-    let mut tables = Tables::default();
-    tables.checks.push(CheckTable {
+    let one = |section: &'static Section| Item {
+        array: section.name,
         name: String::new(),
         keys: Keys::new(),
         origin: Origin {
             file: PathBuf::new(),
             line: 1,
         },
-    });
+    };
+    let tables = Tables {
+        items: ARRAYS.into_iter().map(one).collect(),
+        ..Tables::default()
+    };
     Parser::of(&tables, Vec::new()).read
 }
 
@@ -187,7 +194,7 @@ impl Parser<'_> {
             builtin_settle: r.duration(&triggers::BUILTIN_SETTLE),
             checks: Vec::new(),
         });
-        for table in &self.tables.checks {
+        for table in self.tables.of(&check::SECTION) {
             let (check, read) = trigger::read(table, &mut self.problems);
             triggers.checks.push(check);
             self.read.push(read);

@@ -14,7 +14,7 @@ keys! {
     /// Only a listed status is an answer: any other one, a signal or a timeout is unknown, and unknown never causes a
     /// reboot nor ends the wish for one.
     /// The command runs as a transient unit with root's rights, outside the sandbox of the daemon.
-    section "triggers.check";
+    section "triggers.check" each Always;
 
     /// Its name in reasons and unit names.
     /// There is no default.

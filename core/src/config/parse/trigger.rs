@@ -1,13 +1,13 @@
 //! One `[[triggers.check]]` (I8: an exit code has one meaning, all others are unknown; I12).
 
 use crate::config::duration::show as words;
-use crate::config::file::{CheckTable, Problem};
+use crate::config::file::{Item, Problem};
 use crate::config::keys::{Key, Table, check};
 use crate::config::reader::Reader;
 use crate::config::{Check, Preset};
 
 /// One `[[triggers.check]]`, and how it was read.
-pub(super) fn read(table: &CheckTable, problems: &mut Vec<Problem>) -> (Check, Table) {
+pub(super) fn read(table: &Item, problems: &mut Vec<Problem>) -> (Check, Table) {
     let mut r = Reader::new(&check::SECTION, &table.keys, problems);
     let name = r.word_or(&check::NAME, &table.name);
     let preset = r.choice(&check::PRESET);
@@ -40,11 +40,7 @@ pub(super) fn read(table: &CheckTable, problems: &mut Vec<Problem>) -> (Check, T
 }
 
 /// Codes that mean reboot and codes that mean none; none is in both (I8).
-fn exit_codes(
-    r: &mut Reader<'_>,
-    table: &CheckTable,
-    preset: Option<Preset>,
-) -> (Vec<u8>, Vec<u8>) {
+fn exit_codes(r: &mut Reader<'_>, table: &Item, preset: Option<Preset>) -> (Vec<u8>, Vec<u8>) {
     let from = |codes: fn(Preset) -> &'static [u8]| preset.map_or(Vec::new(), |p| codes(p).into());
     let reboot_exit_codes = r.codes(&check::REBOOT_EXIT_CODES, from(Preset::reboot_exit_codes));
     if reboot_exit_codes.is_empty() && r.sound(&["reboot_exit_codes", "preset"]) {
@@ -70,7 +66,7 @@ fn exit_codes(
 
 /// The key's own line when it is there and empty, the check's when it is not. A check without a
 /// name is not asked for more: it may not have been meant as one.
-fn required<K>(r: &mut Reader<'_>, key: &Key<K>, table: &CheckTable, reason: &str) {
+fn required<K>(r: &mut Reader<'_>, key: &Key<K>, table: &Item, reason: &str) {
     if r.given(key) {
         r.fault(key, reason);
     } else if !table.name.is_empty() {

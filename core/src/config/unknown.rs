@@ -1,0 +1,35 @@
+//! A key that no table has: a slip, or something of another release (I12).
+
+/// What the documented design names and this release does not have, by section; none: the section itself.
+const LATER: [(&str, &str); 10] = [
+    ("", "windows"),
+    ("drain", "escalate"),
+    ("drain", "load_balancer_wait"),
+    ("gates", "blocking_pods"),
+    ("gates", "command"),
+    ("gates", "conditions"),
+    ("gates", "exclude_dates"),
+    ("gates", "prometheus"),
+    ("gates", "users"),
+    ("triggers", "update_engine"),
+];
+/// A word that differs in more letters is another word, not a slip.
+const SLIP: usize = 3;
+
+/// What is wrong with a key that its section does not know, and what to do.
+pub(super) fn unknown(section: &str, key: &str, known: &[&str]) -> String {
+    if LATER.contains(&(section, key)) {
+        return "is not in this release; remove it".to_owned();
+    }
+    // Long keys are cut: no known one is longer than this.
+    let begins: String = key.chars().take(64).collect();
+    let near = known
+        .iter()
+        .map(|word| (strsim::levenshtein(&begins, word), word))
+        .min()
+        .filter(|(slips, _)| *slips <= SLIP && slips * 2 < key.chars().count());
+    match near {
+        Some((_, word)) => format!("is unknown; did you mean `{word}`? Else remove it"),
+        None => "is unknown; remove it".to_owned(),
+    }
+}
