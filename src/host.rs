@@ -20,6 +20,7 @@ pub mod sentinel;
 pub mod store;
 pub mod systemd;
 pub mod view;
+pub mod zone;
 
 pub use bus::{Bus, BusError};
 pub use logind::RebootError;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use kube_rebootd_core::config::{self, ConfigError, Effective, Problem};
 
 use crate::bounded::{self, ReadError};
+use crate::host::zone;
 use crate::root::Root;
 use crate::trusted;
 
@@ -36,7 +37,7 @@ pub fn load(root: &Root, explicit: Option<&Path>) -> Result<Effective, ConfigErr
             Err(error) => problems.push(unreadable(&path, &error)),
         }
     }
-    config::merged(&texts, problems)
+    config::merged(&texts, problems, |name| zone::rules(root, name))
 }
 
 /// As [`load`], for the daemon, which runs what it finds there: only root may be able to change a file or the way to it
@@ -107,9 +108,11 @@ fn files(root: &Root, explicit: Option<&Path>, problems: &mut Vec<Problem>) -> V
 ///
 /// # Errors
 /// Every problem of the file.
-pub fn load_alone(path: &Path) -> Result<Effective, ConfigError> {
+pub fn load_alone(root: &Root, path: &Path) -> Result<Effective, ConfigError> {
     match contents(path) {
-        Ok(text) => config::parse(path, &text),
+        Ok(text) => config::merged(&[(path.to_owned(), text)], Vec::new(), |name| {
+            zone::rules(root, name)
+        }),
         Err(error) => Err(ConfigError {
             problems: vec![unreadable(path, &error)],
         }),

@@ -35,6 +35,7 @@ use crate::budget::MaxUnavailable;
 use crate::drain;
 use crate::matcher::Matchers;
 use crate::topic::{Template, Topic};
+use crate::windows::{Close, Windows};
 
 /// All settings, within the ranges of `keys`. `Config::default()` is what a host without any file runs on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +60,22 @@ pub struct Config {
     pub notify: Notify,
     /// `[metrics]`
     pub metrics: Metrics,
+}
+
+impl Config {
+    /// The longest that a drain may take here, by the configuration; zero where nothing is drained.
+    pub(crate) fn longest_drain(&self) -> Duration {
+        let drain = match self.drain.mode {
+            DrainMode::Never => Duration::ZERO,
+            DrainMode::Auto | DrainMode::Always => self.drain.policy.timeout,
+        };
+        drain.saturating_add(self.reboot.delay)
+    }
+
+    /// The longest drain and the longest boot.
+    pub(crate) fn longest_reboot(&self) -> Duration {
+        self.longest_drain().saturating_add(self.health.timeout)
+    }
 }
 
 /// `mode`: the one key outside any table.
@@ -226,6 +243,12 @@ pub struct Health {
 pub struct Gates {
     /// Host uptime below which no reboot begins.
     pub min_uptime: Duration,
+    /// `[[windows]]` and `gates.exclude_dates`.
+    pub windows: Windows,
+    /// What becomes of a drain when its window closes.
+    pub window_close: Close,
+    /// How long after it a reboot may begin, with [`Close::Finish`].
+    pub window_overrun: Duration,
 }
 
 /// `[metrics]`: where Prometheus finds them; by default nowhere.

@@ -4,6 +4,7 @@ mod host;
 mod pause;
 mod pods;
 mod time;
+mod windows;
 
 use std::mem;
 use std::time::Duration;
@@ -12,10 +13,12 @@ use host::{inhibitors, packages};
 use pause::pause;
 use pods::blocking;
 use time::{min_uptime, settle};
+use windows::windows;
 
 pub(crate) use host::Packages;
 pub(crate) use pause::Pause;
 pub(crate) use pods::Blocking;
+pub(crate) use windows::{ClosePolicy, Expected, WindowFacts};
 
 use crate::inhibitor::Inhibitor;
 use crate::now::Now;
@@ -26,6 +29,7 @@ use crate::trigger::{Finding, Request};
 pub enum Gate {
     NodePaused,
     GroupPaused,
+    Windows,
     Inhibitors,
     PackageManager,
     MinUptime,
@@ -39,6 +43,7 @@ impl Gate {
         match self {
             Self::NodePaused => "node-paused",
             Self::GroupPaused => "group-paused",
+            Self::Windows => "windows",
             Self::Inhibitors => "inhibitors",
             Self::PackageManager => "package-manager",
             Self::MinUptime => "min-uptime",
@@ -54,6 +59,7 @@ impl Gate {
             Self::GroupPaused => {
                 "when `kubectl rebootd resume --group GROUP` opens a slot of the group"
             }
+            Self::Windows => "when a window opens that is long enough",
             Self::Inhibitors => "when that process lets go of its lock, or ends",
             Self::PackageManager => "30 seconds after the package manager has finished",
             Self::MinUptime => "when the host has been up for gates.min_uptime",
@@ -67,14 +73,19 @@ impl Gate {
     fn about_drains(self) -> bool {
         match self {
             Self::NodePaused | Self::GroupPaused | Self::BlockingPods => true,
-            Self::Inhibitors | Self::PackageManager | Self::MinUptime | Self::Settle => false,
+            Self::Windows
+            | Self::Inhibitors
+            | Self::PackageManager
+            | Self::MinUptime
+            | Self::Settle => false,
         }
     }
 
     /// All of them, in the order in which they are looked at.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::NodePaused,
         Self::GroupPaused,
+        Self::Windows,
         Self::Inhibitors,
         Self::PackageManager,
         Self::MinUptime,
@@ -89,6 +100,7 @@ impl Gate {
             Self::Inhibitors | Self::PackageManager => true,
             Self::NodePaused
             | Self::GroupPaused
+            | Self::Windows
             | Self::MinUptime
             | Self::Settle
             | Self::BlockingPods => false,
@@ -139,6 +151,7 @@ pub(crate) struct GateFacts<'a> {
     pub node_pause: Pause,
     /// Paused when every slot of the group is.
     pub group_pause: Pause,
+    pub windows: WindowFacts<'a>,
     /// Foreign block inhibitors whose `what` contains shutdown; none when logind did not say.
     pub inhibitors: Option<Vec<Inhibitor>>,
     pub packages: Packages,
@@ -152,6 +165,8 @@ pub(crate) struct GateFacts<'a> {
 pub(crate) struct GatePolicy {
     /// Time since boot before which nothing is begun; zero for none.
     pub min_uptime: Duration,
+    /// What becomes of a drain that outlasts its window.
+    pub close: ClosePolicy,
 }
 
 /// What each gate says now, in the order in which they are told.
@@ -161,6 +176,7 @@ pub(crate) fn all(facts: &GateFacts, policy: &GatePolicy, now: Now) -> Vec<(Gate
     let all = [
         (Gate::NodePaused, pause("node", &facts.node_pause)),
         (Gate::GroupPaused, pause("group", &facts.group_pause)),
+        (Gate::Windows, windows(&facts.windows, policy.close, now)),
         (Gate::Inhibitors, inhibitors(facts.inhibitors.as_deref())),
         (Gate::PackageManager, packages(&facts.packages)),
         (Gate::MinUptime, uptime),

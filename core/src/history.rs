@@ -63,6 +63,19 @@ impl Past {
         u64::try_from(self.at.duration_since(*since).as_secs()).ok()
     }
 
+    /// From the take of the slot until logind was asked, in seconds; none: not known.
+    pub(crate) fn drained_in(&self) -> Option<u64> {
+        let times = self.times.as_ref()?;
+        times.boot?;
+        Some(times.claim + times.drain + times.last_look)
+    }
+
+    /// From the request to logind until the node was proved healthy, in seconds; none: not known.
+    pub(crate) fn back_in(&self) -> Option<u64> {
+        let times = self.times.as_ref()?;
+        Some(times.boot? + times.verify)
+    }
+
     /// A reboot whose request is lost counts as automatic: else a loop could hide (I10).
     pub(crate) fn of(request: Option<&Request>, at: Timestamp) -> Self {
         let triggers = request.map_or(&[][..], |request| &request.reasons);

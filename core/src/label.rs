@@ -1,4 +1,4 @@
-//! What Kubernetes allows as a label key, a label value or an object's name; and what is a URL or a path (I12).
+//! What Kubernetes allows as a label key, a label value or an object's name; and what is a URL, a path or a time zone (I12).
 
 /// A label value that is not empty: 1 to 63 of `[A-Za-z0-9._-]`, alphanumeric at both ends.
 pub fn is_label_value(text: &str) -> bool {
@@ -35,6 +35,13 @@ fn is_dns_part(text: &str) -> bool {
     bytes.first().copied().is_some_and(word)
         && bytes.last().copied().is_some_and(word)
         && bytes.iter().all(|b| word(*b) || *b == b'-')
+}
+
+/// Of a file below /usr/share/zoneinfo: parts of letters, digits, `-`, `+` and `_` (tzdata's theory.html).
+pub(crate) fn is_zone_name(text: &str) -> bool {
+    let inner = |b: u8| b.is_ascii_alphanumeric() || b"-+_".contains(&b);
+    let part = |part: &str| !part.is_empty() && part.bytes().all(inner);
+    text.len() <= 64 && text.split('/').all(part)
 }
 
 /// Of a file; no path has a NUL (`path_resolution(7)`).

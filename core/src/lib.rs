@@ -44,3 +44,4 @@ pub mod times;
 pub mod topic;
 pub mod trigger;
 pub mod waits;
+pub mod windows;

@@ -23,6 +23,8 @@ pub enum Reason {
     /// A reboot is required, and something else than the reasons below keeps it pending.
     Pending,
     Paused,
+    /// No window is open, or not for long enough.
+    OutsideWindow,
     Inhibited,
     PackageManager,
     MinUptime,
@@ -68,13 +70,14 @@ pub enum Reason {
 
 impl Reason {
     /// All of them; docs/operating.md explains each to an operator.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 34] = [
         Self::Idle,
         Self::TriggerUnknown,
         Self::NotCleared,
         Self::Observing,
         Self::Pending,
         Self::Paused,
+        Self::OutsideWindow,
         Self::Inhibited,
         Self::PackageManager,
         Self::MinUptime,
@@ -125,6 +128,7 @@ impl Reason {
         match closed.first().map(|closed| closed.gate) {
             None => Self::Pending,
             Some(Gate::NodePaused | Gate::GroupPaused) => Self::Paused,
+            Some(Gate::Windows) => Self::OutsideWindow,
             Some(Gate::Inhibitors) => Self::Inhibited,
             Some(Gate::PackageManager) => Self::PackageManager,
             Some(Gate::MinUptime) => Self::MinUptime,
@@ -173,6 +177,7 @@ impl Reason {
             | Self::Observing
             | Self::Pending
             | Self::Paused
+            | Self::OutsideWindow
             | Self::Inhibited
             | Self::PackageManager
             | Self::MinUptime
@@ -220,6 +225,7 @@ impl Reason {
             Self::Observing => "a reboot is required, and the daemon only observes",
             Self::Pending => "a reboot is required, and waits",
             Self::Paused => "a reboot is required, and the node or its group is paused",
+            Self::OutsideWindow => "a reboot is required, and waits for a window",
             Self::Inhibited => "a reboot is required, and a program of the host inhibits it",
             Self::PackageManager => "a reboot is required, and a package manager works",
             Self::MinUptime => "a reboot is required, and the host started a short time ago",
@@ -259,6 +265,7 @@ impl Reason {
             Self::Observing => "Observing",
             Self::Pending => "Pending",
             Self::Paused => "Paused",
+            Self::OutsideWindow => "OutsideWindow",
             Self::Inhibited => "Inhibited",
             Self::PackageManager => "PackageManager",
             Self::MinUptime => "MinUptime",

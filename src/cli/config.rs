@@ -33,7 +33,7 @@ pub fn check(root: &Root, explicit: Option<&Path>, files: &[PathBuf]) -> ExitCod
             .into_iter()
             .collect()
     } else {
-        let checked = files.iter().map(|file| layers::load_alone(file));
+        let checked = files.iter().map(|file| layers::load_alone(root, file));
         checked.filter_map(Result::err).collect()
     };
     let read = if files.is_empty() {

@@ -25,7 +25,7 @@ use crate::host::boot::{self, BootError};
 use crate::host::dbus::{Orders, Publisher};
 use crate::host::motd::Motd;
 use crate::host::notify::Notify;
-use crate::host::{Bus, Store, Stored, check, metrics};
+use crate::host::{Bus, Store, Stored, check, metrics, zone};
 use crate::layers;
 use crate::notices::{Notices, Silences};
 use crate::root::Root;
@@ -130,7 +130,9 @@ fn configured(
         return Err(StartError::Config(bad));
     }
     let kept = match last_valid.read(clock.now().wall) {
-        Ok(Stored::Text(text)) => config::parse_effective(&text).ok(),
+        Ok(Stored::Text(text)) => {
+            config::parse_effective(&text, |name| zone::rules(root, name)).ok()
+        }
         Ok(Stored::Absent | Stored::Damaged { .. }) | Err(_) => None,
     };
     let serves = if kept.is_some() {

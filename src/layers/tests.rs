@@ -164,7 +164,7 @@ fn a_named_file_that_is_missing_is_a_problem() {
     let (_dir, root) = tree(&[]);
     let missing = root.path("/x.toml");
     assert!(load(&root, Some(&missing)).is_err());
-    assert!(load_alone(&missing).is_err());
+    assert!(load_alone(&Root::host(), &missing).is_err());
 }
 
 #[test]
@@ -175,7 +175,10 @@ fn i7_what_is_no_file_of_ours_is_a_problem() {
         let place = file.clone();
         bounded::odd::each(&file, LARGEST, move || {
             let error = load(&root, None).unwrap_err().to_string();
-            assert_eq!(error, load_alone(&place).unwrap_err().to_string());
+            assert_eq!(
+                error,
+                load_alone(&Root::host(), &place).unwrap_err().to_string()
+            );
             error
         });
         fs::remove_file(file).unwrap();

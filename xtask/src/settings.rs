@@ -12,11 +12,20 @@ const DATE: &str = "2026-11-23";
 const WIDTH: usize = 100;
 /// The file before its first key.
 const HEAD: &str = include_str!("settings.head");
-/// In the file a check is an example, with these values for what has no default.
-const EXAMPLE: [(&str, &str); 3] = [
-    ("name", "\"firmware\""),
-    ("command", "[\"/usr/local/bin/firmware-pending\"]"),
-    ("reboot_exit_codes", "[10]"),
+/// In the file each array of tables is an example, with these values for what has no default or says little.
+const EXAMPLE: [(&str, &str, &str); 8] = [
+    ("triggers.check", "name", "\"firmware\""),
+    (
+        "triggers.check",
+        "command",
+        "[\"/usr/local/bin/firmware-pending\"]",
+    ),
+    ("triggers.check", "reboot_exit_codes", "[10]"),
+    ("windows", "name", "\"nights\""),
+    ("windows", "days", "[\"mon-thu\", \"last sunday\"]"),
+    ("windows", "start", "\"22:00\""),
+    ("windows", "end", "\"05:00\""),
+    ("windows", "time_zone", "\"Europe/Berlin\""),
 ];
 
 /// packaging/config.toml: every key with its default, commented out.
@@ -42,9 +51,11 @@ pub(crate) fn file() -> String {
 }
 
 fn in_file(section: &Section, entry: &Entry) -> String {
-    let example = EXAMPLE.iter().find(|(name, _)| *name == entry.name);
-    let (words, key, value) = match example.filter(|_| section.many()) {
-        Some((_, value)) => ("# # ", "# ", *value),
+    let example = EXAMPLE
+        .iter()
+        .find(|(array, name, _)| (*array, *name) == (section.name, entry.name));
+    let (words, key, value) = match example {
+        Some((_, _, value)) => ("# # ", "# ", *value),
         None if section.many() => ("# # ", "# ", entry.value.as_str()),
         None => ("# ", "#", entry.value.as_str()),
     };

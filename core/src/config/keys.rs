@@ -13,8 +13,11 @@ use std::time::Duration;
 use super::duration::{LONGEST, show};
 use super::listen::{Listen, is_prom_file};
 use crate::budget::MaxUnavailable;
-use crate::label::{is_absolute, is_dns_label, is_label_key, is_label_value, is_subdomain, is_url};
+use crate::label::{
+    is_absolute, is_dns_label, is_label_key, is_label_value, is_subdomain, is_url, is_zone_name,
+};
 use crate::text::quote;
+use crate::windows::Clock;
 
 /// The keys of one table, each a constant: its documentation, then `CONSTANT "name": type = range and default;`, with the word
 /// `secret` before the colon where somebody may write one there. `each` and a [`Named`] makes it an array of tables.
@@ -52,6 +55,7 @@ pub(super) mod notify;
 pub(super) mod reboot;
 pub(super) mod root;
 pub(super) mod triggers;
+pub(super) mod windows;
 
 /// A table of the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -169,6 +173,10 @@ pub(super) struct Choices<T: 'static> {
 }
 /// A list of label selectors, empty unless somebody writes one.
 pub(super) struct Selectors;
+/// The days of a window, every day unless somebody writes one.
+pub(super) struct DaysList;
+/// Dates that are excluded, none unless somebody writes one.
+pub(super) struct DatesList;
 /// A list of matchers for silences.
 pub(super) struct Silences(pub(super) &'static [&'static str]);
 /// An argument vector; its default is what the other keys make of it.
@@ -263,6 +271,15 @@ const UNIQUE: Rule = rule(
     "label value, not empty, unique",
     LABEL_ADVICE,
     is_label_value,
+);
+
+const CLOCK: Rule = rule("time of day", "a time like \"22:00\"", |text| {
+    Clock::new(text).is_some()
+});
+const TIME_ZONE: Rule = rule(
+    "time zone",
+    "a time zone like \"UTC\" or \"Europe/Berlin\"",
+    is_zone_name,
 );
 
 const ZERO: Duration = Duration::ZERO;

@@ -1,15 +1,18 @@
 //! From merged tables to [`Config`], or to all that is wrong with them (I12).
 
 mod trigger;
+mod windows;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use jiff::tz::TimeZone;
+
 use super::duration::show as words;
 use super::file::{self, ConfigError, Item, Keys, Origin, Problem, Tables, one_line};
 use super::keys::{
-    Section, Table, check, coordination, drain, gates, health, metrics, node, notify, reboot, root,
-    triggers,
+    self, Section, Table, check, coordination, drain, gates, health, metrics, node, notify, reboot,
+    root, triggers,
 };
 use super::reader::Reader;
 use super::{
@@ -17,6 +20,8 @@ use super::{
     Metrics, Node, Notify, Reboot, Triggers, Webhook,
 };
 use crate::drain::Policy;
+use crate::windows::Windows;
+use windows::Zones;
 
 /// A valid configuration and its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,14 +34,18 @@ pub struct Effective {
     pub tables: Vec<Table>,
 }
 
-/// Reads one text alone; `file` is what problems call it.
+/// Reads one text alone, which knows no time zone but UTC; `file` is what problems call it.
 pub fn parse(file: &Path, text: &str) -> Result<Effective, ConfigError> {
-    merged(&[(file.to_owned(), text.to_owned())], Vec::new())
+    merged(&[(file.to_owned(), text.to_owned())], Vec::new(), |_| None)
 }
 
-/// Reads what `config show` printed: the last valid configuration, kept beside the state (I12).
-pub fn parse_effective(text: &str) -> Result<Effective, ConfigError> {
-    parse(Path::new("the last valid configuration"), text)
+/// Reads what `config show` printed: the last valid configuration, kept beside the state (I12). `zone` as in [`merged`].
+pub fn parse_effective(
+    text: &str,
+    zone: impl Fn(&str) -> Option<TimeZone>,
+) -> Result<Effective, ConfigError> {
+    let file = PathBuf::from("the last valid configuration");
+    merged(&[(file, text.to_owned())], Vec::new(), zone)
 }
 
 /// Where a hold is on record and no valid configuration is: it is undone, or its reboot is proved by no less than anybody
@@ -45,21 +54,23 @@ pub fn to_end_a_hold() -> Effective {
     const TEXT: &str = "mode = \"observe\"\n[health]\nallow_degraded = false\n";
     let file = Path::new("no valid configuration");
     let tables = file::read(file, TEXT, &reference(), &mut Vec::new());
-    Parser::of(&tables, Vec::new()).effective()
+    Parser::of(&tables, &Zones::new(), Vec::new()).effective()
 }
 
 /// Reads texts that are laid over each other, the lowest first, each with the file it came from; `problems` are those of
-/// files that could not be read.
+/// files that could not be read, and `zone` looks up the rules of a time zone by its name.
 pub fn merged(
     texts: &[(PathBuf, String)],
     mut problems: Vec<Problem>,
+    zone: impl Fn(&str) -> Option<TimeZone>,
 ) -> Result<Effective, ConfigError> {
     let known = reference();
     let mut tables = Tables::default();
     for (path, text) in texts {
         tables.lay(file::read(path, text, &known, &mut problems));
     }
-    let parsed = Parser::of(&tables, problems);
+    let zones = windows::zones(&tables, zone);
+    let parsed = Parser::of(&tables, &zones, problems);
     if parsed.problems.is_empty() {
         return Ok(parsed.effective());
     }
@@ -69,7 +80,7 @@ pub fn merged(
 }
 
 /// Every array of tables.
-const ARRAYS: [&Section; 1] = [&check::SECTION];
+const ARRAYS: [&Section; 2] = [&check::SECTION, &keys::windows::SECTION];
 
 /// Every table and every key that this release takes, each with its default: what a host without any file runs on, and
 /// one table of each array.
@@ -87,12 +98,12 @@ pub fn reference() -> Vec<Table> {
         items: ARRAYS.into_iter().map(one).collect(),
         ..Tables::default()
     };
-    Parser::of(&tables, Vec::new()).read
+    Parser::of(&tables, &Zones::new(), Vec::new()).read
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Parser::of(&Tables::default(), Vec::new()).config
+        Parser::of(&Tables::default(), &Zones::new(), Vec::new()).config
     }
 }
 
@@ -119,6 +130,7 @@ fn text(tables: &[Table]) -> String {
 /// Types and ranges of all values, then the values against each other.
 struct Parser<'a> {
     tables: &'a Tables,
+    zones: &'a Zones,
     none: Keys,
     /// First those of the texts.
     problems: Vec<Problem>,
@@ -145,14 +157,15 @@ impl Parsed {
 }
 
 impl Parser<'_> {
-    fn of(tables: &Tables, problems: Vec<Problem>) -> Parsed {
+    fn of(tables: &Tables, zones: &Zones, problems: Vec<Problem>) -> Parsed {
         let mut parser = Parser {
             tables,
+            zones,
             none: Keys::new(),
             problems,
             read: Vec::new(),
         };
-        let config = Config {
+        let mut config = Config {
             mode: parser.section(&root::SECTION, |r| r.choice(&root::MODE)),
             node: parser.section(&node::SECTION, node),
             coordination: parser.section(&coordination::SECTION, coordination),
@@ -164,6 +177,7 @@ impl Parser<'_> {
             notify: parser.section(&notify::SECTION, notify),
             metrics: parser.section(&metrics::SECTION, metrics),
         };
+        config.gates.windows = parser.windows(&config);
         Parsed {
             config,
             problems: parser.problems,
@@ -181,6 +195,20 @@ impl Parser<'_> {
         let taken = take(&mut reader);
         self.read.push(reader.table());
         taken
+    }
+
+    /// After all that bounds them.
+    fn windows(&mut self, config: &Config) -> Windows {
+        let before = self.problems.len();
+        let (each, read) = windows::read(self.tables, self.zones, &mut self.problems);
+        self.read.extend(read);
+        let windows = Windows::new(each, config.gates.windows.excluded.clone());
+        // A duration or a time that is refused is not compared.
+        if before == 0 && self.problems.is_empty() {
+            let expected = config.longest_reboot();
+            windows::check(self.tables, &windows, expected, &mut self.problems);
+        }
+        windows
     }
 
     fn triggers(&mut self) -> Triggers {
@@ -310,6 +338,9 @@ fn health(r: &mut Reader<'_>) -> Health {
 fn gates(r: &mut Reader<'_>) -> Gates {
     Gates {
         min_uptime: r.duration(&gates::MIN_UPTIME),
+        windows: Windows::new(Vec::new(), r.dates(&gates::EXCLUDE_DATES)),
+        window_close: r.choice(&gates::WINDOW_CLOSE),
+        window_overrun: r.duration(&gates::WINDOW_OVERRUN),
     }
 }
 

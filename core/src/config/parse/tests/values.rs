@@ -77,7 +77,7 @@ fn built_in_checks_are_called_the_same_in_every_release() {
 fn laid(lower: &str, upper: &str) -> Result<Effective, ConfigError> {
     let texts = [("/lower", lower), ("/upper", upper)];
     let texts = texts.map(|(file, text)| (PathBuf::from(file), text.to_owned()));
-    merged(&texts, Vec::new())
+    merged(&texts, Vec::new(), zone)
 }
 
 #[test]
@@ -174,4 +174,80 @@ fn i12_no_problem_repeats_what_may_be_a_secret() {
         said.contains("webhook_file: is not allowed; write an absolute path"),
         "{said}"
     );
+}
+
+/// Their names tell them apart: a drop-in replaces one, and adds what has none.
+#[test]
+fn i12_windows_are_laid_over_each_other_by_name() {
+    let text = |path: &str, text: &str| (PathBuf::from(path), text.to_owned());
+    let window = |name: &str, start: &str| format!("[[windows]]\n{name}start = \"{start}\"\n");
+    let texts = [
+        text(
+            "/a",
+            &(window("name = \"nights\"\n", "20:00") + &window("", "21:00")),
+        ),
+        text(
+            "/b",
+            &(window("name = \"nights\"\n", "22:00") + &window("", "23:00")),
+        ),
+    ];
+    let windows = merged(&texts, Vec::new(), zone)
+        .unwrap()
+        .config
+        .gates
+        .windows;
+    let names: Vec<_> = (windows.each.iter())
+        .map(|window| (window.name.as_str(), window.start.to_string()))
+        .collect();
+    let wanted = [("nights", "22:00"), ("2", "21:00"), ("3", "23:00")];
+    assert_eq!(names, wanted.map(|(name, start)| (name, start.to_owned())));
+    let twice = merged(
+        &[text(
+            "/a",
+            &(window("name = \"2\"\n", "20:00") + &window("", "21:00")),
+        )],
+        Vec::new(),
+        zone,
+    );
+    let problems = twice.unwrap_err().lines();
+    assert_eq!(
+        problems,
+        ["/a:4: windows.name: \"2\" is another window's; give this one a name"]
+    );
+}
+
+#[test]
+fn i12_a_window_in_which_nothing_can_ever_fit_is_refused() {
+    for (text, fits) in [
+        ("[[windows]]\nend = \"00:45\"\n", true),
+        ("[[windows]]\nend = \"00:44\"\n", false),
+        (
+            "[drain]\ntimeout = \"10m\"\n[[windows]]\nend = \"00:25\"\n",
+            true,
+        ),
+        (
+            "[drain]\nmode = \"never\"\n[[windows]]\nend = \"00:15\"\n",
+            true,
+        ),
+        (
+            "[reboot]\ndelay = \"1h\"\n[[windows]]\nend = \"01:44\"\n",
+            false,
+        ),
+        // Two that are one.
+        (
+            "[[windows]]\nstart = \"23:30\"\n[[windows]]\nend = \"00:15\"\n",
+            true,
+        ),
+    ] {
+        assert_eq!(parse(Path::new(FILE), text).is_ok(), fits, "{text}");
+    }
+    let found = parse(
+        Path::new(FILE),
+        "[[windows]]\nend = \"20:00\"\n[[windows]]\nstart = \"22:00\"\nend = \"22:30\"",
+    );
+    let wanted = format!(
+        "{FILE}:5: windows.end: makes a window that is never as long as drain.timeout, reboot.delay and health.timeout together \
+         (45m); make it longer, or one of those shorter"
+    );
+    assert_eq!(found.unwrap_err().lines(), [wanted]);
 }
