@@ -36,4 +36,5 @@ mod story;
 mod tools;
 mod unlock;
 mod watched;
+mod windows;
 mod world;
