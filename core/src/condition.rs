@@ -9,9 +9,11 @@ use std::fmt;
 use jiff::Timestamp;
 
 mod event;
+mod unwanted;
 
 pub use event::Event;
 pub(crate) use event::topic;
+pub use unwanted::{BadUnwanted, Unwanted};
 
 /// The reason of those conditions that others may write, too.
 pub const OURS: &str = "KubeRebootd";

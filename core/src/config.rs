@@ -32,6 +32,7 @@ pub use crate::shutdown::Adoption;
 pub use crate::trigger::Builtin;
 
 use crate::budget::MaxUnavailable;
+use crate::condition::Unwanted;
 use crate::drain;
 use crate::matcher::Matchers;
 use crate::topic::{Template, Topic};
@@ -249,6 +250,8 @@ pub struct Gates {
     pub window_close: Close,
     /// How long after it a reboot may begin, with [`Close::Finish`].
     pub window_overrun: Duration,
+    /// Conditions of the own Node that close a gate.
+    pub conditions: Vec<Unwanted>,
 }
 
 /// `[metrics]`: where Prometheus finds them; by default nowhere.

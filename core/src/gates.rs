@@ -1,6 +1,7 @@
 //! Gates: what says not now (docs/design.md 10). Keeps I8: a gate that cannot be evaluated is closed.
 
 mod host;
+mod node;
 mod pause;
 mod pods;
 mod time;
@@ -10,12 +11,14 @@ use std::mem;
 use std::time::Duration;
 
 use host::{inhibitors, packages};
+use node::{autoscaler, conditions};
 use pause::pause;
 use pods::blocking;
 use time::{min_uptime, settle};
 use windows::windows;
 
 pub(crate) use host::Packages;
+pub(crate) use node::Signs;
 pub(crate) use pause::Pause;
 pub(crate) use pods::Blocking;
 pub(crate) use windows::{ClosePolicy, Expected, WindowFacts};
@@ -34,6 +37,8 @@ pub enum Gate {
     PackageManager,
     MinUptime,
     Settle,
+    Autoscaler,
+    Conditions,
     BlockingPods,
 }
 
@@ -48,6 +53,8 @@ impl Gate {
             Self::PackageManager => "package-manager",
             Self::MinUptime => "min-uptime",
             Self::Settle => "settle",
+            Self::Autoscaler => "autoscaler",
+            Self::Conditions => "conditions",
             Self::BlockingPods => "blocking-pods",
         }
     }
@@ -64,6 +71,8 @@ impl Gate {
             Self::PackageManager => "30 seconds after the package manager has finished",
             Self::MinUptime => "when the host has been up for gates.min_uptime",
             Self::Settle => "when a trigger that is configured asks for the reboot",
+            Self::Autoscaler => "when the autoscaler takes its taint off",
+            Self::Conditions => "when that condition of the Node has changed",
             Self::BlockingPods => "when these pods have gone, or the configuration lets them leave",
         }
     }
@@ -77,12 +86,14 @@ impl Gate {
             | Self::Inhibitors
             | Self::PackageManager
             | Self::MinUptime
-            | Self::Settle => false,
+            | Self::Settle
+            | Self::Autoscaler
+            | Self::Conditions => false,
         }
     }
 
     /// All of them, in the order in which they are looked at.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::NodePaused,
         Self::GroupPaused,
         Self::Windows,
@@ -90,6 +101,8 @@ impl Gate {
         Self::PackageManager,
         Self::MinUptime,
         Self::Settle,
+        Self::Autoscaler,
+        Self::Conditions,
         Self::BlockingPods,
     ];
 
@@ -103,6 +116,8 @@ impl Gate {
             | Self::Windows
             | Self::MinUptime
             | Self::Settle
+            | Self::Autoscaler
+            | Self::Conditions
             | Self::BlockingPods => false,
         }
     }
@@ -157,6 +172,10 @@ pub(crate) struct GateFacts<'a> {
     pub packages: Packages,
     pub request: Option<&'a Request>,
     pub findings: &'a [Finding],
+    /// Taints of autoscalers.
+    pub autoscaler: Signs,
+    /// Conditions that `gates.conditions` names.
+    pub conditions: Signs,
     pub blocking: Blocking,
 }
 
@@ -181,6 +200,8 @@ pub(crate) fn all(facts: &GateFacts, policy: &GatePolicy, now: Now) -> Vec<(Gate
         (Gate::PackageManager, packages(&facts.packages)),
         (Gate::MinUptime, uptime),
         (Gate::Settle, settle(facts.request, facts.findings, now)),
+        (Gate::Autoscaler, autoscaler(&facts.autoscaler)),
+        (Gate::Conditions, conditions(&facts.conditions)),
         (Gate::BlockingPods, blocking(&facts.blocking)),
     ];
     let aside = |gate: Gate| kept && !gate.about_drains();

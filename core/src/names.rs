@@ -55,6 +55,20 @@ pub const QUORUM_ROLES: [&str; 4] = [
 /// Taint of a Node whose host a person declares to be off (Kubernetes).
 pub const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
+/// Taints by which an autoscaler says that it removes the Node, or is about to: cluster-autoscaler's two, Karpenter's, and
+/// Karpenter's before its version 1.
+pub const AUTOSCALER_TAINTS: [&str; 4] = [
+    "ToBeDeletedByClusterAutoscaler",
+    "DeletionCandidateOfClusterAutoscaler",
+    "karpenter.sh/disrupted",
+    "karpenter.sh/disruption",
+];
+
+/// Whether anything here looks at taints with this key.
+pub fn looks_at_taint(key: &str) -> bool {
+    AUTOSCALER_TAINTS.contains(&key)
+}
+
 /// Field manager of all that we apply on the Node.
 pub const NODE_MANAGER: &str = "kube-rebootd";
 /// Field manager of the Lease that an installation makes: not the taker's, else its labels would

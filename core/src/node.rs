@@ -1,10 +1,11 @@
 //! The own Node as data.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::condition::Condition;
+use crate::condition::{Condition, Status};
 use crate::names;
 use crate::slot::Keys;
 
@@ -40,6 +41,10 @@ pub struct Node {
     pub volumes_in_use: Vec<String>,
     /// Those conditions that this daemon may write.
     pub conditions: Vec<Condition>,
+    /// Keys of the taints that anything here looks at, each once: [`names::looks_at_taint`].
+    pub taints: Vec<String>,
+    /// Every condition that others report, by type.
+    pub reported: BTreeMap<String, Status>,
     /// The view is a consistent read (a GET or the answer to our own write) asked for at this boot
     /// time, not what a watch delivered.
     pub read: Option<Duration>,
@@ -71,6 +76,8 @@ impl Node {
             boot_id: String::new(),
             volumes_in_use: Vec::new(),
             conditions: Vec::new(),
+            taints: Vec::new(),
+            reported: BTreeMap::new(),
             read: None,
         }
     }

@@ -29,6 +29,10 @@ pub enum Reason {
     PackageManager,
     MinUptime,
     Settling,
+    /// An autoscaler is about to remove the Node.
+    Autoscaler,
+    /// A condition of the Node that `gates.conditions` names.
+    NodeCondition,
     BlockedByPod,
     /// The state file cannot be written.
     StateNotWritable,
@@ -70,7 +74,7 @@ pub enum Reason {
 
 impl Reason {
     /// All of them; docs/operating.md explains each to an operator.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 36] = [
         Self::Idle,
         Self::TriggerUnknown,
         Self::NotCleared,
@@ -82,6 +86,8 @@ impl Reason {
         Self::PackageManager,
         Self::MinUptime,
         Self::Settling,
+        Self::Autoscaler,
+        Self::NodeCondition,
         Self::BlockedByPod,
         Self::StateNotWritable,
         Self::ShuttingDown,
@@ -133,6 +139,8 @@ impl Reason {
             Some(Gate::PackageManager) => Self::PackageManager,
             Some(Gate::MinUptime) => Self::MinUptime,
             Some(Gate::Settle) => Self::Settling,
+            Some(Gate::Autoscaler) => Self::Autoscaler,
+            Some(Gate::Conditions) => Self::NodeCondition,
             Some(Gate::BlockingPods) => Self::BlockedByPod,
         }
     }
@@ -182,6 +190,8 @@ impl Reason {
             | Self::PackageManager
             | Self::MinUptime
             | Self::Settling
+            | Self::Autoscaler
+            | Self::NodeCondition
             | Self::BlockedByPod
             | Self::ShuttingDown
             | Self::Flapping
@@ -230,6 +240,12 @@ impl Reason {
             Self::PackageManager => "a reboot is required, and a package manager works",
             Self::MinUptime => "a reboot is required, and the host started a short time ago",
             Self::Settling => "a reboot is required, and what asks for it has not settled yet",
+            Self::Autoscaler => {
+                "a reboot is required, and an autoscaler is about to remove the node"
+            }
+            Self::NodeCondition => {
+                "a reboot is required, and a condition of the Node speaks against it"
+            }
             Self::BlockedByPod => "a reboot is required, and a pod is in its way",
             Self::StateNotWritable => "a reboot is required, and the state file cannot be written",
             Self::ShuttingDown => "the host is shutting down",
@@ -270,6 +286,8 @@ impl Reason {
             Self::PackageManager => "PackageManager",
             Self::MinUptime => "MinUptime",
             Self::Settling => "Settling",
+            Self::Autoscaler => "Autoscaler",
+            Self::NodeCondition => "NodeCondition",
             Self::BlockedByPod => "BlockedByPod",
             Self::StateNotWritable => "StateNotWritable",
             Self::ShuttingDown => "ShuttingDown",

@@ -61,7 +61,7 @@ pub struct Trigger {
 /// How one gate stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Gate {
-    /// `node-paused`, `group-paused`, `inhibitors`, `package-manager`, `min-uptime`, `settle` or `blocking-pods`.
+    /// One of [`Gate::ALL`](kube_rebootd_core::gates::Gate::ALL), by its name.
     pub gate: String,
     /// `open`, `closed`, `unknown` (which counts as closed), or `not-looked-at` where nothing asks for a
     /// reboot, or somebody keeps the node drained.

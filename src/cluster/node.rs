@@ -1,5 +1,6 @@
 //! The own Node: read, one apply of all of ours, the removal of what an apply leaves, and its conditions (I3, I11).
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -216,6 +217,8 @@ pub fn read(object: &Object, asked: Option<Duration>) -> Node {
             .map(|volume| text::name(volume, VOLUME))
             .collect(),
         conditions: conditions(object),
+        taints: taints(object),
+        reported: reported(object),
         read: asked,
     }
 }
@@ -246,6 +249,25 @@ fn conditions(object: &Object) -> Vec<Condition> {
         })
     };
     all.into_iter().flatten().filter_map(read).collect()
+}
+
+/// Those that anything here looks at, whatever their value and effect are.
+fn taints(object: &Object) -> Vec<String> {
+    let spec = object.spec.as_ref();
+    let all = spec.and_then(|spec| spec.taints.as_ref());
+    let keys = all.into_iter().flatten().map(|taint| taint.key.as_str());
+    let keys: BTreeSet<&str> = keys.filter(|key| names::looks_at_taint(key)).collect();
+    keys.into_iter().map(|key| text::name(key, NAME)).collect()
+}
+
+/// Those of others.
+fn reported(object: &Object) -> BTreeMap<String, Status> {
+    let status = object.status.as_ref();
+    let all = status.and_then(|status| status.conditions.as_ref());
+    let theirs = |one: &&NodeCondition| Kind::of(&one.type_).is_none();
+    let all = all.into_iter().flatten().filter(theirs);
+    all.map(|one| (text::name(&one.type_, NAME), Status::of(&one.status)))
+        .collect()
 }
 
 fn condition(object: &Object) -> Option<&NodeCondition> {
@@ -337,5 +359,44 @@ mod tests {
         let node = read(&object, None);
         assert_eq!(node.cordon_owners, ["kube-rebootd", "kubectl-cordon"]);
         assert!(node.ready && node.unschedulable && node.heartbeat.is_some());
+    }
+
+    #[test]
+    fn i14_of_taints_and_conditions_what_is_looked_at_is_read_and_cleaned() {
+        let object: Object = serde_json::from_value(json!({
+            "metadata": {"name": "n1"},
+            "spec": {"taints": [
+                {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"},
+                {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"},
+                {"key": "ToBeDeletedByClusterAutoscaler", "value": "1795000000", "effect": "NoSchedule"},
+                {"key": "karpenter.sh/disrupted", "effect": "NoExecute"},
+                {"effect": "NoExecute"},
+            ]},
+            "status": {"conditions": [
+                {"type": "Ready", "status": "True"},
+                {"type": "Drained", "status": "True"},
+                {"type": "KernelDeadlock", "status": "yes"},
+                {"type": "a\u{1b}[2J", "status": "False"},
+            ]},
+        }))
+        .expect("a Node");
+        let node = read(&object, None);
+        let taints = ["ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted"];
+        assert_eq!(node.taints, taints);
+        let reported: Vec<_> = node.reported.iter().collect();
+        let (odd, kernel, ready) = ("a\\u{1b}[2J", "KernelDeadlock", "Ready");
+        let wanted = [
+            (kernel, Status::Unknown),
+            (ready, Status::True),
+            (odd, Status::False),
+        ];
+        let wanted = wanted.map(|(kind, status)| (kind.to_owned(), status));
+        assert_eq!(
+            reported,
+            wanted
+                .iter()
+                .map(|(kind, status)| (kind, status))
+                .collect::<Vec<_>>()
+        );
     }
 }

@@ -177,6 +177,8 @@ pub(super) struct Selectors;
 pub(super) struct DaysList;
 /// Dates that are excluded, none unless somebody writes one.
 pub(super) struct DatesList;
+/// A list of conditions of the Node, empty unless somebody writes one.
+pub(super) struct ConditionsList;
 /// A list of matchers for silences.
 pub(super) struct Silences(pub(super) &'static [&'static str]);
 /// An argument vector; its default is what the other keys make of it.

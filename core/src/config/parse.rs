@@ -341,6 +341,7 @@ fn gates(r: &mut Reader<'_>) -> Gates {
         windows: Windows::new(Vec::new(), r.dates(&gates::EXCLUDE_DATES)),
         window_close: r.choice(&gates::WINDOW_CLOSE),
         window_overrun: r.duration(&gates::WINDOW_OVERRUN),
+        conditions: r.conditions(&gates::CONDITIONS),
     }
 }
 

@@ -7,10 +7,11 @@ use std::time::Duration;
 use super::duration;
 use super::file::{Keys, Origin, Problem, Raw, Value, dotted};
 use super::keys::{
-    Choice, Choices, Codes, Command, DatesList, DaysList, Entry, Key, Number, Paths, Section,
-    Selectors, Silences, Span, Table, Word,
+    Choice, Choices, Codes, Command, ConditionsList, DatesList, DaysList, Entry, Key, Number,
+    Paths, Section, Selectors, Silences, Span, Table, Word,
 };
 use crate::budget::MaxUnavailable;
+use crate::condition::Unwanted;
 use crate::label::is_absolute;
 use crate::matcher::Matchers;
 use crate::selector::Selector;
@@ -238,6 +239,15 @@ impl<'a> Reader<'a> {
         };
         let kind = "list of dates";
         self.list(key, kind, Vec::new(), read, |dates| quote(dates.given()))
+    }
+
+    pub(super) fn conditions(&mut self, key: &Key<ConditionsList>) -> Vec<Unwanted> {
+        let read = |raw: &Raw| {
+            let given = text(raw, "conditions like \"KernelDeadlock\"")?;
+            given.parse::<Unwanted>().map_err(|why| why.to_string())
+        };
+        let kind = "list of conditions";
+        self.list(key, kind, Vec::new(), read, |one| quote(&one.to_string()))
     }
 
     pub(super) fn silences(&mut self, key: &Key<Silences>) -> Vec<Matchers> {

@@ -17,6 +17,8 @@ fn open() -> GateFacts<'static> {
         packages: Packages::Quiet,
         request: None,
         findings: &[],
+        autoscaler: Signs::Seen(Vec::new()),
+        conditions: Signs::Seen(Vec::new()),
         blocking: Blocking::Seen(Vec::new()),
     }
 }
@@ -49,12 +51,16 @@ fn i8_what_is_unknown_is_closed() {
     facts.group_pause = Pause::Unknown;
     facts.inhibitors = None;
     facts.packages = Packages::Unknown("no permission".to_owned());
+    facts.autoscaler = Signs::Unknown;
+    facts.conditions = Signs::Unknown;
     facts.blocking = Blocking::Unknown;
     let all = [
         Gate::NodePaused,
         Gate::GroupPaused,
         Gate::Inhibitors,
         Gate::PackageManager,
+        Gate::Autoscaler,
+        Gate::Conditions,
         Gate::BlockingPods,
     ];
     assert_eq!(gates(&facts), all);
@@ -84,6 +90,8 @@ fn every_gate_says_something() {
             "package-manager",
             "min-uptime",
             "settle",
+            "autoscaler",
+            "conditions",
             "blocking-pods"
         ]
     );
@@ -121,6 +129,8 @@ fn a_node_that_somebody_keeps_drained_waits_for_what_speaks_against_drains() {
         Gate::PackageManager,
         Gate::MinUptime,
         Gate::Settle,
+        Gate::Autoscaler,
+        Gate::Conditions,
     ];
     assert_eq!(aside, reboots);
 }
@@ -169,6 +179,21 @@ fn each_closes_by_itself() {
     let [what, who, why, mode] = row;
     facts.inhibitors = Some(vec![Inhibitor::of((what, who, why, mode, 0, 1))]);
     assert_eq!(gates(&facts), [Gate::Inhibitors]);
+    for (gate, sign) in [
+        (Gate::Autoscaler, "karpenter.sh/disrupted"),
+        (Gate::Conditions, "KernelDeadlock is True"),
+    ] {
+        let mut facts = open();
+        let signs = Signs::Seen(vec![sign.to_owned()]);
+        match gate {
+            Gate::Autoscaler => facts.autoscaler = signs,
+            _ => facts.conditions = signs,
+        }
+        let closed = shut_at(&facts, &GatePolicy::default(), at(100));
+        assert_eq!(closed.len(), 1);
+        assert_eq!(closed[0].gate, gate);
+        assert!(closed[0].why.ends_with(sign), "{closed:?}");
+    }
     let mut facts = open();
     facts.blocking = Blocking::Seen(vec![Blocker {
         pod: PodRef {
@@ -224,6 +249,15 @@ fn settle_waits_for_the_first_reason_to_last() {
     let closed = |seconds| shut_at(&facts, &GatePolicy::default(), at(seconds));
     assert_eq!(closed(109)[0].opens, Some(Duration::from_secs(110)));
     assert_eq!(closed(110), []);
+}
+
+#[test]
+fn i14_few_of_many_signs_are_named() {
+    let signs: Vec<String> = (0..7).map(|sign| format!("sign-{sign}")).collect();
+    let State::Closed { why, .. } = autoscaler(&Signs::Seen(signs)) else {
+        panic!("open");
+    };
+    assert!(why.ends_with("sign-1, sign-2 and 4 more"), "{why}");
 }
 
 /// Found by review: a user at the host may take thousands, and their words made all that is shown too long to be read.

@@ -62,6 +62,8 @@ fn node(ready: bool, boot_id: &str, heartbeat: Option<i64>) -> Seen {
         boot_id: boot_id.to_owned(),
         volumes_in_use: Vec::new(),
         conditions: Vec::new(),
+        taints: Vec::new(),
+        reported: BTreeMap::new(),
         read: Some(Duration::ZERO),
     }))
 }

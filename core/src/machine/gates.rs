@@ -4,10 +4,10 @@ use super::Machine;
 use crate::drain;
 use crate::facts::{Facts, Fenced};
 use crate::gates::{
-    self, Blocking, ClosePolicy, Expected, GateFacts, GatePolicy, Pause, WindowFacts,
+    self, Blocking, ClosePolicy, Expected, GateFacts, GatePolicy, Pause, Signs, WindowFacts,
 };
 use crate::names;
-use crate::node::Seen;
+use crate::node::{Node, Seen};
 use crate::now::Now;
 use crate::peers::Census;
 use crate::record::Stage;
@@ -31,6 +31,8 @@ impl Machine {
             packages: self.memory.packages.known(now),
             request: self.facts.observed.request.as_ref(),
             findings,
+            autoscaler: self.autoscaler(),
+            conditions: self.conditions(),
             blocking: self.blocking(),
         };
         let policy = GatePolicy {
@@ -58,6 +60,44 @@ impl Machine {
             expected: Expected::of(&record.history, &self.config),
             begun: begun.map(|hold| hold.take.acquire_time),
             urgent: request.is_some_and(Request::urgent),
+        }
+    }
+
+    /// What autoscalers say before the cordon. After it they are not asked: a drained node looks unused, so that they mark
+    /// what this drain has emptied, and an undoing would fill it and have it marked off again, over and over. One that
+    /// removes the node meanwhile needs nothing of us: its pods leave either way.
+    fn autoscaler(&self) -> Signs {
+        let hold = self.facts.record.hold.as_ref();
+        if hold.is_some_and(|hold| cordoned(&hold.stage)) {
+            return Signs::Seen(Vec::new());
+        }
+        self.signs(|node| {
+            let all = node.taints.iter();
+            let of_autoscalers = |key: &&String| names::AUTOSCALER_TAINTS.contains(&key.as_str());
+            all.filter(of_autoscalers).cloned().collect()
+        })
+    }
+
+    /// Conditions that may not be what they are. One that nobody reports speaks against nothing.
+    fn conditions(&self) -> Signs {
+        let unwanted = &self.config.gates.conditions;
+        if unwanted.is_empty() {
+            return Signs::Seen(Vec::new());
+        }
+        self.signs(|node| {
+            let found = unwanted.iter().filter_map(|one| {
+                let status = *node.reported.get(one.kind())?;
+                (one.forbids(status)).then(|| format!("{} is {status}", one.kind()))
+            });
+            found.collect()
+        })
+    }
+
+    fn signs(&self, of: impl Fn(&Node) -> Vec<String>) -> Signs {
+        match &self.facts.node {
+            Seen::Unknown => Signs::Unknown,
+            Seen::Absent => Signs::Seen(Vec::new()),
+            Seen::Present(node) => Signs::Seen(of(node)),
         }
     }
 

@@ -98,6 +98,8 @@ proptest! {
             packages: gates::Packages::Quiet,
             request: None,
             findings: &[],
+            autoscaler: gates::Signs::Seen(vec![name(&a, NAME)]),
+            conditions: gates::Signs::Seen(vec![name(&b, NAME); 9]),
             blocking: gates::Blocking::Cordoned,
         };
         let now = Now { wall: jiff::Timestamp::UNIX_EPOCH, boot: Duration::ZERO };

@@ -217,6 +217,8 @@ impl Local {
             boot_id: String::new(),
             volumes_in_use: Vec::new(),
             conditions: Vec::new(),
+            taints: Vec::new(),
+            reported: BTreeMap::new(),
             read: some(&self.host, view.read),
         }))
     }

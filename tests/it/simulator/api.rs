@@ -254,6 +254,8 @@ impl World {
             heartbeat: None,
             boot_id: node.status.boot_id.clone(),
             conditions: node.conditions.clone(),
+            taints: Vec::new(),
+            reported: std::collections::BTreeMap::new(),
             volumes_in_use: if node.status.mounted {
                 vec!["kubernetes.io/csi/disk^1".to_owned()]
             } else {

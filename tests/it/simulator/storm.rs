@@ -99,6 +99,8 @@ fn own_node(name: &str) -> Node {
         boot_id: String::new(),
         volumes_in_use: Vec::new(),
         conditions: Vec::new(),
+        taints: Vec::new(),
+        reported: BTreeMap::new(),
         read: None,
     }
 }

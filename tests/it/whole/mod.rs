@@ -23,6 +23,7 @@ mod logind;
 mod many;
 mod metrics;
 mod motd;
+mod neighbours;
 mod notices;
 mod outages;
 mod packages;

@@ -1,6 +1,6 @@
 //! `[gates]`
 
-use super::{Choice, DatesList, LONGEST, Span, ZERO, choice, minutes};
+use super::{Choice, ConditionsList, DatesList, LONGEST, Span, ZERO, choice, minutes};
 use crate::windows::Close;
 
 keys! {
@@ -30,4 +30,11 @@ keys! {
 
     /// How long after the end of the window in which the slot was taken a reboot may begin, with "finish".
     WINDOW_OVERRUN "window_overrun": Span = Span { default: minutes(30), least: ZERO, most: LONGEST, bound: "" };
+
+    /// Conditions of the own Node during which no reboot begins, for example those of node-problem-detector:
+    /// ["KernelDeadlock", "FrequentKubeletRestart=False"].
+    /// A type alone closes while its status is True or Unknown, a type with a status while it is exactly that.
+    /// A condition that is not on the Node closes nothing: nobody reports it.
+    /// A drain is undone when one closes.
+    CONDITIONS "conditions": ConditionsList = ConditionsList;
 }

@@ -136,6 +136,7 @@ const WRONG: &[(&str, &str, &[&str])] = &[
     ("gates", "exclude_dates", &["\"12-24\"", "[1]", "[\"24.12.\"]", "[\"2026-02-30\"]", "[2026-12-24]"]),
     ("gates", "window_close", &["1", "\"wait\""]),
     ("gates", "window_overrun", &["30", "\"9000h\""]),
+    ("gates", "conditions", &["\"KernelDeadlock\"", "[1]", "[\"\"]", "[\"A=yes\"]", "[\"a b\"]", "[\"RebootRequired\"]", "[\"Drained=False\"]"]),
     ("notify", "webhook", &["1", "\"x\"", "\"ftp://a/\"", "\"https://\"", "\"https://a b/\"", "\"https://u:p@a/\""]),
     ("notify", "webhook_file", &["1", "\"x\""]),
     ("notify", "token_file", &["1", "\"x\"", "\"/etc/token\""]),

@@ -170,6 +170,8 @@ prop_compose! {
             boot_id: String::new(),
             volumes_in_use: Vec::new(),
             conditions: Vec::new(),
+            taints: Vec::new(),
+            reported: BTreeMap::new(),
             read,
         };
         if cordoned {

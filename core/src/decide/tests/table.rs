@@ -35,6 +35,8 @@ pub(super) fn about_to_reboot() -> Facts {
         boot_id: String::new(),
         volumes_in_use: Vec::new(),
         conditions: Vec::new(),
+        taints: Vec::new(),
+        reported: BTreeMap::new(),
         read: Some(NOW),
     };
     let lease = Lease {

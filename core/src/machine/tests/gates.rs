@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
+use crate::condition::Status;
 use crate::drain::{Mode, Unmanaged};
 use crate::gates::Gate;
 use crate::inhibitor::Inhibitor;
@@ -46,7 +47,7 @@ type Row = (&'static str, fn(&mut Machine), Gate);
 #[test]
 fn i2_i8_which_gate_follows_from_which_fact() {
     assert_eq!(closed(&mut wanted()), []);
-    let rows: [Row; 14] = [
+    let rows: [Row; 15] = [
         (
             "no look at the host",
             |m| m.memory.host = None,
@@ -70,11 +71,6 @@ fn i2_i8_which_gate_follows_from_which_fact() {
                 seen(m).inhibitors = Some(vec![Inhibitor::of((what, who, why, mode, 0, 1))]);
             },
             Gate::Inhibitors,
-        ),
-        (
-            "no Node",
-            |m| m.facts.node = Seen::Unknown,
-            Gate::NodePaused,
         ),
         (
             "a paused Node",
@@ -115,6 +111,16 @@ fn i2_i8_which_gate_follows_from_which_fact() {
             Gate::Settle,
         ),
         (
+            "a taint of an autoscaler",
+            |m| node(m).taints = vec![names::AUTOSCALER_TAINTS[1].to_owned()],
+            Gate::Autoscaler,
+        ),
+        (
+            "an unwanted condition",
+            |m| condition(m, "Kernel", Status::True),
+            Gate::Conditions,
+        ),
+        (
             "no list of pods",
             |m| m.memory.blocking = None,
             Gate::BlockingPods,
@@ -130,10 +136,62 @@ fn i2_i8_which_gate_follows_from_which_fact() {
         change(&mut machine);
         assert_eq!(closed(&mut machine), [gate], "{what}");
     }
-    // No Node, no pause.
+    // Nothing is known of the Node.
     let mut machine = wanted();
+    machine.facts.node = Seen::Unknown;
+    assert_eq!(closed(&mut machine), [Gate::NodePaused, Gate::Autoscaler]);
+    condition(&mut machine, "Kernel", Status::False);
+    let all = [Gate::NodePaused, Gate::Autoscaler, Gate::Conditions];
+    assert_eq!(closed(&mut machine), all);
+    // No Node, no pause, no taint and no condition.
     machine.facts.node = Seen::Absent;
     assert_eq!(closed(&mut machine), []);
+}
+
+/// `gates.conditions` names `Kernel`, and the Node, if it is known, has this condition.
+fn condition(machine: &mut Machine, kind: &str, status: Status) {
+    machine.config.gates.conditions = vec!["Kernel".parse().unwrap()];
+    if let Seen::Present(node) = &mut machine.facts.node {
+        node.reported.insert(kind.to_owned(), status);
+    }
+}
+
+#[test]
+fn i8_a_condition_closes_as_it_is_configured_and_one_that_nobody_reports_does_not() {
+    for (kind, status, shuts) in [
+        ("Kernel", Status::True, true),
+        ("Kernel", Status::Unknown, true),
+        ("Kernel", Status::False, false),
+        ("Other", Status::True, false),
+    ] {
+        for stage in [None, Some(Stage::Claiming), Some(Stage::Draining)] {
+            let mut machine = wanted();
+            machine.facts.record.hold = stage.clone().map(hold);
+            condition(&mut machine, kind, status);
+            let said = why(&mut machine, Gate::Conditions);
+            assert_eq!(said.is_some(), shuts, "{kind} {status} {stage:?}");
+        }
+    }
+}
+
+/// What an autoscaler thinks of a node that this drain empties ends no drain.
+#[test]
+fn taints_of_autoscalers_count_before_the_cordon() {
+    for key in names::AUTOSCALER_TAINTS {
+        for (stage, shuts) in [
+            (None, true),
+            (Some(Stage::Taking), true),
+            (Some(Stage::Claiming), true),
+            (Some(Stage::Draining), false),
+            (Some(Stage::Rebooting), false),
+        ] {
+            let mut machine = wanted();
+            machine.facts.record.hold = stage.clone().map(hold);
+            node(&mut machine).taints = vec![key.to_owned()];
+            let said = why(&mut machine, Gate::Autoscaler);
+            assert_eq!(said.is_some(), shuts, "{key} {stage:?}");
+        }
+    }
 }
 
 /// The facts of the host go with the gates: when it was looked at, whether it goes down, and by whose order.
