@@ -33,6 +33,7 @@ use crate::root::Root;
 mod act;
 mod api;
 mod api_backoff;
+mod commands;
 mod credential;
 mod gather;
 mod orders;
@@ -49,6 +50,7 @@ mod undrain;
 
 use api::Api;
 use api_backoff::ApiBackoff;
+use commands::Commands;
 use gather::HostWatch;
 use reload::Asked;
 use report::Report;
@@ -76,6 +78,7 @@ pub struct Daemon {
     last_valid: Store,
     api: Api,
     triggers: Triggers,
+    commands: Commands,
     host: HostWatch,
     machine: Machine,
     /// The record is on disk as it is in the facts.
@@ -293,6 +296,7 @@ impl Daemon {
                 Woke::Change
             }
             () = self.triggers.changed() => Woke::Change,
+            () = self.commands.changed() => Woke::Change,
             () = self.host.changed() => {
                 self.machine.host_changed();
                 Woke::Change

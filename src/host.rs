@@ -8,6 +8,7 @@ pub mod boot;
 pub mod bus;
 pub mod check;
 pub mod dbus;
+pub mod hooks;
 pub mod journal;
 pub mod lock;
 pub mod logind;

@@ -252,6 +252,21 @@ pub struct Gates {
     pub window_overrun: Duration,
     /// Conditions of the own Node that close a gate.
     pub conditions: Vec<Unwanted>,
+    /// `[[gates.command]]`, names are unique.
+    pub commands: Vec<GateCommand>,
+}
+
+/// `[[gates.command]]`: a command whose exit code says whether a reboot may begin (I8: any other code is unknown).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GateCommand {
+    /// Its name in messages and unit names: a label value, 1 to 63 characters.
+    pub name: String,
+    /// Argument vector, never empty.
+    pub command: Vec<String>,
+    /// After this the run is killed and unknown.
+    pub timeout: Duration,
+    /// From one start to the next.
+    pub period: Duration,
 }
 
 /// `[metrics]`: where Prometheus finds them; by default nowhere.

@@ -36,9 +36,11 @@ mod tests;
 mod timed;
 mod verify;
 
+pub(crate) use claim::labelled;
 pub use context::Step;
 pub use drain::rests;
 pub use policy::Policy;
+pub(crate) use reboot::{armed, next_ask};
 pub(crate) use timed::spent;
 
 use context::Context;
@@ -117,7 +119,7 @@ fn unappliable(context: &Context, hold: &Hold) -> Option<String> {
     );
     let refused = context.facts.refused.as_ref()?;
     let this = refused.point == Point::of(hold);
-    let asked = hold.asked() && !reboot::armed(context, hold);
+    let asked = hold.asked() && !armed(context.facts, hold);
     (forward && this && !asked && !context.facts.shutting_down).then(|| refused.why.clone())
 }
 

@@ -56,6 +56,7 @@ pub struct Facts {
     pub closed: Vec<Closed>,
     /// Since when (boot clock) at least one gate has been closed without a break; none: all are open.
     pub closed_since: Option<Duration>,
+    pub commands: CommandAnswers,
     pub node: Seen,
     /// This process' last successful apply was this step of this hold, answered then.
     pub applied: Option<Applied>,
@@ -149,6 +150,7 @@ impl Facts {
             gates: Vec::new(),
             closed: Vec::new(),
             closed_since: None,
+            commands: CommandAnswers::default(),
             node: Seen::Unknown,
             applied: None,
             mended: Vec::new(),
@@ -185,6 +187,11 @@ impl Facts {
         }
     }
 
+    /// Each command of the gate has answered, asked for at `since` or later.
+    pub(crate) fn commands_asked_since(&self, since: Option<Duration>) -> bool {
+        self.commands.asked.is_some() && self.commands.asked >= since
+    }
+
     /// Another hold, or none: what was known of the last one is void.
     pub(crate) fn forget_hold(&mut self) {
         self.take = TakeAnswer::default();
@@ -196,6 +203,23 @@ impl Facts {
         self.last_list = None;
         self.waiters = None;
     }
+}
+
+/// What the commands of the gate have answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CommandAnswers {
+    /// Each has answered, asked for at this boot time or later; none: one has not.
+    pub asked: Option<Duration>,
+    /// One has not answered what it was to be asked anew, and none speaks against it: that ends no hold.
+    pub awaited: bool,
+}
+
+impl CommandAnswers {
+    /// There is none, or nobody asks them.
+    pub const NONE: Self = Self {
+        asked: Some(Duration::MAX),
+        awaited: false,
+    };
 }
 
 /// An apply that was answered with 200.

@@ -1,5 +1,6 @@
 //! Gates: what says not now (docs/design.md 10). Keeps I8: a gate that cannot be evaluated is closed.
 
+mod commands;
 mod host;
 mod node;
 mod pause;
@@ -10,6 +11,7 @@ mod windows;
 use std::mem;
 use std::time::Duration;
 
+use commands::commands;
 use host::{inhibitors, packages};
 use node::{autoscaler, conditions};
 use pause::pause;
@@ -17,6 +19,7 @@ use pods::blocking;
 use time::{min_uptime, settle};
 use windows::windows;
 
+pub(crate) use commands::Commands;
 pub(crate) use host::Packages;
 pub(crate) use node::Signs;
 pub(crate) use pause::Pause;
@@ -40,6 +43,7 @@ pub enum Gate {
     Autoscaler,
     Conditions,
     BlockingPods,
+    Commands,
 }
 
 impl Gate {
@@ -56,6 +60,7 @@ impl Gate {
             Self::Autoscaler => "autoscaler",
             Self::Conditions => "conditions",
             Self::BlockingPods => "blocking-pods",
+            Self::Commands => "commands",
         }
     }
 
@@ -74,6 +79,9 @@ impl Gate {
             Self::Autoscaler => "when the autoscaler takes its taint off",
             Self::Conditions => "when that condition of the Node has changed",
             Self::BlockingPods => "when these pods have gone, or the configuration lets them leave",
+            Self::Commands => {
+                "when that command ends with exit code 0; it is run again every period"
+            }
         }
     }
 
@@ -88,12 +96,13 @@ impl Gate {
             | Self::MinUptime
             | Self::Settle
             | Self::Autoscaler
-            | Self::Conditions => false,
+            | Self::Conditions
+            | Self::Commands => false,
         }
     }
 
     /// All of them, in the order in which they are looked at.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::NodePaused,
         Self::GroupPaused,
         Self::Windows,
@@ -104,13 +113,14 @@ impl Gate {
         Self::Autoscaler,
         Self::Conditions,
         Self::BlockingPods,
+        Self::Commands,
     ];
 
     /// What closes it goes by itself, most often within minutes: a drain under way is not given up for it, and looks
     /// again when it has ended.
     pub(crate) fn passing(self) -> bool {
         match self {
-            Self::Inhibitors | Self::PackageManager => true,
+            Self::Inhibitors | Self::PackageManager | Self::Commands => true,
             Self::NodePaused
             | Self::GroupPaused
             | Self::Windows
@@ -131,6 +141,17 @@ pub struct Closed {
     pub why: String,
     /// Boot time at which it opens by itself, when that is known.
     pub opens: Option<Duration>,
+}
+
+impl Closed {
+    /// Why, without what a command of the admin says, which may change with each run.
+    pub fn steady(&self) -> &str {
+        let who = self.why.split_once(": ").map(|(who, _)| who);
+        match (self.gate, who) {
+            (Gate::Commands, Some(who)) => who,
+            _ => &self.why,
+        }
+    }
 }
 
 /// What one gate says.
@@ -177,6 +198,7 @@ pub(crate) struct GateFacts<'a> {
     /// Conditions that `gates.conditions` names.
     pub conditions: Signs,
     pub blocking: Blocking,
+    pub commands: Commands,
 }
 
 /// What the configuration says about gates.
@@ -203,6 +225,7 @@ pub(crate) fn all(facts: &GateFacts, policy: &GatePolicy, now: Now) -> Vec<(Gate
         (Gate::Autoscaler, autoscaler(&facts.autoscaler)),
         (Gate::Conditions, conditions(&facts.conditions)),
         (Gate::BlockingPods, blocking(&facts.blocking)),
+        (Gate::Commands, commands(&facts.commands)),
     ];
     let aside = |gate: Gate| kept && !gate.about_drains();
     all.into_iter()

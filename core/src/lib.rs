@@ -13,6 +13,7 @@ pub mod facts;
 pub mod gates;
 pub mod health;
 pub mod history;
+pub mod hook;
 pub mod inhibitor;
 pub mod kubelet;
 mod label;

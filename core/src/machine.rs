@@ -6,6 +6,7 @@
 //! (`answers`).
 
 mod answers;
+mod commands;
 mod conditions;
 mod draining;
 mod due;
@@ -25,6 +26,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+pub use commands::Asked;
 pub use due::HOST_POLL;
 pub use memory::{HostNow, Sight};
 pub use orders::Ordered;
@@ -240,6 +242,7 @@ impl Machine {
             _ => Drained::Starting,
         };
         self.memory.pods = pods;
+        self.facts.commands.asked = self.commands_asked(now);
         self.prove(now);
         self.gives_back(now);
         self.facts.ending = self.ending();

@@ -34,6 +34,8 @@ pub enum Reason {
     /// A condition of the Node that `gates.conditions` names.
     NodeCondition,
     BlockedByPod,
+    /// A command of `[[gates.command]]`, or a hook of `gate.d`.
+    GateCommand,
     /// The state file cannot be written.
     StateNotWritable,
     ShuttingDown,
@@ -74,7 +76,7 @@ pub enum Reason {
 
 impl Reason {
     /// All of them; docs/operating.md explains each to an operator.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 37] = [
         Self::Idle,
         Self::TriggerUnknown,
         Self::NotCleared,
@@ -89,6 +91,7 @@ impl Reason {
         Self::Autoscaler,
         Self::NodeCondition,
         Self::BlockedByPod,
+        Self::GateCommand,
         Self::StateNotWritable,
         Self::ShuttingDown,
         Self::LimitReached,
@@ -142,6 +145,7 @@ impl Reason {
             Some(Gate::Autoscaler) => Self::Autoscaler,
             Some(Gate::Conditions) => Self::NodeCondition,
             Some(Gate::BlockingPods) => Self::BlockedByPod,
+            Some(Gate::Commands) => Self::GateCommand,
         }
     }
 
@@ -193,6 +197,7 @@ impl Reason {
             | Self::Autoscaler
             | Self::NodeCondition
             | Self::BlockedByPod
+            | Self::GateCommand
             | Self::ShuttingDown
             | Self::Flapping
             | Self::BackingOff
@@ -247,6 +252,7 @@ impl Reason {
                 "a reboot is required, and a condition of the Node speaks against it"
             }
             Self::BlockedByPod => "a reboot is required, and a pod is in its way",
+            Self::GateCommand => "a reboot is required, and a command of gates says not now",
             Self::StateNotWritable => "a reboot is required, and the state file cannot be written",
             Self::ShuttingDown => "the host is shutting down",
             Self::LimitReached => "a reboot is required, and reboot.max_per_day is reached",
@@ -289,6 +295,7 @@ impl Reason {
             Self::Autoscaler => "Autoscaler",
             Self::NodeCondition => "NodeCondition",
             Self::BlockedByPod => "BlockedByPod",
+            Self::GateCommand => "GateCommand",
             Self::StateNotWritable => "StateNotWritable",
             Self::ShuttingDown => "ShuttingDown",
             Self::LimitReached => "LimitReached",

@@ -70,6 +70,8 @@ impl Daemon {
         self.blocking(now).await;
         self.alone(now).await;
         self.packages(now).await;
+        // On the heap it is no part of every future that waits for this one.
+        Box::pin(self.commands()).await;
         self.machine.judge(&findings, now);
         self.warn();
     }

@@ -70,6 +70,7 @@ impl Daemon {
         self.triggers
             .configure(&self.root, &self.bus, &config)
             .await;
+        self.commands.configure(&config);
         let access = credential::held_access(&self.root, &config, &self.machine.facts().record);
         self.api.configure(access);
         self.machine.configure(config);

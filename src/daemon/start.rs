@@ -13,6 +13,7 @@ use tracing::{error, warn};
 use super::Daemon;
 use super::api::Api;
 use super::api_backoff::ApiBackoff;
+use super::commands::Commands;
 use super::credential::held_access;
 use super::gather::HostWatch;
 use super::reload::Asked;
@@ -60,6 +61,9 @@ pub async fn start(
     if let Err(err) = check::stop_leftovers(&bus).await {
         warn!("cannot stop what checks left behind: {err}");
     }
+    if let Err(err) = check::stop_left_hooks(&bus).await {
+        warn!("cannot stop what hooks left behind: {err}");
+    }
     let writable = store.probe().inspect_err(|err| {
         error!(
             "cannot write {}: {err}; no slot is taken until it can",
@@ -79,6 +83,7 @@ pub async fn start(
     Ok(Daemon {
         api,
         triggers: Triggers::new(&root, &bus, &clock, &config),
+        commands: Commands::new(&root, &bus, &clock, &config),
         host: HostWatch::new(&root, &bus),
         saved: true,
         report: Report::default(),

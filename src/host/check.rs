@@ -16,6 +16,7 @@ use crate::root::Root;
 use crate::trusted::{self, Untrusted};
 
 mod builtin;
+mod hook;
 mod job;
 mod notice;
 mod output;
@@ -23,6 +24,7 @@ mod plugin;
 mod unit;
 
 pub use builtin::{ask, program};
+pub use hook::{Hook, run as hook};
 use job::{Job, RunError, Streams, end_of, unit_name};
 pub use notice::{NoticeError, tell as notice};
 use output::{Output, Place};
@@ -164,7 +166,16 @@ fn ours(root: &Root, command: &[String]) -> Result<(), Untrusted> {
 
 /// Stops the checks that an earlier daemon left running; answers with their number.
 pub async fn stop_leftovers(bus: &Bus) -> Result<usize, BusError> {
-    let pattern = format!("{PREFIX}*");
+    stop_all(bus, PREFIX).await
+}
+
+/// The same with hooks and commands of the gate.
+pub async fn stop_left_hooks(bus: &Bus) -> Result<usize, BusError> {
+    stop_all(bus, hook::PREFIX).await
+}
+
+async fn stop_all(bus: &Bus, prefix: &str) -> Result<usize, BusError> {
+    let pattern = format!("{prefix}*");
     bus.call("stopping left-over checks", |connection| async move {
         let manager = systemd::manager(&connection).await?;
         let units = manager.list_units_by_patterns(&[], &[&pattern]).await?;
@@ -202,7 +213,7 @@ async fn attempt(
     let errors = None;
     let mut streams = Streams { output, errors };
     let exit = end_of(bus, &job, &mut streams).await?;
-    Ok((exit, shown(&streams.output.into_head())))
+    Ok((exit, shown(&streams.output.into_kept())))
 }
 
 /// What was printed, for people.

@@ -26,6 +26,7 @@ mod fake_units;
 mod host_bus;
 mod host_check;
 mod host_dbus;
+mod host_hook;
 mod host_kubelet;
 mod host_logind;
 mod hostile;

@@ -13,7 +13,7 @@ const WIDTH: usize = 100;
 /// The file before its first key.
 const HEAD: &str = include_str!("settings.head");
 /// In the file each array of tables is an example, with these values for what has no default or says little.
-const EXAMPLE: [(&str, &str, &str); 8] = [
+const EXAMPLE: [(&str, &str, &str); 10] = [
     ("triggers.check", "name", "\"firmware\""),
     (
         "triggers.check",
@@ -21,6 +21,12 @@ const EXAMPLE: [(&str, &str, &str); 8] = [
         "[\"/usr/local/bin/firmware-pending\"]",
     ),
     ("triggers.check", "reboot_exit_codes", "[10]"),
+    ("gates.command", "name", "\"ceph\""),
+    (
+        "gates.command",
+        "command",
+        "[\"/usr/local/libexec/ceph-clean\"]",
+    ),
     ("windows", "name", "\"nights\""),
     ("windows", "days", "[\"mon-thu\", \"last sunday\"]"),
     ("windows", "start", "\"22:00\""),

@@ -1,5 +1,6 @@
 //! From merged tables to [`Config`], or to all that is wrong with them (I12).
 
+mod gate_command;
 mod trigger;
 mod windows;
 
@@ -80,7 +81,11 @@ pub fn merged(
 }
 
 /// Every array of tables.
-const ARRAYS: [&Section; 2] = [&check::SECTION, &keys::windows::SECTION];
+const ARRAYS: [&Section; 3] = [
+    &check::SECTION,
+    &keys::gate_command::SECTION,
+    &keys::windows::SECTION,
+];
 
 /// Every table and every key that this release takes, each with its default: what a host without any file runs on, and
 /// one table of each array.
@@ -173,7 +178,7 @@ impl Parser<'_> {
             drain: parser.section(&drain::SECTION, drain),
             reboot: parser.section(&reboot::SECTION, reboot),
             health: parser.section(&health::SECTION, health),
-            gates: parser.section(&gates::SECTION, gates),
+            gates: parser.gates(),
             notify: parser.section(&notify::SECTION, notify),
             metrics: parser.section(&metrics::SECTION, metrics),
         };
@@ -209,6 +214,16 @@ impl Parser<'_> {
             windows::check(self.tables, &windows, expected, &mut self.problems);
         }
         windows
+    }
+
+    fn gates(&mut self) -> Gates {
+        let mut gates = self.section(&gates::SECTION, gates);
+        for table in self.tables.of(&keys::gate_command::SECTION) {
+            let (command, read) = gate_command::read(table, &mut self.problems);
+            gates.commands.push(command);
+            self.read.push(read);
+        }
+        gates
     }
 
     fn triggers(&mut self) -> Triggers {
@@ -342,6 +357,7 @@ fn gates(r: &mut Reader<'_>) -> Gates {
         window_close: r.choice(&gates::WINDOW_CLOSE),
         window_overrun: r.duration(&gates::WINDOW_OVERRUN),
         conditions: r.conditions(&gates::CONDITIONS),
+        commands: Vec::new(),
     }
 }
 

@@ -9,8 +9,8 @@ use super::held::{
     Holding, Needs, advance, apply, in_time, same_node, still_ours, undo, unopposed,
 };
 use super::release::backoff;
-use crate::facts::Effect;
-use crate::node::Node;
+use crate::facts::{Effect, Facts, Point};
+use crate::node::{Node, Seen};
 use crate::node_fields;
 use crate::peers::{Census, Claims, Peers};
 use crate::phase::Phase;
@@ -115,7 +115,7 @@ fn claimed<'a>(context: &Context<'a>, hold: &Hold) -> Needs<(&'a Node, &'a Peers
     if !node_fields::carries(node, hold) {
         return Break(label(context, hold, node));
     }
-    let Some(labelled) = labelled(context, hold, node) else {
+    let Some(labelled) = labelled(context.facts, hold) else {
         return Break(context.step(phase, Effect::ReadNode, "reading the own Node"));
     };
     let after = |peers: &&Peers| peers.asked > labelled;
@@ -146,8 +146,16 @@ fn claimed<'a>(context: &Context<'a>, hold: &Hold) -> Needs<(&'a Node, &'a Peers
 
 /// When the label was surely there: our own apply was answered, or a consistent read shows it. A list
 /// of peers asked for before that is no second look: its own label may have come after theirs.
-fn labelled(context: &Context, hold: &Hold, node: &Node) -> Option<Duration> {
-    let applied = context.facts.applied.filter(|_| context.applied(hold));
+pub(crate) fn labelled(facts: &Facts, hold: &Hold) -> Option<Duration> {
+    let applied = facts
+        .applied
+        .filter(|applied| applied.point == Point::of(hold));
+    let Seen::Present(node) = &facts.node else {
+        return None;
+    };
+    if !node_fields::carries(node, hold) {
+        return None;
+    }
     applied.map(|applied| applied.at).or(node.read)
 }
 
@@ -179,6 +187,9 @@ fn cordon(context: &Context, hold: &Hold, node: &Node, peers: &Peers) -> Step {
     };
     if !context.fresh(context.facts.host_read) {
         return context.step(phase, Effect::ReadHost, "checking the gates");
+    }
+    if !(context.facts).commands_asked_since(labelled(context.facts, hold)) {
+        return context.commands(phase, "the node is not cordoned yet");
     }
     if !context.recent(peers.asked) {
         let status = "looking for others that are down";

@@ -25,6 +25,9 @@ pub(super) const RECENT: Duration = Duration::from_secs(60);
 /// A person's look at a phase that waits: when to decide again although nothing changed. Long, as
 /// every change wakes the daemon by itself.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(300);
+/// How soon it is looked whether the commands of the gate run: each answer wakes by itself.
+const COMMANDS_AGAIN: Duration = Duration::from_secs(1);
+
 /// What to do now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
@@ -105,6 +108,16 @@ impl<'a> Context<'a> {
     /// A look at the host that began at `asked` still counts.
     pub(super) fn fresh(&self, asked: Option<Duration>) -> bool {
         asked.is_some_and(|asked| self.now.since(asked) <= FRESH)
+    }
+
+    /// Waits for the commands of the gate; `where_it_is` in words.
+    pub(super) fn commands(&self, phase: Phase, where_it_is: &str) -> Step {
+        let waits = "waiting for the answers of the gate's commands";
+        let status = format!("{where_it_is}: {waits}");
+        Step {
+            waits: (phase == Phase::Rebooting).then(|| waits.to_owned()),
+            ..self.wait(phase, self.now.boot + COMMANDS_AGAIN, status)
+        }
     }
 
     /// An answer of the API server that was asked for at `asked` still counts.

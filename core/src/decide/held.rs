@@ -190,7 +190,9 @@ fn objection(context: &Context, hold: &Hold, heeded: impl Fn(Gate) -> bool) -> O
         return Some(Why::Gate("reboot.max_per_day is reached".to_owned()));
     }
     let mut closed = context.facts.closed.iter();
-    let gate = closed.find(|closed| heeded(closed.gate))?;
+    // Who has not answered yet is waited for, by the phase that needs the answer.
+    let awaited = |gate: Gate| gate == Gate::Commands && context.facts.commands.awaited;
+    let gate = closed.find(|closed| heeded(closed.gate) && !awaited(closed.gate))?;
     Some(Why::Gate(gate.why.clone()))
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::context::{Context, Step};
 use super::held::{Needs, advance, apply, cordoned, in_time, still_ours, undo, unopposed};
-use crate::facts::Effect;
+use crate::facts::{Effect, Facts};
 use crate::node::Node;
 use crate::phase::Phase;
 use crate::record::{Hold, Stage, Why};
@@ -27,7 +27,7 @@ const BEAT: Duration = Duration::from_secs(2);
 const UNSURE: Duration = Duration::from_secs(10);
 
 pub(super) fn decide(context: &Context, hold: &Hold) -> Step {
-    let armed = armed(context, hold);
+    let armed = armed(context.facts, hold);
     let step = match ready(context, hold, armed) {
         Continue(Fenced::Yes) => context.step(
             Phase::Rebooting,
@@ -60,7 +60,8 @@ fn ready(context: &Context, hold: &Hold, armed: bool) -> Needs<Fenced> {
         let status = format!("rebooting: waiting for {}", scheduled.words());
         return Break(context.stay(phase, status));
     }
-    if let Some(due) = next_ask(context, hold).filter(|_| !armed)
+    let again = next_ask(context.facts, context.policy.reboot_timeout, hold).filter(|_| !armed);
+    if let Some(due) = again
         && context.now.boot < due
     {
         let status = match &context.facts.ask {
@@ -102,6 +103,11 @@ fn ready(context: &Context, hold: &Hold, armed: bool) -> Needs<Fenced> {
             "draining: somebody wants the node drained",
         ));
     }
+    // Before each further ask they are asked anew.
+    if !context.facts.commands_asked_since(again) {
+        let step = context.commands(phase, "rebooting");
+        return Break(in_time(context, hold, step));
+    }
     confirmed(context, hold, node, armed)?;
     if fenced.is_some() {
         return Continue(Fenced::Yes);
@@ -122,8 +128,8 @@ fn on_its_way<'a>(context: &Context<'a>, hold: &Hold) -> Option<&'a Scheduled> {
 }
 
 /// This process has written ahead that it asks logind, and has not asked yet.
-pub(super) fn armed(context: &Context, hold: &Hold) -> bool {
-    let fenced = context.facts.fenced.as_ref();
+pub(crate) fn armed(facts: &Facts, hold: &Hold) -> bool {
+    let fenced = facts.fenced.as_ref();
     fenced.is_some_and(|it| (it.hold, it.asks) == (hold.take.acquire_time, hold.asks))
 }
 
@@ -246,13 +252,11 @@ fn fence(context: &Context, hold: &Hold, armed: bool) -> Step {
 }
 
 /// When logind may be asked again; none: not asked yet.
-fn next_ask(context: &Context, hold: &Hold) -> Option<Duration> {
+pub(crate) fn next_ask(facts: &Facts, timeout: Duration, hold: &Hold) -> Option<Duration> {
     let asked = hold.asked?;
-    Some(match &context.facts.ask {
+    Some(match &facts.ask {
         Some(no) => no.at + REFUSED_AGAIN,
-        None if context.facts.ask_accepted >= Some(asked) => {
-            asked.saturating_add(context.policy.reboot_timeout)
-        }
+        None if facts.ask_accepted >= Some(asked) => asked.saturating_add(timeout),
         None => asked.saturating_add(UNSURE),
     })
 }

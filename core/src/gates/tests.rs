@@ -20,6 +20,7 @@ fn open() -> GateFacts<'static> {
         autoscaler: Signs::Seen(Vec::new()),
         conditions: Signs::Seen(Vec::new()),
         blocking: Blocking::Seen(Vec::new()),
+        commands: Commands::Yes,
     }
 }
 
@@ -54,6 +55,7 @@ fn i8_what_is_unknown_is_closed() {
     facts.autoscaler = Signs::Unknown;
     facts.conditions = Signs::Unknown;
     facts.blocking = Blocking::Unknown;
+    facts.commands = Commands::Awaited("command ceph".to_owned());
     let all = [
         Gate::NodePaused,
         Gate::GroupPaused,
@@ -62,6 +64,7 @@ fn i8_what_is_unknown_is_closed() {
         Gate::Autoscaler,
         Gate::Conditions,
         Gate::BlockingPods,
+        Gate::Commands,
     ];
     assert_eq!(gates(&facts), all);
     let said = super::all(&facts, &GatePolicy::default(), at(100));
@@ -92,7 +95,8 @@ fn every_gate_says_something() {
             "settle",
             "autoscaler",
             "conditions",
-            "blocking-pods"
+            "blocking-pods",
+            "commands"
         ]
     );
     let mut facts = self::open();
@@ -131,6 +135,7 @@ fn a_node_that_somebody_keeps_drained_waits_for_what_speaks_against_drains() {
         Gate::Settle,
         Gate::Autoscaler,
         Gate::Conditions,
+        Gate::Commands,
     ];
     assert_eq!(aside, reboots);
 }
@@ -207,6 +212,39 @@ fn each_closes_by_itself() {
     assert_eq!(gates(&facts), [Gate::BlockingPods]);
     facts.blocking = Blocking::Cordoned;
     assert_eq!(gates(&facts), []);
+}
+
+#[test]
+fn i8_only_a_yes_of_all_commands_opens_their_gate() {
+    let word = str::to_owned;
+    for (commands, words) in [
+        (Commands::Yes, None),
+        (
+            Commands::NotNow(word("command ceph"), word("3 pgs degraded")),
+            Some("command ceph says not now: 3 pgs degraded"),
+        ),
+        (
+            Commands::Unknown(word("command ceph"), word("exit code 1")),
+            Some("command ceph says neither yes nor no: exit code 1"),
+        ),
+        (
+            Commands::Awaited(word("hook gate.d/10-ceph")),
+            Some("hook gate.d/10-ceph has not answered yet"),
+        ),
+        (
+            Commands::Unlisted(word("too many")),
+            Some("not known which hooks there are: too many"),
+        ),
+    ] {
+        let mut facts = open();
+        facts.commands = commands;
+        let closed = shut_at(&facts, &GatePolicy::default(), at(100));
+        let closed = closed
+            .iter()
+            .map(|closed| (closed.gate, closed.why.as_str()));
+        let wanted = words.map(|words| (Gate::Commands, words));
+        assert!(closed.eq(wanted), "{facts:?}");
+    }
 }
 
 #[test]

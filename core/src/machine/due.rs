@@ -35,7 +35,8 @@ impl Machine {
         self.phase() == Phase::Verifying
     }
 
-    pub(super) fn phase(&self) -> Phase {
+    /// By the record alone.
+    pub fn phase(&self) -> Phase {
         self.facts.record.phase(Some(&self.facts.boot))
     }
 

@@ -4,7 +4,8 @@ use super::Machine;
 use crate::drain;
 use crate::facts::{Facts, Fenced};
 use crate::gates::{
-    self, Blocking, ClosePolicy, Expected, GateFacts, GatePolicy, Pause, Signs, WindowFacts,
+    self, Blocking, ClosePolicy, Commands, Expected, GateFacts, GatePolicy, Pause, Signs,
+    WindowFacts,
 };
 use crate::names;
 use crate::node::{Node, Seen};
@@ -21,6 +22,8 @@ impl Machine {
         let known = host.and_then(|host| host.shutting_down);
         self.facts.shutting_down = known.unwrap_or_else(|| may_go_down(&self.facts));
         self.facts.scheduled = host.and_then(|host| host.scheduled.clone());
+        let commands = self.commands(now);
+        let awaited = matches!(commands, Commands::Awaited(_));
         let gate_facts = GateFacts {
             node_pause: node_pause(&self.facts.node),
             group_pause: self.group_pause(),
@@ -34,6 +37,7 @@ impl Machine {
             autoscaler: self.autoscaler(),
             conditions: self.conditions(),
             blocking: self.blocking(),
+            commands,
         };
         let policy = GatePolicy {
             min_uptime: self.config.gates.min_uptime,
@@ -44,6 +48,7 @@ impl Machine {
         };
         let all = gates::all(&gate_facts, &policy, now);
         self.facts.closed = gates::closed(&all);
+        self.facts.commands.awaited = awaited;
         self.facts.gates = gates::standing(&self.facts.gates, all, now.boot);
         self.facts.closed_since = match self.facts.closed.as_slice() {
             [] => None,

@@ -15,6 +15,7 @@ use crate::slot::{Lease, Take};
 use crate::trigger::{BY_PERSON, Latched, Request, Settled};
 
 mod answers;
+mod commands;
 mod draining;
 mod due;
 mod gates;
@@ -84,6 +85,7 @@ fn wanted() -> Machine {
     machine.facts.record.request = Some(request());
     machine.facts.observed.request = Some(request());
     machine.saw_packages(Ok(None), now());
+    machine.saw_commands(Ok(Vec::new()));
     machine.listed_before(&[], now());
     machine
 }

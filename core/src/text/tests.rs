@@ -96,6 +96,7 @@ proptest! {
             windows: gates::WindowFacts::any_time(),
             inhibitors: Some(vec![one]),
             packages: gates::Packages::Quiet,
+            commands: gates::Commands::Yes,
             request: None,
             findings: &[],
             autoscaler: gates::Signs::Seen(vec![name(&a, NAME)]),

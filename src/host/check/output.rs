@@ -49,6 +49,15 @@ impl Place {
 
     /// Where a command is to print; the first `keep` bytes are kept.
     pub(super) fn output(&self, name: &str, keep: usize) -> io::Result<Output> {
+        self.opened(name, keep, false)
+    }
+
+    /// The same, where the last `keep` bytes are kept.
+    pub(super) fn end_of_output(&self, name: &str, keep: usize) -> io::Result<Output> {
+        self.opened(name, keep, true)
+    }
+
+    fn opened(&self, name: &str, keep: usize, end: bool) -> io::Result<Output> {
         let path = self.0.join(name);
         mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR)?;
         // Open for writing as well: it would read as ended until the command has opened it.
@@ -59,8 +68,9 @@ impl Place {
         Ok(Output {
             path,
             receiver,
-            head: Vec::new(),
+            kept: Vec::new(),
             keep,
+            end,
             printed: 0,
         })
     }
@@ -122,8 +132,10 @@ fn remove_leftovers(root: &Root) {
 pub(super) struct Output {
     path: PathBuf,
     receiver: Receiver,
-    head: Vec<u8>,
+    kept: Vec<u8>,
     keep: usize,
+    /// The last bytes are kept, and not the first.
+    end: bool,
     printed: u64,
 }
 
@@ -133,9 +145,9 @@ impl Output {
         told(&self.path)
     }
 
-    /// The first bytes that were printed.
-    pub(super) fn into_head(self) -> Vec<u8> {
-        self.head
+    /// What was kept of it.
+    pub(super) fn into_kept(self) -> Vec<u8> {
+        self.kept
     }
 
     /// Reads until more than [`MOST_PRINTED`] came. May be dropped at any await: nothing is lost.
@@ -169,8 +181,14 @@ impl Output {
     }
 
     fn take(&mut self, bytes: &[u8]) {
-        let free = self.keep.saturating_sub(self.head.len());
-        self.head.extend(bytes.iter().take(free));
         self.printed += bytes.len() as u64;
+        if self.end {
+            self.kept.extend(bytes);
+            let over = self.kept.len().saturating_sub(self.keep);
+            self.kept.drain(..over);
+            return;
+        }
+        let free = self.keep.saturating_sub(self.kept.len());
+        self.kept.extend(bytes.iter().take(free));
     }
 }

@@ -83,8 +83,8 @@ async fn attempt(
         more: vec![("EnvironmentFiles", Variant::new(vec![(variables, false)]))],
     };
     let exit = end_of(bus, &job, &mut streams).await?;
-    let said = streams.errors.map_or_else(Vec::new, Output::into_head);
-    Ok((exit, streams.output.into_head(), said))
+    let said = streams.errors.map_or_else(Vec::new, Output::into_kept);
+    Ok((exit, streams.output.into_kept(), said))
 }
 
 /// The file with its environment, and where it prints.

@@ -66,6 +66,7 @@ impl World {
         } else {
             machine.forget_packages();
         }
+        machine.saw_commands(Ok(Vec::new()));
         machine.judge(&findings, now);
         machine
     }

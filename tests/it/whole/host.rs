@@ -151,7 +151,7 @@ impl Host {
 
     async fn live(self, mut ordered: mpsc::UnboundedReceiver<Order>) {
         loop {
-            match self.run(&mut ordered).await {
+            match Box::pin(self.run(&mut ordered)).await {
                 End::Itself(why) => {
                     self.state().ended = Some(why);
                     tokio::time::sleep(Duration::from_secs(10)).await;

@@ -10,6 +10,7 @@ mod agree;
 mod annotations;
 mod clocks;
 mod cluster;
+mod commands;
 mod conditions;
 mod evictions;
 mod explained;

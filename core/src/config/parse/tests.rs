@@ -40,6 +40,9 @@ fn around(section: &str, line: &str) -> (String, usize) {
     if section == "windows" {
         return (format!("[[windows]]\n{line}\n"), 2);
     }
+    if section == "gates.command" {
+        return command(line);
+    }
     if section != "triggers.check" {
         return (format!("# a comment\n[{section}]\n{line}\n"), 3);
     }
@@ -52,6 +55,21 @@ fn around(section: &str, line: &str) -> (String, usize) {
         if !line.starts_with(key) {
             text += sound;
             text.push('\n');
+        }
+    }
+    let at = text.lines().count() + 1;
+    (text + line + "\n", at)
+}
+
+/// A command of the gate that is sound but for the key under test.
+fn command(line: &str) -> (String, usize) {
+    let mut text = String::from("[[gates.command]]\n");
+    for (key, sound) in [
+        ("name", "name = \"ceph\"\n"),
+        ("command", "command = [\"/bin/x\"]\n"),
+    ] {
+        if !line.starts_with(key) {
+            text += sound;
         }
     }
     let at = text.lines().count() + 1;
@@ -137,6 +155,11 @@ const WRONG: &[(&str, &str, &[&str])] = &[
     ("gates", "window_close", &["1", "\"wait\""]),
     ("gates", "window_overrun", &["30", "\"9000h\""]),
     ("gates", "conditions", &["\"KernelDeadlock\"", "[1]", "[\"\"]", "[\"A=yes\"]", "[\"a b\"]", "[\"RebootRequired\"]", "[\"Drained=False\"]"]),
+    ("gates", "command", &["1", "{}", "[1]", "[\"/bin/x\"]", "[{name = 1}]"]),
+    ("gates.command", "name", &["1", "\"\"", "\"a b\"", LONG]),
+    ("gates.command", "command", &["\"/bin/x\"", "[]", "[1]", "[\"\"]", "[\"a\\u0000\"]"]),
+    ("gates.command", "timeout", &["60", "\"0s\"", "\"3m\""]),
+    ("gates.command", "period", &["60", "\"9s\"", "\"25h\""]),
     ("notify", "webhook", &["1", "\"x\"", "\"ftp://a/\"", "\"https://\"", "\"https://a b/\"", "\"https://u:p@a/\""]),
     ("notify", "webhook_file", &["1", "\"x\""]),
     ("notify", "token_file", &["1", "\"x\"", "\"/etc/token\""]),
@@ -176,7 +199,7 @@ fn i12_each_wrong_value_is_one_line_with_file_line_and_key() {
 #[test]
 fn i12_each_key_has_wrong_values_in_the_table() {
     let mut all = every_name();
-    all.extend([("triggers", "check"), ("", "windows")]);
+    all.extend([("triggers", "check"), ("gates", "command"), ("", "windows")]);
     for (section, key) in &all {
         let there = WRONG.iter().any(|(s, k, _)| s == section && k == key);
         assert!(there, "{section}.{key}");
@@ -210,7 +233,7 @@ fn i12_an_unknown_key_names_the_nearest() {
         let wanted = format!("{FILE}:{line}: {key}: is unknown; remove it");
         assert_eq!(problems(&text), [wanted]);
     }
-    for key in ["users", "prometheus", "command", "blocking_pods"] {
+    for key in ["users", "prometheus", "blocking_pods"] {
         let wanted = format!("{FILE}:2: gates.{key}: is not in this release; remove it");
         assert_eq!(problems(&format!("[gates]\n{key} = 1")), [wanted]);
     }
@@ -474,6 +497,10 @@ name = "weekend"
 days = ["weekend"]
 [gates]
 exclude_dates = ["12-20..01-06"]
+[[gates.command]]
+name = "ceph"
+command = ["/usr/bin/ceph", "health"]
+period = "5m"
 "#;
 
 #[test]
@@ -489,7 +516,7 @@ fn i12_the_effective_text_is_read_back_equal() {
             .starts_with("mode = \"active\" # default\n\n[node]\n")
     );
     for (section, key) in every_name() {
-        if ["triggers.check", "windows"].contains(&section) {
+        if ["triggers.check", "gates.command", "windows"].contains(&section) {
             let shown = full.text.matches(&format!("\n{key} = ")).count();
             assert!(shown >= 2, "{key}");
             continue;

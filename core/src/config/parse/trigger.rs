@@ -66,7 +66,7 @@ fn exit_codes(r: &mut Reader<'_>, table: &Item, preset: Option<Preset>) -> (Vec<
 
 /// The key's own line when it is there and empty, the check's when it is not. A check without a
 /// name is not asked for more: it may not have been meant as one.
-fn required<K>(r: &mut Reader<'_>, key: &Key<K>, table: &Item, reason: &str) {
+pub(super) fn required<K>(r: &mut Reader<'_>, key: &Key<K>, table: &Item, reason: &str) {
     if r.given(key) {
         r.fault(key, reason);
     } else if !table.name.is_empty() {

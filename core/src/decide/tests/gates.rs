@@ -32,7 +32,7 @@ fn going() -> Drained {
     }
 }
 
-const PASSING: [Gate; 2] = [Gate::Inhibitors, Gate::PackageManager];
+const PASSING: [Gate; 3] = [Gate::Inhibitors, Gate::PackageManager, Gate::Commands];
 
 #[test]
 fn i2_a_drain_goes_on_beside_what_may_end_before_it_does() {
@@ -59,6 +59,72 @@ fn i2_a_drained_node_gives_up_what_does_not_end() {
         // Nothing is evicted yet, or logind was to be asked in this very moment.
         assert!(undoing(&at(Stage::Claiming, going(), gate)), "{gate:?}");
         assert!(undoing(&at(Stage::Rebooting, ago(0), gate)), "{gate:?}");
+    }
+}
+
+fn answered(seconds: u64) -> CommandAnswers {
+    CommandAnswers {
+        asked: NOW.checked_sub(Duration::from_secs(seconds)),
+        awaited: false,
+    }
+}
+
+/// The label was there 10 s ago, the drain ended 20 s ago, and logind was asked 30 s ago: again 10 s later.
+#[test]
+fn i2_the_commands_of_the_gate_must_have_answered_what_was_asked_late_enough() {
+    let mut drained = about_to_reboot();
+    drained.record.hold.as_mut().unwrap().stage = Stage::Draining;
+    drained.drain = ago(20);
+    let mut again = about_to_reboot();
+    again.fenced = None;
+    again.record.hold.as_mut().unwrap().asked = NOW.checked_sub(Duration::from_secs(30));
+    for (what, facts, seconds) in [
+        ("before the cordon", about_to_cordon(), 10),
+        ("drained", drained, 20),
+        ("before logind is asked again", again, 20),
+    ] {
+        for (commands, waits) in [
+            (answered(seconds), false),
+            (answered(seconds + 1), true),
+            (CommandAnswers::default(), true),
+        ] {
+            let mut facts = facts.clone();
+            facts.commands = commands;
+            let step = decide(&facts, &policy(), now());
+            let words = "waiting for the answers of the gate's commands";
+            assert_eq!(step.status.contains(words), waits, "{what}: {step:?}");
+            assert_eq!(step.effect == Effect::Wait, waits, "{what}: {step:?}");
+            let soon = NOW + Duration::from_secs(1);
+            assert!(!waits || step.wake == Some(soon), "{what}: {step:?}");
+        }
+    }
+}
+
+#[test]
+fn i7_i8_a_command_that_is_awaited_ends_no_hold_but_by_the_time_of_its_stage() {
+    for (mut facts, stage) in [
+        (about_to_cordon(), Stage::Claiming),
+        (about_to_reboot(), Stage::Rebooting),
+    ] {
+        facts.commands.asked = None;
+        facts.closed.push(Closed {
+            gate: Gate::Commands,
+            ..shut()
+        });
+        // It has answered, and it was no yes.
+        assert!(undoing(&decide(&facts, &policy(), now())), "{stage:?}");
+        facts.commands.awaited = true;
+        let step = decide(&facts, &policy(), now());
+        assert_eq!(self::stage(&step), stage, "{step:?}");
+        assert_eq!(step.effect, Effect::Wait, "{step:?}");
+        // Another gate ends it all the same.
+        facts.closed.push(shut());
+        assert!(undoing(&decide(&facts, &policy(), now())), "{stage:?}");
+        facts.closed.pop();
+        facts.in_stage = Duration::from_secs(300);
+        let step = decide(&facts, &policy(), now());
+        let late = matches!(self::stage(&step), Stage::Undoing(Why::Reboot(why)) if why.contains("gate's commands"));
+        assert!(late, "{step:?}");
     }
 }
 
