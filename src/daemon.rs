@@ -181,6 +181,10 @@ impl Daemon {
         let now = self.clock.now();
         let policy = self.policy();
         let step = self.machine.next(&policy, now);
+        for words in self.machine.take_walls() {
+            info!("told all who are logged in: {words}");
+            self.notices.tell_users(words);
+        }
         self.report.step(
             &step,
             self.machine.facts(),

@@ -18,6 +18,7 @@ pub mod notify;
 pub mod outdated;
 mod replace;
 pub mod sentinel;
+pub mod sessions;
 pub mod store;
 pub mod systemd;
 pub mod view;

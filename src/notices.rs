@@ -30,18 +30,22 @@ const QUEUE: usize = 16;
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_secs(5);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
+/// wall(1) of util-linux, which every distribution has; it knows the terminals from logind, or from utmp before.
+const WALL: &str = "/usr/bin/wall";
+/// wall(1) waits at most so long for a terminal that takes nothing (its `-t` is 5 minutes), as the next word may matter more.
+const WALL_TIME: Duration = Duration::from_secs(30);
 
 /// The ways to the tasks that deliver; the tasks end with it.
 #[derive(Debug)]
 pub struct Notices {
     webhook: Queue,
     command: Queue,
+    wall: Queue,
 }
 
 /// A notice and who gets it.
 #[derive(Debug)]
 struct Letter {
-    notice: Notice,
     way: Way,
     /// For one try.
     limit: Duration,
@@ -49,8 +53,10 @@ struct Letter {
 
 #[derive(Debug)]
 enum Way {
-    Webhook(Webhook),
-    Command(Vec<String>),
+    Webhook(Webhook, Notice),
+    Command(Vec<String>, Notice),
+    /// The terminals of all who are logged in.
+    Wall(String),
 }
 
 #[derive(Debug)]
@@ -66,7 +72,9 @@ enum NotDelivered {
     #[error("notify.webhook: {0}")]
     Webhook(#[from] AskError),
     #[error("notify.command: {0}")]
-    Command(#[from] check::NoticeError),
+    Command(check::NoticeError),
+    #[error("{WALL}: {0}")]
+    Wall(check::NoticeError),
 }
 
 impl Notices {
@@ -90,6 +98,7 @@ impl Notices {
         Self {
             webhook: begin(),
             command: begin(),
+            wall: begin(),
         }
     }
 
@@ -98,18 +107,22 @@ impl Notices {
         if !config.wants(notice.topic) {
             return;
         }
-        let letter = |way| Letter {
-            notice: notice.clone(),
-            way,
-            limit: config.timeout,
-        };
+        let limit = config.timeout;
+        let letter = |way| Letter { way, limit };
         if let Some(webhook) = &config.webhook {
-            self.webhook.put(letter(Way::Webhook(webhook.clone())));
+            let way = Way::Webhook(webhook.clone(), notice.clone());
+            self.webhook.put(letter(way));
         }
         if !config.command.is_empty() {
-            self.command
-                .put(letter(Way::Command(config.command.clone())));
+            let way = Way::Command(config.command.clone(), notice.clone());
+            self.command.put(letter(way));
         }
+    }
+
+    /// Has all who are logged in told on their terminals. Never waits.
+    pub fn tell_users(&self, words: String) {
+        let (way, limit) = (Way::Wall(words), WALL_TIME);
+        self.wall.put(Letter { way, limit });
     }
 }
 
@@ -167,14 +180,34 @@ impl Delivery {
 
     async fn attempt(&mut self, letter: &Letter) -> Result<(), NotDelivered> {
         match &letter.way {
-            Way::Webhook(webhook) => {
-                let body = letter.notice.body(webhook.template);
+            Way::Webhook(webhook, notice) => {
+                let body = notice.body(webhook.template);
                 let client = &mut self.building;
                 webhook::post(&self.root, client, webhook, &body, letter.limit).await?;
             }
-            Way::Command(command) => {
-                let facts = letter.notice.environment();
-                check::notice(&self.root, &self.bus, command, facts, letter.limit).await?;
+            Way::Command(command, notice) => {
+                let facts = notice.environment();
+                let told = check::notice(
+                    &self.root,
+                    &self.bus,
+                    "command",
+                    command,
+                    facts,
+                    letter.limit,
+                );
+                told.await.map_err(NotDelivered::Command)?;
+            }
+            Way::Wall(words) => {
+                let command = [WALL.to_owned(), words.clone()];
+                let told = check::notice(
+                    &self.root,
+                    &self.bus,
+                    "wall",
+                    &command,
+                    Vec::new(),
+                    letter.limit,
+                );
+                told.await.map_err(NotDelivered::Wall)?;
             }
         }
         Ok(())

@@ -36,6 +36,7 @@ use crate::condition::Unwanted;
 use crate::drain;
 use crate::matcher::Matchers;
 use crate::topic::{Template, Topic};
+use crate::users::Users;
 use crate::windows::{Close, Windows};
 
 /// All settings, within the ranges of `keys`. `Config::default()` is what a host without any file runs on.
@@ -254,6 +255,12 @@ pub struct Gates {
     pub conditions: Vec<Unwanted>,
     /// `[[gates.command]]`, names are unique.
     pub commands: Vec<GateCommand>,
+    /// What somebody who is logged in means.
+    pub users: Users,
+    /// Who typed nothing for so long is not at work any more.
+    pub users_idle: Duration,
+    /// From the warning of users to the drain.
+    pub users_delay: Duration,
 }
 
 /// `[[gates.command]]`: a command whose exit code says whether a reboot may begin (I8: any other code is unknown).

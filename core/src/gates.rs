@@ -6,6 +6,7 @@ mod node;
 mod pause;
 mod pods;
 mod time;
+mod users;
 mod windows;
 
 use std::mem;
@@ -17,6 +18,7 @@ use node::{autoscaler, conditions};
 use pause::pause;
 use pods::blocking;
 use time::{min_uptime, settle};
+use users::users;
 use windows::windows;
 
 pub(crate) use commands::Commands;
@@ -24,6 +26,7 @@ pub(crate) use host::Packages;
 pub(crate) use node::Signs;
 pub(crate) use pause::Pause;
 pub(crate) use pods::Blocking;
+pub(crate) use users::{UserFacts, UserPolicy};
 pub(crate) use windows::{ClosePolicy, Expected, WindowFacts};
 
 use crate::inhibitor::Inhibitor;
@@ -44,6 +47,8 @@ pub enum Gate {
     Conditions,
     BlockingPods,
     Commands,
+    /// The last one, so that it is the reason only when nothing else is in the way: then users are warned.
+    Users,
 }
 
 impl Gate {
@@ -61,6 +66,7 @@ impl Gate {
             Self::Conditions => "conditions",
             Self::BlockingPods => "blocking-pods",
             Self::Commands => "commands",
+            Self::Users => "users",
         }
     }
 
@@ -82,6 +88,7 @@ impl Gate {
             Self::Commands => {
                 "when that command ends with exit code 0; it is run again every period"
             }
+            Self::Users => "when they have logged out, or typed nothing for gates.users_idle",
         }
     }
 
@@ -97,12 +104,13 @@ impl Gate {
             | Self::Settle
             | Self::Autoscaler
             | Self::Conditions
-            | Self::Commands => false,
+            | Self::Commands
+            | Self::Users => false,
         }
     }
 
     /// All of them, in the order in which they are looked at.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::NodePaused,
         Self::GroupPaused,
         Self::Windows,
@@ -114,13 +122,14 @@ impl Gate {
         Self::Conditions,
         Self::BlockingPods,
         Self::Commands,
+        Self::Users,
     ];
 
     /// What closes it goes by itself, most often within minutes: a drain under way is not given up for it, and looks
     /// again when it has ended.
     pub(crate) fn passing(self) -> bool {
         match self {
-            Self::Inhibitors | Self::PackageManager | Self::Commands => true,
+            Self::Inhibitors | Self::PackageManager | Self::Commands | Self::Users => true,
             Self::NodePaused
             | Self::GroupPaused
             | Self::Windows
@@ -199,6 +208,7 @@ pub(crate) struct GateFacts<'a> {
     pub conditions: Signs,
     pub blocking: Blocking,
     pub commands: Commands,
+    pub users: UserFacts<'a>,
 }
 
 /// What the configuration says about gates.
@@ -208,6 +218,7 @@ pub(crate) struct GatePolicy {
     pub min_uptime: Duration,
     /// What becomes of a drain that outlasts its window.
     pub close: ClosePolicy,
+    pub users: UserPolicy,
 }
 
 /// What each gate says now, in the order in which they are told.
@@ -226,6 +237,7 @@ pub(crate) fn all(facts: &GateFacts, policy: &GatePolicy, now: Now) -> Vec<(Gate
         (Gate::Conditions, conditions(&facts.conditions)),
         (Gate::BlockingPods, blocking(&facts.blocking)),
         (Gate::Commands, commands(&facts.commands)),
+        (Gate::Users, users(&facts.users, policy.users, now)),
     ];
     let aside = |gate: Gate| kept && !gate.about_drains();
     all.into_iter()

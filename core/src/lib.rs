@@ -44,5 +44,6 @@ pub mod text;
 pub mod times;
 pub mod topic;
 pub mod trigger;
+pub mod users;
 pub mod waits;
 pub mod windows;

@@ -18,6 +18,7 @@ mod proof;
 mod tell;
 #[cfg(test)]
 mod tests;
+mod users;
 mod views;
 mod wishes;
 
@@ -53,6 +54,8 @@ pub struct Machine {
     memory: Memory,
     /// What is to be said in the log.
     said: Vec<String>,
+    /// What everybody who is logged in on the host is to be told.
+    walls: Vec<String>,
 }
 
 impl Machine {
@@ -63,6 +66,7 @@ impl Machine {
             config,
             memory: Memory::default(),
             said: Vec::new(),
+            walls: Vec::new(),
         }
     }
 
@@ -128,6 +132,11 @@ impl Machine {
     /// Warnings for the log, each once.
     pub fn take_warnings(&mut self) -> Vec<String> {
         mem::take(&mut self.said)
+    }
+
+    /// Messages for the terminals of all who are logged in, each once; at most 1,000 characters.
+    pub fn take_walls(&mut self) -> Vec<String> {
+        mem::take(&mut self.walls)
     }
 }
 
@@ -271,6 +280,7 @@ impl Machine {
         let since = self.memory.spent.map_or(now.boot, |(_, since)| since);
         self.memory.spent = decide::spent(&step).map(|spent| (spent, since));
         self.facts.ready = decide::ready(&self.facts, &step, now);
+        self.warn_users(&step, now);
         self.tells(step, policy, now)
     }
 

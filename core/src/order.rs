@@ -15,8 +15,8 @@ pub enum Order {
     Reboot {
         /// For whoever looks.
         reason: String,
-        /// `gates.min_uptime` and a back-off are no reason to wait. A slot, budgets, inhibitors, package managers and a
-        /// pause are.
+        /// A window, users, `gates.min_uptime` and a back-off are no reason to wait. A slot, budgets, inhibitors, package
+        /// managers and a pause are.
         now: bool,
     },
     /// Takes back the reboot that was asked for on this host.

@@ -36,6 +36,8 @@ pub enum Reason {
     BlockedByPod,
     /// A command of `[[gates.command]]`, or a hook of `gate.d`.
     GateCommand,
+    /// Somebody is logged in on the host.
+    UsersLoggedIn,
     /// The state file cannot be written.
     StateNotWritable,
     ShuttingDown,
@@ -76,7 +78,7 @@ pub enum Reason {
 
 impl Reason {
     /// All of them; docs/operating.md explains each to an operator.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 38] = [
         Self::Idle,
         Self::TriggerUnknown,
         Self::NotCleared,
@@ -92,6 +94,7 @@ impl Reason {
         Self::NodeCondition,
         Self::BlockedByPod,
         Self::GateCommand,
+        Self::UsersLoggedIn,
         Self::StateNotWritable,
         Self::ShuttingDown,
         Self::LimitReached,
@@ -146,6 +149,7 @@ impl Reason {
             Some(Gate::Conditions) => Self::NodeCondition,
             Some(Gate::BlockingPods) => Self::BlockedByPod,
             Some(Gate::Commands) => Self::GateCommand,
+            Some(Gate::Users) => Self::UsersLoggedIn,
         }
     }
 
@@ -198,6 +202,7 @@ impl Reason {
             | Self::NodeCondition
             | Self::BlockedByPod
             | Self::GateCommand
+            | Self::UsersLoggedIn
             | Self::ShuttingDown
             | Self::Flapping
             | Self::BackingOff
@@ -253,6 +258,7 @@ impl Reason {
             }
             Self::BlockedByPod => "a reboot is required, and a pod is in its way",
             Self::GateCommand => "a reboot is required, and a command of gates says not now",
+            Self::UsersLoggedIn => "a reboot is required, and somebody is logged in on the host",
             Self::StateNotWritable => "a reboot is required, and the state file cannot be written",
             Self::ShuttingDown => "the host is shutting down",
             Self::LimitReached => "a reboot is required, and reboot.max_per_day is reached",
@@ -296,6 +302,7 @@ impl Reason {
             Self::NodeCondition => "NodeCondition",
             Self::BlockedByPod => "BlockedByPod",
             Self::GateCommand => "GateCommand",
+            Self::UsersLoggedIn => "UsersLoggedIn",
             Self::StateNotWritable => "StateNotWritable",
             Self::ShuttingDown => "ShuttingDown",
             Self::LimitReached => "LimitReached",

@@ -126,7 +126,7 @@ complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand reboot" -l con
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand reboot" -l namespace -d 'The namespace of the slots [default: the configured one]' -r
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand reboot" -l config -d 'Use this file instead of config.toml (drop-ins still apply)' -r -F
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand reboot" -l root -d 'Look for every host path below this directory, for tests and images' -r -F
-complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand reboot" -l now -d 'Do not wait for `gates.min_uptime`, or after a failed attempt; a pause, inhibitors, package managers, the slot and budgets are waited for as ever'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand reboot" -l now -d 'Do not wait for a window, for users, for `gates.min_uptime`, or after a failed attempt; a pause, inhibitors, package managers, the slot and budgets are waited for as ever'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand reboot" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand cancel" -l kubeconfig -d 'Use this kubeconfig alone [default: those of $KUBECONFIG merged, else ~/.kube/config]' -r -F
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand cancel" -l context -d 'Use this context of the kubeconfig [default: its current one]' -r

@@ -176,8 +176,8 @@ pub enum Verb {
         /// Of these nodes [default: of this host, as root].
         #[arg(value_name = "NODE")]
         nodes: Vec<String>,
-        /// Do not wait for `gates.min_uptime`, or after a failed attempt; a pause, inhibitors, package managers, the slot and
-        /// budgets are waited for as ever.
+        /// Do not wait for a window, for users, for `gates.min_uptime`, or after a failed attempt; a pause, inhibitors, package
+        /// managers, the slot and budgets are waited for as ever.
         #[arg(long, conflicts_with = "nodes")]
         now: bool,
         /// Why, for whoever looks [default: who, and when].

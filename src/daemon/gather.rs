@@ -13,7 +13,7 @@ use crate::cluster::{daemon_sets, peers, watch};
 use crate::host::logind::{self, Changes};
 use crate::host::outdated::Locks;
 use crate::host::sentinel::Watch;
-use crate::host::{Bus, systemd};
+use crate::host::{Bus, sessions, systemd};
 use crate::root::Root;
 
 /// What logind writes when a shutdown is scheduled (`logind-dbus.c`); its directory exists from boot.
@@ -100,6 +100,11 @@ impl Daemon {
                 boot_complete = systemd::boot_complete(&self.bus).await.ok();
             }
         }
+        let sessions = if self.machine.users_matter() {
+            sessions::users(&self.bus).await.ok()
+        } else {
+            None
+        };
         let scheduled = logind::scheduled_shutdown(&self.bus).await;
         // One that cannot be read may be there, and may begin at any time (I8).
         let shutting_down = shutting_down.filter(|_| scheduled.is_ok());
@@ -111,6 +116,7 @@ impl Daemon {
             graceful,
             system_state,
             boot_complete,
+            sessions,
             scheduled,
         });
     }

@@ -24,7 +24,9 @@ use zbus::{
     object_server::SignalEmitter,
 };
 
-use crate::fake_login::{FakeLogin, inhibited};
+use crate::fake_login::{
+    FakeLogin, FakeSession, FakeSessionObject, SESSIONS, inhibited, session_path,
+};
 use crate::fake_units::{FakeSystemd, Run};
 
 const LOGIN: &str = "org.freedesktop.login1";
@@ -63,6 +65,8 @@ pub(crate) type InhibitorRow = (String, String, String, String, u32, u32);
 #[derive(Debug)]
 pub(crate) struct Knobs {
     pub(crate) inhibitors: Vec<InhibitorRow>,
+    /// At most [`SESSIONS`].
+    pub(crate) sessions: Vec<FakeSession>,
     pub(crate) refusal: Refusal,
     /// logind's `PreparingForShutdown`.
     pub(crate) preparing: bool,
@@ -116,6 +120,7 @@ impl Default for Knobs {
     fn default() -> Self {
         Self {
             inhibitors: Vec::new(),
+            sessions: Vec::new(),
             refusal: Refusal::No,
             preparing: false,
             prepare_on_reboot: true,
@@ -152,14 +157,21 @@ pub(crate) async fn in_process(state: &Shared) -> (Connection, Connection) {
     let login = FakeLogin {
         state: Arc::clone(state),
     };
-    let services = Builder::authenticated_socket(ours, guid.clone())
-        .p2p()
+    let services = Builder::authenticated_socket(ours, guid.clone()).p2p();
+    let services = with_sessions(services, state)
         .serve_at(LOGIN_PATH, login)
         .serve_at(SYSTEMD_PATH, FakeSystemd::new(Arc::clone(state)))
         .build();
     let client = Builder::authenticated_socket(theirs, guid).p2p().build();
     let (services, client) = tokio::join!(services, client);
     (services.unwrap(), client.unwrap())
+}
+
+fn with_sessions<'a>(builder: Builder<'a>, state: &Shared) -> Builder<'a> {
+    (0..SESSIONS).fold(builder, |builder, number| {
+        let state = Arc::clone(state);
+        builder.serve_at(session_path(number), FakeSessionObject { state, number })
+    })
 }
 
 /// Knobs shared with the fakes.
@@ -278,7 +290,7 @@ impl FakeHostBus {
 
     /// logind comes (back).
     pub(crate) async fn start_logind(&mut self) {
-        let login = Builder::address(self.address().as_str())
+        let login = with_sessions(Builder::address(self.address().as_str()), &self.state)
             .serve_at(
                 LOGIN_PATH,
                 FakeLogin {

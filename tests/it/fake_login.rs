@@ -3,7 +3,12 @@
 // clippy.toml allows unwrap in test functions only; all of this is test code.
 #![allow(clippy::unwrap_used)]
 
-use zbus::{BoxDBusError, DBusError, fdo, interface, object_server::SignalEmitter};
+use std::time::Duration;
+
+use nix::time::{ClockId, clock_gettime};
+use zbus::{
+    BoxDBusError, DBusError, OwnedObjectPath, fdo, interface, object_server::SignalEmitter,
+};
 
 use crate::fake_bus::{InhibitorRow, Refusal, Shared};
 
@@ -28,6 +33,80 @@ enum LoginError {
     ZBus(zbus::Error),
     BlockedByInhibitorLock(String),
     OperationInProgress(String),
+}
+
+/// Sessions that there may be: each has an object, whether it is there or not.
+pub(crate) const SESSIONS: usize = 2;
+/// Id, user id, user, seat and object, as `ListSessions` has them.
+type SessionRow = (String, u32, String, String, OwnedObjectPath);
+
+/// Somebody called alice who is logged in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FakeSession {
+    pub(crate) id: &'static str,
+    pub(crate) class: &'static str,
+    /// How long nothing was typed.
+    pub(crate) idle: Duration,
+}
+
+pub(crate) fn session_path(number: usize) -> OwnedObjectPath {
+    let path = format!("/org/freedesktop/login1/session/_{number}");
+    OwnedObjectPath::try_from(path).unwrap()
+}
+
+/// The object of one session.
+pub(crate) struct FakeSessionObject {
+    pub(crate) state: Shared,
+    pub(crate) number: usize,
+}
+
+impl FakeSessionObject {
+    fn session(&self) -> fdo::Result<FakeSession> {
+        let state = self.state.lock().unwrap();
+        let session = state.sessions.get(self.number).copied();
+        session.ok_or_else(|| fdo::Error::UnknownObject("it has ended".to_owned()))
+    }
+}
+
+#[interface(name = "org.freedesktop.login1.Session")]
+impl FakeSessionObject {
+    #[zbus(property)]
+    fn class(&self) -> fdo::Result<String> {
+        Ok(self.session()?.class.to_owned())
+    }
+
+    #[zbus(property)]
+    fn state(&self) -> fdo::Result<String> {
+        self.session().map(|_| "active".to_owned())
+    }
+
+    #[zbus(property, name = "Type")]
+    fn kind(&self) -> fdo::Result<String> {
+        self.session().map(|_| "tty".to_owned())
+    }
+
+    #[zbus(property, name = "TTY")]
+    fn terminal(&self) -> fdo::Result<String> {
+        self.session().map(|_| "pts/0".to_owned())
+    }
+
+    #[zbus(property)]
+    fn remote_host(&self) -> fdo::Result<String> {
+        self.session().map(|_| "desk".to_owned())
+    }
+
+    #[zbus(property)]
+    fn idle_hint(&self) -> fdo::Result<bool> {
+        self.session().map(|_| false)
+    }
+
+    #[zbus(property)]
+    fn idle_since_hint_monotonic(&self) -> fdo::Result<u64> {
+        let idle = self.session()?.idle;
+        let uptime = clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap();
+        let since = Duration::from(uptime).saturating_sub(idle);
+        Ok(u64::try_from(since.as_micros()).unwrap())
+    }
 }
 
 pub(crate) struct FakeLogin {
@@ -121,6 +200,17 @@ impl FakeLogin {
         let mut state = self.state.lock().unwrap();
         state.listed = Some(tokio::time::Instant::now());
         state.inhibitors.clone()
+    }
+
+    /// Their objects are made by [`crate::fake_bus`].
+    async fn list_sessions(&self) -> Vec<SessionRow> {
+        self.heard().await;
+        let state = self.state.lock().unwrap();
+        let row = |(number, session): (usize, &FakeSession)| {
+            let (id, user) = (session.id.to_owned(), "alice".to_owned());
+            (id, 1000, user, String::new(), session_path(number))
+        };
+        state.sessions.iter().enumerate().map(row).collect()
     }
 
     #[zbus(property(emits_changed_signal = "false"))]

@@ -49,7 +49,15 @@ async fn a_command_gets_the_facts_as_they_are() {
     let run = async |script: &str| {
         let command = ["/bin/sh", "-c", script].map(str::to_owned);
         let facts = notice(Topic::Draining).environment();
-        check::notice(&root, &bus, &command, facts, Duration::from_secs(60)).await
+        check::notice(
+            &root,
+            &bus,
+            "command",
+            &command,
+            facts,
+            Duration::from_secs(60),
+        )
+        .await
     };
     let script = "test \"$KUBE_REBOOTD_EVENT $KUBE_REBOOTD_NODE\" = 'draining n1' || exit 2
         test \"$KUBE_REBOOTD_MESSAGE\" = 'draining: $HOME \"a\" %h' || exit 3";
@@ -68,7 +76,15 @@ async fn i14_a_command_that_others_can_change_is_not_run() {
     fs::write(&program, "#!/bin/sh\nexit 0\n").expect("written");
     let command = [program.to_str().expect("text").to_owned()];
     let bus = Bus::at(host.address());
-    let said = check::notice(&Root::host(), &bus, &command, Vec::new(), Duration::MAX).await;
+    let said = check::notice(
+        &Root::host(),
+        &bus,
+        "command",
+        &command,
+        Vec::new(),
+        Duration::MAX,
+    )
+    .await;
     assert!(matches!(said, Err(NoticeError::Program(_))), "{said:?}");
     assert!(host.knobs().started.is_empty(), "nothing was run");
 }

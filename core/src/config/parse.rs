@@ -358,6 +358,9 @@ fn gates(r: &mut Reader<'_>) -> Gates {
         window_overrun: r.duration(&gates::WINDOW_OVERRUN),
         conditions: r.conditions(&gates::CONDITIONS),
         commands: Vec::new(),
+        users: r.choice(&gates::USERS),
+        users_idle: r.duration(&gates::USERS_IDLE),
+        users_delay: r.duration(&gates::USERS_DELAY),
     }
 }
 

@@ -21,6 +21,7 @@ fn open() -> GateFacts<'static> {
         conditions: Signs::Seen(Vec::new()),
         blocking: Blocking::Seen(Vec::new()),
         commands: Commands::Yes,
+        users: UserFacts::ignored(),
     }
 }
 
@@ -96,7 +97,8 @@ fn every_gate_says_something() {
             "autoscaler",
             "conditions",
             "blocking-pods",
-            "commands"
+            "commands",
+            "users"
         ]
     );
     let mut facts = self::open();
@@ -136,6 +138,7 @@ fn a_node_that_somebody_keeps_drained_waits_for_what_speaks_against_drains() {
         Gate::Autoscaler,
         Gate::Conditions,
         Gate::Commands,
+        Gate::Users,
     ];
     assert_eq!(aside, reboots);
 }

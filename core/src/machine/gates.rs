@@ -24,6 +24,8 @@ impl Machine {
         self.facts.scheduled = host.and_then(|host| host.scheduled.clone());
         let commands = self.commands(now);
         let awaited = matches!(commands, Commands::Awaited(_));
+        let hold = self.facts.record.hold.as_ref();
+        let begun = hold.is_some_and(|hold| cordoned(&hold.stage));
         let gate_facts = GateFacts {
             node_pause: node_pause(&self.facts.node),
             group_pause: self.group_pause(),
@@ -38,6 +40,7 @@ impl Machine {
             conditions: self.conditions(),
             blocking: self.blocking(),
             commands,
+            users: self.user_facts(begun),
         };
         let policy = GatePolicy {
             min_uptime: self.config.gates.min_uptime,
@@ -45,6 +48,7 @@ impl Machine {
                 close: self.config.gates.window_close,
                 overrun: self.config.gates.window_overrun,
             },
+            users: self.user_policy(),
         };
         let all = gates::all(&gate_facts, &policy, now);
         self.facts.closed = gates::closed(&all);

@@ -15,6 +15,7 @@ use crate::pod::Pod;
 use crate::record::Stage;
 use crate::shutdown::Scheduled;
 use crate::times::Spent;
+use crate::users::Session;
 
 /// Whether the watch of the own pods tells how they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -38,6 +39,8 @@ pub struct HostNow {
     pub graceful: bool,
     pub system_state: Option<String>,
     pub boot_complete: Option<bool>,
+    /// Who is logged in; none when logind did not say, or was not asked.
+    pub sessions: Option<Vec<Session>>,
     /// None: nothing is scheduled, or it is not known, and then neither is `shutting_down`.
     pub scheduled: Option<Scheduled>,
 }
@@ -93,6 +96,10 @@ pub(super) struct Memory {
     /// What the time since then goes to (boot clock).
     pub(super) spent: Option<(Spent, Duration)>,
     pub(super) told: tell::Told,
+    /// When each session was warned of the reboot, by its id; those that have ended are forgotten.
+    pub(super) warned_users: BTreeMap<String, Duration>,
+    /// All were told of the drain of this hold.
+    pub(super) drain_told: bool,
 }
 
 impl Memory {
@@ -131,6 +138,7 @@ impl Memory {
         self.verifying = None;
         self.giving_back = None;
         self.found.clear();
+        self.drain_told = false;
         self.waived.clear();
     }
 }

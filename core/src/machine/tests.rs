@@ -112,6 +112,7 @@ fn host(read: Duration) -> HostNow {
         graceful: false,
         system_state: Some("running".to_owned()),
         boot_complete: Some(true),
+        sessions: Some(Vec::new()),
         scheduled: None,
     }
 }

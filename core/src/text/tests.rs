@@ -102,6 +102,7 @@ proptest! {
             autoscaler: gates::Signs::Seen(vec![name(&a, NAME)]),
             conditions: gates::Signs::Seen(vec![name(&b, NAME); 9]),
             blocking: gates::Blocking::Cordoned,
+            users: gates::UserFacts::ignored(),
         };
         let now = Now { wall: jiff::Timestamp::UNIX_EPOCH, boot: Duration::ZERO };
         let said = gates::all(&facts, &gates::GatePolicy::default(), now);

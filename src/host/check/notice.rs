@@ -33,10 +33,11 @@ impl From<RunError> for NoticeError {
     }
 }
 
-/// Runs it to its end, with these variables (`NAME=VALUE`). Ends by itself at most 30 s after `timeout`.
+/// Runs it to its end, as `what` in its unit's name, with these variables (`NAME=VALUE`). Ends by itself at most 30 s after `timeout`.
 pub async fn tell(
     root: &Root,
     bus: &Bus,
+    what: &str,
     command: &[String],
     environment: Vec<String>,
     timeout: Duration,
@@ -45,8 +46,8 @@ pub async fn tell(
     let place = Place::new(root).map_err(RunError::Place)?;
     let output = place.output("output", KEPT).map_err(RunError::Place)?;
     let job = Job {
-        unit: unit_name(PREFIX, "command"),
-        description: "kube-rebootd notify.command".to_owned(),
+        unit: unit_name(PREFIX, what),
+        description: format!("kube-rebootd tells: {what}"),
         command,
         timeout,
         more: vec![

@@ -183,6 +183,7 @@ impl Host {
             graceful: false,
             system_state: Some("running".to_owned()),
             boot_complete: None,
+            sessions: Some(Vec::new()),
             scheduled: None,
         }
     }

@@ -37,6 +37,7 @@ mod slow;
 mod story;
 mod tools;
 mod unlock;
+mod users;
 mod watched;
 mod windows;
 mod world;

@@ -1,6 +1,7 @@
 //! `[gates]`
 
 use super::{Choice, ConditionsList, DatesList, LONGEST, Span, ZERO, choice, minutes};
+use crate::users::Users;
 use crate::windows::Close;
 
 keys! {
@@ -37,4 +38,22 @@ keys! {
     /// A condition that is not on the Node closes nothing: nobody reports it.
     /// A drain is undone when one closes.
     CONDITIONS "conditions": ConditionsList = ConditionsList;
+
+    /// What somebody means who is logged in on the host and at work: "warn" tells them on their terminals as soon as nothing
+    /// else is in the way, and begins `users_delay` later; "block" waits until they have logged out or stopped working;
+    /// "ignore" does not look.
+    /// A console, ssh and a desktop count, and a command over ssh; cron, services, login screens, and tmux without its user
+    /// do not.
+    /// It is "warn", as whoever debugs a node should be told before it goes, and as a terminal that somebody forgot must not
+    /// keep a host unpatched.
+    /// Once the node is cordoned, "warn" keeps nothing waiting; with "block" the drain goes on, and the reboot waits up to 5
+    /// minutes for them.
+    /// `kube-rebootd reboot --now` asks nobody.
+    USERS "users": Choice<Users> = choice(Users::WORDS);
+
+    /// Whoever typed nothing for so long is not at work any more.
+    USERS_IDLE "users_idle": Span = Span { default: minutes(60), least: minutes(1), most: LONGEST, bound: "" };
+
+    /// From the warning to the drain, with "warn": long enough to save a file, or to run `kube-rebootd pause`.
+    USERS_DELAY "users_delay": Span = Span { default: minutes(5), least: ZERO, most: LONGEST, bound: "" };
 }

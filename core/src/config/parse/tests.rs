@@ -160,6 +160,9 @@ const WRONG: &[(&str, &str, &[&str])] = &[
     ("gates.command", "command", &["\"/bin/x\"", "[]", "[1]", "[\"\"]", "[\"a\\u0000\"]"]),
     ("gates.command", "timeout", &["60", "\"0s\"", "\"3m\""]),
     ("gates.command", "period", &["60", "\"9s\"", "\"25h\""]),
+    ("gates", "users", &["1", "true", "\"wait\""]),
+    ("gates", "users_idle", &["60", "\"59s\"", "\"9000h\""]),
+    ("gates", "users_delay", &["5", "\"9000h\""]),
     ("notify", "webhook", &["1", "\"x\"", "\"ftp://a/\"", "\"https://\"", "\"https://a b/\"", "\"https://u:p@a/\""]),
     ("notify", "webhook_file", &["1", "\"x\""]),
     ("notify", "token_file", &["1", "\"x\"", "\"/etc/token\""]),
@@ -233,7 +236,7 @@ fn i12_an_unknown_key_names_the_nearest() {
         let wanted = format!("{FILE}:{line}: {key}: is unknown; remove it");
         assert_eq!(problems(&text), [wanted]);
     }
-    for key in ["users", "prometheus", "blocking_pods"] {
+    for key in ["prometheus", "blocking_pods"] {
         let wanted = format!("{FILE}:2: gates.{key}: is not in this release; remove it");
         assert_eq!(problems(&format!("[gates]\n{key} = 1")), [wanted]);
     }
@@ -270,7 +273,7 @@ fn i12_a_proof_without_an_impersonation_is_refused() {
 
 #[test]
 fn i12_keys_of_later_releases_are_refused() {
-    for text in ["[gates]\nusers = true", "[drain]\nescalate = []"] {
+    for text in ["[gates]\nblocking_pods = []", "[drain]\nescalate = []"] {
         let found = problems(text);
         assert!(
             found.len() == 1 && found[0].contains("is not in this release"),

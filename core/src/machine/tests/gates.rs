@@ -10,6 +10,7 @@ use crate::inhibitor::Inhibitor;
 use crate::names;
 use crate::peers::{Census, Peers};
 use crate::shutdown::Scheduled;
+use crate::users::{Session, Users};
 use crate::windows::Windows;
 
 fn closed(machine: &mut Machine) -> Vec<Gate> {
@@ -41,18 +42,23 @@ fn never() -> Windows {
     Windows::new(Vec::new(), vec!["01-01..12-31".parse().unwrap()])
 }
 
+fn alice() -> Session {
+    Session {
+        id: "1".to_owned(),
+        user: "alice".to_owned(),
+        terminal: "pts/0".to_owned(),
+        remote: String::new(),
+        idle: None,
+    }
+}
+
 /// What is changed, in words; the one gate that it closes.
 type Row = (&'static str, fn(&mut Machine), Gate);
 
 #[test]
 fn i2_i8_which_gate_follows_from_which_fact() {
     assert_eq!(closed(&mut wanted()), []);
-    let rows: [Row; 15] = [
-        (
-            "no look at the host",
-            |m| m.memory.host = None,
-            Gate::Inhibitors,
-        ),
+    let rows: [Row; 14] = [
         (
             "no word of the shutdown",
             |m| seen(m).shutting_down = None,
@@ -192,6 +198,21 @@ fn taints_of_autoscalers_count_before_the_cordon() {
             assert_eq!(said.is_some(), shuts, "{key} {stage:?}");
         }
     }
+}
+
+#[test]
+fn i8_who_is_logged_in_closes_the_gate_of_users_and_so_does_a_silent_logind() {
+    let mut machine = wanted();
+    seen(&mut machine).sessions = None;
+    assert_eq!(closed(&mut machine), [Gate::Users], "no word of them");
+    seen(&mut machine).sessions = Some(vec![alice()]);
+    assert_eq!(closed(&mut machine), [Gate::Users], "somebody at work");
+    machine.config.gates.users = Users::Ignore;
+    assert_eq!(closed(&mut machine), [], "nobody is asked");
+    machine.config.gates.users = Users::Warn;
+    machine.memory.host = None;
+    let both = [Gate::Inhibitors, Gate::Users];
+    assert_eq!(closed(&mut machine), both, "no look at the host");
 }
 
 /// The facts of the host go with the gates: when it was looked at, whether it goes down, and by whose order.
