@@ -64,9 +64,12 @@ pub const AUTOSCALER_TAINTS: [&str; 4] = [
     "karpenter.sh/disruption",
 ];
 
+/// What the keys of taints begin with by which the Node Readiness Controller keeps pods off a Node that lacks something.
+pub const READINESS_TAINTS: &str = "readiness.k8s.io/";
+
 /// Whether anything here looks at taints with this key.
 pub fn looks_at_taint(key: &str) -> bool {
-    AUTOSCALER_TAINTS.contains(&key)
+    AUTOSCALER_TAINTS.contains(&key) || key.starts_with(READINESS_TAINTS)
 }
 
 /// Field manager of all that we apply on the Node.

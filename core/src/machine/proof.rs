@@ -5,8 +5,26 @@ use std::time::Duration;
 
 use super::Machine;
 use crate::health::{self, DaemonSet, Found, HostSeen, Pulse};
+use crate::names;
+use crate::node::Seen;
 use crate::now::Now;
 use crate::phase::Phase;
+
+/// What still keeps pods off the Node by a taint, in words. Of the second step: a taint lets no pod come that does not
+/// tolerate it, while what takes it away may be a pod that only comes to a node without a cordon.
+fn unready(node: &Seen) -> Vec<String> {
+    match node {
+        // Nobody knows (I8).
+        Seen::Unknown => vec!["the Node is not read yet".to_owned()],
+        Seen::Absent => Vec::new(),
+        Seen::Present(node) => {
+            let all = node.taints.iter();
+            let keys = all.filter(|key| key.starts_with(names::READINESS_TAINTS));
+            keys.map(|key| format!("taint {key} is still on the Node"))
+                .collect()
+        }
+    }
+}
 
 impl Machine {
     /// Judges both steps while the boot is to be proved.
@@ -65,6 +83,11 @@ impl Machine {
             None if config.pods => Err(vec!["pods are not listed yet".to_owned()]),
             None => Ok(()),
         };
+        let unready = unready(&facts.node);
+        if !unready.is_empty() {
+            let missing = facts.pod_health.as_mut().err().map(std::mem::take);
+            facts.pod_health = Err(missing.into_iter().flatten().chain(unready).collect());
+        }
         if late && let Some(pods) = pods {
             let waived = health::waived(&marks, pods, &found);
             self.waive(waived);

@@ -122,3 +122,20 @@ async fn a_drain_goes_on_when_an_autoscaler_marks_what_it_has_emptied() {
     taint(&world, "DeletionCandidateOfClusterAutoscaler");
     world.until_rebooted(&[0], 1, 10 * MINUTE).await;
 }
+
+/// A node that takes no pods is down for whoever waits for room: the next one does not go before it is back.
+#[tokio::test(start_paused = true)]
+async fn i4_a_node_with_a_taint_of_the_readiness_controller_keeps_its_slot() {
+    let world = world("").await;
+    world.want(0);
+    world.until_phase(0, "Rebooting", 5 * MINUTE).await;
+    taint(&world, "readiness.k8s.io/network");
+    world.until_phase(0, "Verifying", 5 * MINUTE).await;
+    world.pass(HOUR).await;
+    let held = world.holder("default").is_some() && world.boots(0) == 1;
+    world.require(held && !world.cordoned(0), "the slot is kept");
+    let why = "not healthy within health.timeout after the reboot: taint readiness.k8s.io/network is still on the Node";
+    world.require(world.said(0, why), "it says why");
+    untaint(&world);
+    world.until_rebooted(&[0], 1, 5 * MINUTE).await;
+}

@@ -1,6 +1,7 @@
 //! What is judged after a boot (I4, I8).
 
 use super::*;
+use crate::names;
 
 /// Rebooted and uncordoned; the Node is Ready and names this boot, and a pod of a `DaemonSet` and a static one ran before.
 fn proving() -> Machine {
@@ -32,6 +33,8 @@ fn etcd_back() -> Pod {
     etcd.mirror = true;
     etcd
 }
+
+const TAINT: &str = "readiness.k8s.io/network";
 
 fn at(seconds: u64) -> Now {
     let boot = NOW + Duration::from_secs(seconds);
@@ -68,6 +71,45 @@ fn i4_i8_what_a_host_is_judged_by() {
         ("all is back", |_| {}, true, true),
         ("no look at the host", |m| m.memory.host = None, false, true),
         ("no Node", |m| m.facts.node = Seen::Absent, false, true),
+    ]);
+    judged(&[
+        (
+            "not Ready for others",
+            |m| node(m).taints = vec![TAINT.to_owned()],
+            true,
+            false,
+        ),
+        (
+            "the same without pods to prove",
+            |m| {
+                m.config.health.pods = false;
+                node(m).taints = vec![TAINT.to_owned()];
+            },
+            true,
+            false,
+        ),
+        (
+            "the same after health.timeout",
+            |m| {
+                m.config.health.timeout = Duration::from_secs(60);
+                m.memory.verifying = Some(ago(61));
+                node(m).taints = vec![TAINT.to_owned()];
+            },
+            true,
+            false,
+        ),
+        (
+            "an autoscaler's",
+            |m| node(m).taints = vec![names::AUTOSCALER_TAINTS[0].to_owned()],
+            true,
+            true,
+        ),
+        (
+            "a Node that is not read",
+            |m| m.facts.node = Seen::Unknown,
+            false,
+            false,
+        ),
     ]);
     for (allowed, changes) in [(true, degraded as fn(&mut Machine)), (false, incomplete)] {
         for yes in [true, false] {
