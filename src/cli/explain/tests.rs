@@ -1,6 +1,7 @@
 //! The shape of `explain` and `explain --json`, and who waits before whom.
 
 use kube_rebootd_core::drain::Fate;
+use kube_rebootd_core::gates::Gate;
 use kube_rebootd_core::phase::Phase;
 use kube_rebootd_core::slot::{Waiter, Waiting};
 use kube_rebootd_core::times::Times;
@@ -323,15 +324,6 @@ fn queued() -> (Known, Asked) {
         node: "n5".to_owned(),
     }];
     status.backoff = None;
-    let names = [
-        "node-paused",
-        "group-paused",
-        "inhibitors",
-        "package-manager",
-        "min-uptime",
-        "settle",
-        "blocking-pods",
-    ];
     let mut kernel = trigger("builtin kernel", Verdict::No, "", -7200);
     kernel.since = at(-9000);
     let mut sentinel = trigger(
@@ -348,9 +340,9 @@ fn queued() -> (Known, Asked) {
             kernel,
             trigger("node annotation", Verdict::No, "", -9000),
         ],
-        gates: names
+        gates: Gate::ALL
             .iter()
-            .map(|name| gate(name, State::Open, None, None))
+            .map(|one| gate(one.name(), State::Open, None, None))
             .collect(),
         ..view::View::default()
     };
