@@ -31,6 +31,7 @@ use crate::notices::{Notices, Silences};
 use crate::root::Root;
 
 mod act;
+mod alerts;
 mod api;
 mod api_backoff;
 mod commands;
@@ -96,6 +97,7 @@ pub struct Daemon {
     events: Events,
     notices: Notices,
     silences: Silences,
+    alerts: alerts::Alerts,
     /// When the API server is asked again after it refused or was silent.
     api_backoff: ApiBackoff,
     /// A watch's last sign of life that the machine knows, on the boot clock.
@@ -297,6 +299,10 @@ impl Daemon {
             }
             asked = self.orders.next() => {
                 self.order(asked);
+                Woke::Change
+            }
+            Some(answer) = self.alerts.next() => {
+                self.answered(answer);
                 Woke::Change
             }
             () = self.triggers.changed() => Woke::Change,

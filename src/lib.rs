@@ -1,5 +1,6 @@
 //! The daemon with its edges, and the command line, as a library for its own binary and tests; ARCHITECTURE.md is the map.
 
+pub mod alerts;
 pub mod bounded;
 pub mod cli;
 pub mod clock;
@@ -14,3 +15,4 @@ pub mod layers;
 pub mod notices;
 pub mod root;
 pub mod trusted;
+mod web;

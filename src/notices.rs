@@ -15,14 +15,12 @@ use tracing::{Instrument, info, warn};
 
 use crate::host::{Bus, check};
 use crate::root::Root;
+use crate::web::{AskError, Building};
 
-mod http;
 mod silences;
 mod webhook;
 
 pub use silences::Silences;
-
-use http::{AskError, Building};
 
 /// So many wait while one is delivered; the next are dropped. A whole cycle has about six.
 const QUEUE: usize = 16;

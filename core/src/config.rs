@@ -31,6 +31,7 @@ pub use crate::drain::Mode as DrainMode;
 pub use crate::shutdown::Adoption;
 pub use crate::trigger::Builtin;
 
+use crate::alerts::Source;
 use crate::budget::MaxUnavailable;
 use crate::condition::Unwanted;
 use crate::drain;
@@ -253,6 +254,8 @@ pub struct Gates {
     pub window_overrun: Duration,
     /// Conditions of the own Node that close a gate.
     pub conditions: Vec<Unwanted>,
+    /// `[[gates.prometheus]]`, names are unique.
+    pub prometheus: Vec<Source>,
     /// `[[gates.command]]`, names are unique.
     pub commands: Vec<GateCommand>,
     /// What somebody who is logged in means.

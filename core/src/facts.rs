@@ -12,7 +12,7 @@ use crate::boot::Boot;
 use crate::condition::{Condition, Event};
 use crate::config::ConfigError;
 use crate::drain::{Blocker, PodRef};
-use crate::gates::{Closed, Standing};
+use crate::gates::{Closed, Gate, Standing};
 use crate::health::Marks;
 use crate::node::Seen;
 use crate::node_fields::{Leftovers, NodeFields};
@@ -56,7 +56,7 @@ pub struct Facts {
     pub closed: Vec<Closed>,
     /// Since when (boot clock) at least one gate has been closed without a break; none: all are open.
     pub closed_since: Option<Duration>,
-    pub commands: CommandAnswers,
+    pub answers: Answers,
     pub node: Seen,
     /// This process' last successful apply was this step of this hold, answered then.
     pub applied: Option<Applied>,
@@ -150,7 +150,7 @@ impl Facts {
             gates: Vec::new(),
             closed: Vec::new(),
             closed_since: None,
-            commands: CommandAnswers::default(),
+            answers: Answers::default(),
             node: Seen::Unknown,
             applied: None,
             mended: Vec::new(),
@@ -187,9 +187,9 @@ impl Facts {
         }
     }
 
-    /// Each command of the gate has answered, asked for at `since` or later.
-    pub(crate) fn commands_asked_since(&self, since: Option<Duration>) -> bool {
-        self.commands.asked.is_some() && self.commands.asked >= since
+    /// Each command of the gate and each Prometheus has answered, asked for at `since` or later.
+    pub(crate) fn asked_since(&self, since: Option<Duration>) -> bool {
+        self.answers.asked.is_some() && self.answers.asked >= since
     }
 
     /// Another hold, or none: what was known of the last one is void.
@@ -205,20 +205,20 @@ impl Facts {
     }
 }
 
-/// What the commands of the gate have answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct CommandAnswers {
+/// What those have answered whom gates ask beside the loop: commands and Prometheus.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Answers {
     /// Each has answered, asked for at this boot time or later; none: one has not.
     pub asked: Option<Duration>,
-    /// One has not answered what it was to be asked anew, and none speaks against it: that ends no hold.
-    pub awaited: bool,
+    /// Gates of which one has not answered what it was to be asked anew, and none speaks against it: that ends no hold.
+    pub awaited: Vec<Gate>,
 }
 
-impl CommandAnswers {
+impl Answers {
     /// There is none, or nobody asks them.
     pub const NONE: Self = Self {
         asked: Some(Duration::MAX),
-        awaited: false,
+        awaited: Vec::new(),
     };
 }
 

@@ -1,5 +1,6 @@
 //! Gates: what says not now (docs/design.md 10). Keeps I8: a gate that cannot be evaluated is closed.
 
+mod alerts;
 mod commands;
 mod host;
 mod node;
@@ -12,6 +13,7 @@ mod windows;
 use std::mem;
 use std::time::Duration;
 
+use alerts::alerts;
 use commands::commands;
 use host::{inhibitors, packages};
 use node::{autoscaler, conditions};
@@ -21,6 +23,7 @@ use time::{min_uptime, settle};
 use users::users;
 use windows::windows;
 
+pub(crate) use alerts::{Said, Server, asked};
 pub(crate) use commands::Commands;
 pub(crate) use host::Packages;
 pub(crate) use node::Signs;
@@ -41,6 +44,7 @@ pub enum Gate {
     Windows,
     Inhibitors,
     PackageManager,
+    Alerts,
     MinUptime,
     Settle,
     Autoscaler,
@@ -60,6 +64,7 @@ impl Gate {
             Self::Windows => "windows",
             Self::Inhibitors => "inhibitors",
             Self::PackageManager => "package-manager",
+            Self::Alerts => "alerts",
             Self::MinUptime => "min-uptime",
             Self::Settle => "settle",
             Self::Autoscaler => "autoscaler",
@@ -80,6 +85,9 @@ impl Gate {
             Self::Windows => "when a window opens that is long enough",
             Self::Inhibitors => "when that process lets go of its lock, or ends",
             Self::PackageManager => "30 seconds after the package manager has finished",
+            Self::Alerts => {
+                "when no alert of gates.prometheus is active, or each is silenced, and each server can be asked"
+            }
             Self::MinUptime => "when the host has been up for gates.min_uptime",
             Self::Settle => "when a trigger that is configured asks for the reboot",
             Self::Autoscaler => "when the autoscaler takes its taint off",
@@ -100,6 +108,7 @@ impl Gate {
             Self::Windows
             | Self::Inhibitors
             | Self::PackageManager
+            | Self::Alerts
             | Self::MinUptime
             | Self::Settle
             | Self::Autoscaler
@@ -110,12 +119,13 @@ impl Gate {
     }
 
     /// All of them, in the order in which they are looked at.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::NodePaused,
         Self::GroupPaused,
         Self::Windows,
         Self::Inhibitors,
         Self::PackageManager,
+        Self::Alerts,
         Self::MinUptime,
         Self::Settle,
         Self::Autoscaler,
@@ -133,6 +143,7 @@ impl Gate {
             Self::NodePaused
             | Self::GroupPaused
             | Self::Windows
+            | Self::Alerts
             | Self::MinUptime
             | Self::Settle
             | Self::Autoscaler
@@ -200,6 +211,8 @@ pub(crate) struct GateFacts<'a> {
     /// Foreign block inhibitors whose `what` contains shutdown; none when logind did not say.
     pub inhibitors: Option<Vec<Inhibitor>>,
     pub packages: Packages,
+    /// Every Prometheus that is configured.
+    pub alerts: Vec<Server<'a>>,
     pub request: Option<&'a Request>,
     pub findings: &'a [Finding],
     /// Taints of autoscalers.
@@ -231,6 +244,7 @@ pub(crate) fn all(facts: &GateFacts, policy: &GatePolicy, now: Now) -> Vec<(Gate
         (Gate::Windows, windows(&facts.windows, policy.close, now)),
         (Gate::Inhibitors, inhibitors(facts.inhibitors.as_deref())),
         (Gate::PackageManager, packages(&facts.packages)),
+        (Gate::Alerts, alerts(&facts.alerts)),
         (Gate::MinUptime, uptime),
         (Gate::Settle, settle(facts.request, facts.findings, now)),
         (Gate::Autoscaler, autoscaler(&facts.autoscaler)),

@@ -1,6 +1,7 @@
 //! What kube-rebootd decides, and all that a decision rests on, as data. Nothing in this crate reads a file, a clock, the
 //! environment or the network, and nothing awaits: the time is an argument. ARCHITECTURE.md is the map.
 
+pub mod alerts;
 pub mod backoff;
 pub mod beats;
 pub mod boot;
@@ -27,6 +28,7 @@ pub mod node_fields;
 pub mod notice;
 pub mod now;
 pub mod order;
+pub mod pattern;
 pub mod peers;
 pub mod phase;
 pub mod plugin;

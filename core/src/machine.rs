@@ -5,6 +5,7 @@
 //! [`Machine::next`] step, tells that its record is durable ([`Machine::wrote`]), and what became of its effect
 //! (`answers`).
 
+mod alerts;
 mod answers;
 mod commands;
 mod conditions;
@@ -83,6 +84,7 @@ impl Machine {
     pub fn configure(&mut self, config: Config) {
         self.config = config;
         self.memory.blocking = None;
+        self.memory.alerts = alerts::Seen::default();
         self.facts.config_error = None;
     }
 
@@ -251,7 +253,8 @@ impl Machine {
             _ => Drained::Starting,
         };
         self.memory.pods = pods;
-        self.facts.commands.asked = self.commands_asked(now);
+        // One that has not answered leaves all of them without an answer.
+        self.facts.answers.asked = self.commands_asked(now).min(self.alerts_asked(now));
         self.prove(now);
         self.gives_back(now);
         self.facts.ending = self.ending();

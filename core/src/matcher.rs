@@ -1,4 +1,5 @@
-//! Which alerts a silence covers, as the configuration names them and as Alertmanager takes them.
+//! Conditions for the labels of alerts, as the configuration names them and as Alertmanager takes them; and which alerts a
+//! silence covers.
 
 use std::str::{Chars, FromStr};
 
@@ -30,12 +31,17 @@ fn yes() -> bool {
     true
 }
 
+/// The label that holds an alert's name.
+pub(crate) const ALERT: &str = "alertname";
+/// What the names of our own alerts, those of packaging/alerts, begin with.
+pub(crate) const OWN: &str = "KubeRebootd";
+
 impl Matcher {
-    /// The alerts of packaging/alerts: that a node does not come back, among others. They are never silenced.
+    /// Of alerts that are not our own: that a node does not come back, among others, is never silenced.
     fn of_others() -> Self {
         Self {
-            name: "alertname".to_owned(),
-            value: "KubeRebootd.*".to_owned(),
+            name: ALERT.to_owned(),
+            value: format!("{OWN}.*"),
             is_regex: true,
             is_equal: false,
         }
@@ -133,7 +139,7 @@ impl Matchers {
 }
 
 /// What the API's filter takes to find silences that have the first of these, which names the node: label, operator and value
-/// have to be the same.
+/// have to be the same. Of alerts it finds those that the first of these matches.
 pub fn filter(matchers: &[Matcher]) -> String {
     let Some(first) = matchers.first() else {
         return String::new();
@@ -152,7 +158,7 @@ pub fn filter(matchers: &[Matcher]) -> String {
 }
 
 /// A regular expression (RE2) that matches this text alone.
-fn literal(text: &str) -> String {
+pub(crate) fn literal(text: &str) -> String {
     let mut literal = String::new();
     for c in text.chars() {
         if c.is_ascii_punctuation() && c != '-' && c != '_' {
@@ -167,20 +173,7 @@ impl FromStr for Matchers {
     type Err = NoMatchers;
 
     fn from_str(given: &str) -> Result<Self, NoMatchers> {
-        if given.contains(hostile) {
-            return Err(NoMatchers::Hostile);
-        }
-        let mut all = Vec::new();
-        let mut rest = given.trim();
-        loop {
-            let (matcher, after) = one(rest)?;
-            all.push(matcher);
-            match after.trim_start().strip_prefix(',') {
-                Some(more) => rest = more.trim_start(),
-                None if after.trim().is_empty() => break,
-                None => return Err(NoMatchers::Syntax(after.trim().to_owned())),
-            }
-        }
+        let all = conditions(given)?;
         if !all.iter().any(Matcher::names) {
             return Err(NoMatchers::Everybody);
         }
@@ -191,6 +184,24 @@ impl FromStr for Matchers {
             given: given.to_owned(),
             all,
         })
+    }
+}
+
+/// All matchers of a text, which has commas between them; of no node in particular.
+pub(crate) fn conditions(given: &str) -> Result<Vec<Matcher>, NoMatchers> {
+    if given.contains(hostile) {
+        return Err(NoMatchers::Hostile);
+    }
+    let mut all = Vec::new();
+    let mut rest = given.trim();
+    loop {
+        let (matcher, after) = one(rest)?;
+        all.push(matcher);
+        match after.trim_start().strip_prefix(',') {
+            Some(more) => rest = more.trim_start(),
+            None if after.trim().is_empty() => return Ok(all),
+            None => return Err(NoMatchers::Syntax(after.trim().to_owned())),
+        }
     }
 }
 

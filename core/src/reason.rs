@@ -27,6 +27,8 @@ pub enum Reason {
     OutsideWindow,
     Inhibited,
     PackageManager,
+    /// Prometheus has alerts that are active, or cannot be asked.
+    Alerts,
     MinUptime,
     Settling,
     /// An autoscaler is about to remove the Node.
@@ -78,7 +80,7 @@ pub enum Reason {
 
 impl Reason {
     /// All of them; docs/operating.md explains each to an operator.
-    pub const ALL: [Self; 38] = [
+    pub const ALL: [Self; 39] = [
         Self::Idle,
         Self::TriggerUnknown,
         Self::NotCleared,
@@ -88,6 +90,7 @@ impl Reason {
         Self::OutsideWindow,
         Self::Inhibited,
         Self::PackageManager,
+        Self::Alerts,
         Self::MinUptime,
         Self::Settling,
         Self::Autoscaler,
@@ -143,6 +146,7 @@ impl Reason {
             Some(Gate::Windows) => Self::OutsideWindow,
             Some(Gate::Inhibitors) => Self::Inhibited,
             Some(Gate::PackageManager) => Self::PackageManager,
+            Some(Gate::Alerts) => Self::Alerts,
             Some(Gate::MinUptime) => Self::MinUptime,
             Some(Gate::Settle) => Self::Settling,
             Some(Gate::Autoscaler) => Self::Autoscaler,
@@ -196,6 +200,7 @@ impl Reason {
             | Self::OutsideWindow
             | Self::Inhibited
             | Self::PackageManager
+            | Self::Alerts
             | Self::MinUptime
             | Self::Settling
             | Self::Autoscaler
@@ -248,6 +253,7 @@ impl Reason {
             Self::OutsideWindow => "a reboot is required, and waits for a window",
             Self::Inhibited => "a reboot is required, and a program of the host inhibits it",
             Self::PackageManager => "a reboot is required, and a package manager works",
+            Self::Alerts => "a reboot is required, and waits for alerts of Prometheus to end",
             Self::MinUptime => "a reboot is required, and the host started a short time ago",
             Self::Settling => "a reboot is required, and what asks for it has not settled yet",
             Self::Autoscaler => {
@@ -296,6 +302,7 @@ impl Reason {
             Self::OutsideWindow => "OutsideWindow",
             Self::Inhibited => "Inhibited",
             Self::PackageManager => "PackageManager",
+            Self::Alerts => "Alerts",
             Self::MinUptime => "MinUptime",
             Self::Settling => "Settling",
             Self::Autoscaler => "Autoscaler",

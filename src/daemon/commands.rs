@@ -193,7 +193,8 @@ impl Daemon {
     /// The commands of the gate, once something rests on them and the node has a name.
     pub(super) async fn commands(&mut self) {
         let now = self.now();
-        let (Some(after), Some(me)) = (self.machine.commands_after(now), self.api.name()) else {
+        let (Some(after), Some(me)) = (self.machine.answers_after(now.boot), self.api.name())
+        else {
             self.commands.forget();
             self.machine.forget_commands();
             return;

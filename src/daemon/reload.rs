@@ -7,6 +7,7 @@ use kube_rebootd_core::config::{Effective, changes};
 use tokio::sync::Notify;
 use tracing::{error, info, warn};
 
+use super::alerts::Alerts;
 use super::{Daemon, credential};
 use crate::layers;
 
@@ -73,6 +74,7 @@ impl Daemon {
         self.commands.configure(&config);
         let access = credential::held_access(&self.root, &config, &self.machine.facts().record);
         self.api.configure(access);
+        self.alerts = Alerts::new(&self.root, &config);
         self.machine.configure(config);
         self.keys = tables;
     }

@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use tracing::{error, warn};
 
 use super::Daemon;
+use super::alerts::Alerts;
 use super::api::Api;
 use super::api_backoff::ApiBackoff;
 use super::commands::Commands;
@@ -80,6 +81,7 @@ pub async fn start(
     };
     let notices = Notices::start(&root, &bus);
     let silences = Silences::start(&root);
+    let alerts = Alerts::new(&root, &config);
     Ok(Daemon {
         api,
         triggers: Triggers::new(&root, &bus, &clock, &config),
@@ -110,6 +112,7 @@ pub async fn start(
         events: Events::start(),
         notices,
         silences,
+        alerts,
     })
 }
 

@@ -16,9 +16,9 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::{Instrument, debug, info, warn};
 
-use super::http::{Ask, AskError, Building, read, send};
 use crate::bounded;
 use crate::root::Root;
+use crate::web::{Ask, AskError, Building, Who, read, send};
 
 /// After a failure, doubled with each.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -248,12 +248,16 @@ impl Keeper {
         path: &str,
         body: Option<&Value>,
     ) -> Result<Vec<u8>, AskError> {
+        let token = silence.at.token_file.as_deref();
+        let who = token.map_or(Who::Nobody, |file| {
+            Who::Bearer(file, "notify.alertmanager_token_file")
+        });
         let ask = Ask {
             method,
             to: &silence.at.to,
             path,
-            token_file: silence.at.token_file.as_deref(),
-            token_key: "notify.alertmanager_token_file",
+            who,
+            ca: None,
             body,
         };
         let limit = silence.at.timeout;

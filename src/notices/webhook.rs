@@ -7,8 +7,8 @@ use kube_rebootd_core::config::Webhook;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::http::{Ask, AskError, Building, send};
 use crate::root::Root;
+use crate::web::{Ask, AskError, Building, Who, send};
 
 /// Sends it, within `limit`.
 pub(super) async fn post(
@@ -22,8 +22,9 @@ pub(super) async fn post(
         method: &Method::POST,
         to: &webhook.to,
         path: "",
-        token_file: webhook.token_file.as_deref(),
-        token_key: "notify.token_file",
+        who: (webhook.token_file.as_deref())
+            .map_or(Who::Nobody, |file| Who::Bearer(file, "notify.token_file")),
+        ca: None,
         body: Some(body),
     };
     let sent = timeout(limit, send(root, building, ask, limit)).await;

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)] // helpers of tests as well
 
 mod alertmanager;
+mod alerts;
 mod built;
 mod cli_check;
 mod cli_doctor;

@@ -13,7 +13,7 @@ const WIDTH: usize = 100;
 /// The file before its first key.
 const HEAD: &str = include_str!("settings.head");
 /// In the file each array of tables is an example, with these values for what has no default or says little.
-const EXAMPLE: [(&str, &str, &str); 10] = [
+const EXAMPLE: [(&str, &str, &str); 12] = [
     ("triggers.check", "name", "\"firmware\""),
     (
         "triggers.check",
@@ -27,6 +27,8 @@ const EXAMPLE: [(&str, &str, &str); 10] = [
         "command",
         "[\"/usr/local/libexec/ceph-clean\"]",
     ),
+    ("gates.prometheus", "name", "\"main\""),
+    ("gates.prometheus", "url", "\"http://127.0.0.1:9090\""),
     ("windows", "name", "\"nights\""),
     ("windows", "days", "[\"mon-thu\", \"last sunday\"]"),
     ("windows", "start", "\"22:00\""),

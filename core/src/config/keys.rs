@@ -16,7 +16,7 @@ use crate::budget::MaxUnavailable;
 use crate::label::{
     is_absolute, is_dns_label, is_label_key, is_label_value, is_subdomain, is_url, is_zone_name,
 };
-use crate::text::quote;
+use crate::text::{hostile, quote};
 use crate::windows::Clock;
 
 /// The keys of one table, each a constant: its documentation, then `CONSTANT "name": type = range and default;`, with the word
@@ -53,6 +53,7 @@ pub(super) mod health;
 pub(super) mod metrics;
 pub(super) mod node;
 pub(super) mod notify;
+pub(super) mod prometheus;
 pub(super) mod reboot;
 pub(super) mod root;
 pub(super) mod triggers;
@@ -180,6 +181,10 @@ pub(super) struct DaysList;
 pub(super) struct DatesList;
 /// A list of conditions of the Node, empty unless somebody writes one.
 pub(super) struct ConditionsList;
+/// A regular expression, or empty for none; its default.
+pub(super) struct Regular(pub(super) &'static str);
+/// A list of matchers for alerts, none unless somebody writes one.
+pub(super) struct Conditional;
 /// A list of matchers for silences.
 pub(super) struct Silences(pub(super) &'static [&'static str]);
 /// An argument vector; its default is what the other keys make of it.
@@ -244,6 +249,14 @@ const fn rule(kind: &'static str, advice: &'static str, allows: fn(&str) -> bool
 
 const PATH: Rule = rule("path", "an absolute path", is_absolute);
 const URL: Rule = rule("URL", "a URL like \"https://example.com/hook\"", is_url);
+const USER: Rule = rule("user name", "a user name without `:`", |text| {
+    is_visible(text) && !text.contains(':')
+});
+const QUERY: Rule = rule(
+    "PromQL",
+    "an expression without line breaks and other control characters",
+    is_visible,
+);
 const LISTEN: Rule = rule(
     "unix:PATH or ADDRESS:PORT",
     "`unix:` and an absolute path, or an IP address and a port, as in \"127.0.0.1:9797\"",
@@ -284,6 +297,10 @@ const TIME_ZONE: Rule = rule(
     "a time zone like \"UTC\" or \"Europe/Berlin\"",
     is_zone_name,
 );
+
+fn is_visible(text: &str) -> bool {
+    !text.is_empty() && !text.contains(hostile)
+}
 
 const ZERO: Duration = Duration::ZERO;
 const SECOND: Duration = Duration::from_secs(1);

@@ -1,6 +1,8 @@
 //! From merged tables to [`Config`], or to all that is wrong with them (I12).
 
+mod array;
 mod gate_command;
+mod prometheus;
 mod trigger;
 mod windows;
 
@@ -81,9 +83,10 @@ pub fn merged(
 }
 
 /// Every array of tables.
-const ARRAYS: [&Section; 3] = [
+const ARRAYS: [&Section; 4] = [
     &check::SECTION,
     &keys::gate_command::SECTION,
+    &keys::prometheus::SECTION,
     &keys::windows::SECTION,
 ];
 
@@ -223,6 +226,9 @@ impl Parser<'_> {
             gates.commands.push(command);
             self.read.push(read);
         }
+        let (prometheus, read) = prometheus::read(self.tables, &mut self.problems);
+        gates.prometheus = prometheus;
+        self.read.extend(read);
         gates
     }
 
@@ -361,6 +367,7 @@ fn gates(r: &mut Reader<'_>) -> Gates {
         users: r.choice(&gates::USERS),
         users_idle: r.duration(&gates::USERS_IDLE),
         users_delay: r.duration(&gates::USERS_DELAY),
+        prometheus: Vec::new(),
     }
 }
 

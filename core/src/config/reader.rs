@@ -7,13 +7,15 @@ use std::time::Duration;
 use super::duration;
 use super::file::{Keys, Origin, Problem, Raw, Value, dotted};
 use super::keys::{
-    Choice, Choices, Codes, Command, ConditionsList, DatesList, DaysList, Entry, Key, Number,
-    Paths, Section, Selectors, Silences, Span, Table, Word,
+    Choice, Choices, Codes, Command, Conditional, ConditionsList, DatesList, DaysList, Entry, Key,
+    Number, Paths, Regular, Section, Selectors, Silences, Span, Table, Word,
 };
+use crate::alerts::Conditions;
 use crate::budget::MaxUnavailable;
 use crate::condition::Unwanted;
 use crate::label::is_absolute;
 use crate::matcher::Matchers;
+use crate::pattern::Pattern;
 use crate::selector::Selector;
 use crate::text::quote;
 use crate::windows::{Dates, Days};
@@ -248,6 +250,33 @@ impl<'a> Reader<'a> {
         };
         let kind = "list of conditions";
         self.list(key, kind, Vec::new(), read, |one| quote(&one.to_string()))
+    }
+
+    /// Found anywhere in a text; the empty string is `None`.
+    pub(super) fn pattern(&mut self, key: &Key<Regular>) -> Option<Pattern> {
+        let read = |raw: &Raw| {
+            let given = text(raw, "a regular expression")?;
+            let compiled = Pattern::anywhere(given)?;
+            Ok((
+                given.to_owned(),
+                Some(compiled).filter(|_| !given.is_empty()),
+            ))
+        };
+        let default = key.kind.0;
+        let compiled = Pattern::anywhere(default).ok();
+        let default = (default.to_owned(), compiled.filter(|_| !default.is_empty()));
+        let kind = "regular expression, or empty".to_owned();
+        let (_, pattern) = self.take(key, kind, default, read, |(given, _)| quote(given));
+        pattern
+    }
+
+    pub(super) fn alert_conditions(&mut self, key: &Key<Conditional>) -> Vec<Conditions> {
+        let read = |raw: &Raw| {
+            let given = text(raw, "matchers like \"severity=critical\"")?;
+            given.parse::<Conditions>().map_err(|why| why.to_string())
+        };
+        let kind = "list of matchers";
+        self.list(key, kind, Vec::new(), read, |one| quote(one.given()))
     }
 
     pub(super) fn silences(&mut self, key: &Key<Silences>) -> Vec<Matchers> {

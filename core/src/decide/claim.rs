@@ -188,8 +188,8 @@ fn cordon(context: &Context, hold: &Hold, node: &Node, peers: &Peers) -> Step {
     if !context.fresh(context.facts.host_read) {
         return context.step(phase, Effect::ReadHost, "checking the gates");
     }
-    if !(context.facts).commands_asked_since(labelled(context.facts, hold)) {
-        return context.commands(phase, "the node is not cordoned yet");
+    if !(context.facts).asked_since(labelled(context.facts, hold)) {
+        return context.answers(phase, "the node is not cordoned yet");
     }
     if !context.recent(peers.asked) {
         let status = "looking for others that are down";

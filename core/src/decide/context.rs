@@ -6,6 +6,7 @@ use super::policy::Policy;
 use crate::budget;
 use crate::drain::Mode;
 use crate::facts::{Effect, Facts, Point};
+use crate::gates::Gate;
 use crate::node::Node;
 use crate::node_fields::NodeFields;
 use crate::now::Now;
@@ -25,8 +26,8 @@ pub(super) const RECENT: Duration = Duration::from_secs(60);
 /// A person's look at a phase that waits: when to decide again although nothing changed. Long, as
 /// every change wakes the daemon by itself.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(300);
-/// How soon it is looked whether the commands of the gate run: each answer wakes by itself.
-const COMMANDS_AGAIN: Duration = Duration::from_secs(1);
+/// How soon it is looked whether those whom a gate asks are asked: each answer wakes by itself.
+const ANSWERS_AGAIN: Duration = Duration::from_secs(1);
 
 /// What to do now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,13 +111,18 @@ impl<'a> Context<'a> {
         asked.is_some_and(|asked| self.now.since(asked) <= FRESH)
     }
 
-    /// Waits for the commands of the gate; `where_it_is` in words.
-    pub(super) fn commands(&self, phase: Phase, where_it_is: &str) -> Step {
-        let waits = "waiting for the answers of the gate's commands";
+    /// Waits for the commands of the gate and for Prometheus; `where_it_is` in words.
+    pub(super) fn answers(&self, phase: Phase, where_it_is: &str) -> Step {
+        let awaits = |gate| self.facts.answers.awaited.contains(&gate);
+        let waits = match (awaits(Gate::Alerts), awaits(Gate::Commands)) {
+            (true, true) => "waiting for the answers of Prometheus and of the gate's commands",
+            (true, false) => "waiting for the answer of Prometheus",
+            (false, _) => "waiting for the answers of the gate's commands",
+        };
         let status = format!("{where_it_is}: {waits}");
         Step {
             waits: (phase == Phase::Rebooting).then(|| waits.to_owned()),
-            ..self.wait(phase, self.now.boot + COMMANDS_AGAIN, status)
+            ..self.wait(phase, self.now.boot + ANSWERS_AGAIN, status)
         }
     }
 

@@ -133,8 +133,8 @@ fn drained(context: &Context, hold: &Hold, node: &Node, done: Duration) -> Step 
         let step = context.stay(phase, format!("drained: {}", closed.why));
         return sooner(step, Some(closed.opens.unwrap_or(until).min(until)));
     }
-    if !keeps && !context.facts.commands_asked_since(Some(due)) {
-        return context.commands(phase, "drained");
+    if !keeps && !context.facts.asked_since(Some(due)) {
+        return context.answers(phase, "drained");
     }
     let list = context.facts.last_list.as_ref();
     let Some(list) = list.filter(|list| list.asked >= due && context.recent(list.asked)) else {

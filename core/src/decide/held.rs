@@ -191,7 +191,7 @@ fn objection(context: &Context, hold: &Hold, heeded: impl Fn(Gate) -> bool) -> O
     }
     let mut closed = context.facts.closed.iter();
     // Who has not answered yet is waited for, by the phase that needs the answer.
-    let awaited = |gate: Gate| gate == Gate::Commands && context.facts.commands.awaited;
+    let awaited = |gate: Gate| context.facts.answers.awaited.contains(&gate);
     let gate = closed.find(|closed| heeded(closed.gate) && !awaited(closed.gate))?;
     Some(Why::Gate(gate.why.clone()))
 }

@@ -104,8 +104,8 @@ fn ready(context: &Context, hold: &Hold, armed: bool) -> Needs<Fenced> {
         ));
     }
     // Before each further ask they are asked anew.
-    if !context.facts.commands_asked_since(again) {
-        let step = context.commands(phase, "rebooting");
+    if !context.facts.asked_since(again) {
+        let step = context.answers(phase, "rebooting");
         return Break(in_time(context, hold, step));
     }
     confirmed(context, hold, node, armed)?;

@@ -15,6 +15,7 @@ fn open() -> GateFacts<'static> {
         windows: WindowFacts::any_time(),
         inhibitors: Some(Vec::new()),
         packages: Packages::Quiet,
+        alerts: Vec::new(),
         request: None,
         findings: &[],
         autoscaler: Signs::Seen(Vec::new()),
@@ -55,6 +56,11 @@ fn i8_what_is_unknown_is_closed() {
     facts.packages = Packages::Unknown("no permission".to_owned());
     facts.autoscaler = Signs::Unknown;
     facts.conditions = Signs::Unknown;
+    facts.alerts = vec![Server {
+        name: "main",
+        on_error: crate::alerts::OnError::Open,
+        said: Said::Asked,
+    }];
     facts.blocking = Blocking::Unknown;
     facts.commands = Commands::Awaited("command ceph".to_owned());
     let all = [
@@ -62,6 +68,7 @@ fn i8_what_is_unknown_is_closed() {
         Gate::GroupPaused,
         Gate::Inhibitors,
         Gate::PackageManager,
+        Gate::Alerts,
         Gate::Autoscaler,
         Gate::Conditions,
         Gate::BlockingPods,
@@ -92,6 +99,7 @@ fn every_gate_says_something() {
             "windows",
             "inhibitors",
             "package-manager",
+            "alerts",
             "min-uptime",
             "settle",
             "autoscaler",
@@ -133,6 +141,7 @@ fn a_node_that_somebody_keeps_drained_waits_for_what_speaks_against_drains() {
         Gate::Windows,
         Gate::Inhibitors,
         Gate::PackageManager,
+        Gate::Alerts,
         Gate::MinUptime,
         Gate::Settle,
         Gate::Autoscaler,

@@ -27,8 +27,9 @@ pub struct Asked {
 pub(super) type Seen = Option<Result<Vec<Asked>, String>>;
 
 impl Machine {
-    /// From which boot time on the commands must have been asked for their answers to count. None: nothing rests on them.
-    pub fn commands_after(&self, now: Now) -> Option<Duration> {
+    /// From which boot time on the commands, and Prometheus, must have been asked for their answers to count. None: nothing
+    /// rests on them.
+    pub fn answers_after(&self, now: Duration) -> Option<Duration> {
         if !self.packages_matter() || self.keeps() {
             return None;
         }
@@ -42,12 +43,12 @@ impl Machine {
         request.map(reasons).unwrap_or_default()
     }
 
-    fn keeps(&self) -> bool {
+    pub(super) fn keeps(&self) -> bool {
         let request = self.facts.observed.request.as_ref();
         request.is_some_and(crate::trigger::Request::keeps)
     }
 
-    fn moment(&self, hold: &Hold, now: Now) -> Duration {
+    fn moment(&self, hold: &Hold, now: Duration) -> Duration {
         match hold.stage {
             Stage::Claiming => labelled(&self.facts, hold),
             Stage::Draining | Stage::Rebooting => {
@@ -55,7 +56,7 @@ impl Machine {
                 let again = next_ask(&self.facts, self.config.reboot.timeout, hold);
                 let again = again.filter(|_| !armed(&self.facts, hold));
                 // A run that begins before it does not count.
-                let past = |moment: &Duration| *moment <= now.boot;
+                let past = |moment: &Duration| *moment <= now;
                 drained.filter(past).max(again.filter(past))
             }
             Stage::Taking
@@ -75,7 +76,7 @@ impl Machine {
             Some(Err(why)) => return Commands::Unlisted(why.clone()),
             Some(Ok(all)) => all,
         };
-        let after = self.commands_after(now).unwrap_or_default();
+        let after = self.answers_after(now.boot).unwrap_or_default();
         let (mut unknown, mut awaited) = (None, None);
         for one in all {
             let name = || one.name.clone();

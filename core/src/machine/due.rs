@@ -50,7 +50,7 @@ impl Machine {
         } else {
             IDLE
         };
-        poll.min(packages)
+        poll.min(packages).min(self.alerts_poll(now))
     }
 
     /// The host is looked at when it said that something changed, and polled only while it matters.
@@ -68,7 +68,7 @@ impl Machine {
         self.verifying() && self.facts.started && read.is_none_or(|read| now.since(read) >= PULSE)
     }
 
-    /// Package managers: a reboot is wanted, or a hold has not rebooted the host yet, as far as is known. Also after logind
+    /// Package managers, and alerts: a reboot is wanted, or a hold has not rebooted the host yet, as far as is known. Also after logind
     /// was asked: it may have refused, and is then asked again.
     pub fn packages_matter(&self) -> bool {
         match self.phase() {

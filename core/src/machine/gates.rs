@@ -4,7 +4,7 @@ use super::Machine;
 use crate::drain;
 use crate::facts::{Facts, Fenced};
 use crate::gates::{
-    self, Blocking, ClosePolicy, Commands, Expected, GateFacts, GatePolicy, Pause, Signs,
+    self, Blocking, ClosePolicy, Commands, Expected, Gate, GateFacts, GatePolicy, Pause, Signs,
     WindowFacts,
 };
 use crate::names;
@@ -23,7 +23,13 @@ impl Machine {
         self.facts.shutting_down = known.unwrap_or_else(|| may_go_down(&self.facts));
         self.facts.scheduled = host.and_then(|host| host.scheduled.clone());
         let commands = self.commands(now);
-        let awaited = matches!(commands, Commands::Awaited(_));
+        let alerts = self.servers(now);
+        let awaits = [
+            (Gate::Commands, matches!(commands, Commands::Awaited(_))),
+            (Gate::Alerts, gates::asked(&alerts)),
+        ];
+        let awaits = awaits.into_iter().filter(|(_, awaits)| *awaits);
+        let awaited = awaits.map(|(gate, _)| gate).collect();
         let hold = self.facts.record.hold.as_ref();
         let begun = hold.is_some_and(|hold| cordoned(&hold.stage));
         let gate_facts = GateFacts {
@@ -34,6 +40,7 @@ impl Machine {
                 .filter(|host| host.shutting_down.is_some())
                 .and_then(|host| host.inhibitors.clone()),
             packages: self.memory.packages.known(now),
+            alerts,
             request: self.facts.observed.request.as_ref(),
             findings,
             autoscaler: self.autoscaler(),
@@ -52,7 +59,7 @@ impl Machine {
         };
         let all = gates::all(&gate_facts, &policy, now);
         self.facts.closed = gates::closed(&all);
-        self.facts.commands.awaited = awaited;
+        self.facts.answers.awaited = awaited;
         self.facts.gates = gates::standing(&self.facts.gates, all, now.boot);
         self.facts.closed_since = match self.facts.closed.as_slice() {
             [] => None,

@@ -14,6 +14,7 @@ use crate::record::{Hold, Stage};
 use crate::slot::{Lease, Take};
 use crate::trigger::{BY_PERSON, Latched, Request, Settled};
 
+mod alerts;
 mod answers;
 mod commands;
 mod draining;

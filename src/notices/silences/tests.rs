@@ -240,7 +240,7 @@ async fn what_needs_no_host_name_is_silenced_on_a_host_without_one() {
 async fn i14_an_answer_without_an_end_and_a_host_without_a_name_are_errors() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut keeper = keeper(dir.path());
-    let long = "[".repeat(1024 * 1024 + 1);
+    let long = "[".repeat(2 * 1024 * 1024 + 1);
     let fake = Fake::new(vec![Answer::Says(200, long)]).await;
     let why = keeper.follow(Some(&fake.silence(""))).await;
     assert!(

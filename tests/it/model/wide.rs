@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube_rebootd_core::boot::Boot;
 use kube_rebootd_core::facts::{
-    Applied, CommandAnswers, Drained, Facts, Fenced, LastList, Point, Refusal, Rehearsed, Waiters,
+    Answers, Applied, Drained, Facts, Fenced, LastList, Point, Refusal, Rehearsed, Waiters,
 };
 use kube_rebootd_core::gates::{Closed, Gate};
 use kube_rebootd_core::health::Marks;
@@ -382,7 +382,7 @@ impl Local {
             }),
             host_health: self.health(),
             pod_health: self.health(),
-            commands: CommandAnswers::NONE,
+            answers: Answers::NONE,
             ..Facts::of_a_start(boot(true), record)
         }
     }

@@ -7,6 +7,7 @@
 
 mod adoption;
 mod agree;
+mod alerts;
 mod annotations;
 mod clocks;
 mod cluster;

@@ -43,6 +43,15 @@ fn around(section: &str, line: &str) -> (String, usize) {
     if section == "gates.command" {
         return command(line);
     }
+    if section == "gates.prometheus" {
+        let url = "url = \"http://127.0.0.1:9090\"";
+        let begin = if line.starts_with("url") {
+            "# none"
+        } else {
+            url
+        };
+        return (format!("[[gates.prometheus]]\n{begin}\n{line}\n"), 3);
+    }
     if section != "triggers.check" {
         return (format!("# a comment\n[{section}]\n{line}\n"), 3);
     }
@@ -163,6 +172,21 @@ const WRONG: &[(&str, &str, &[&str])] = &[
     ("gates", "users", &["1", "true", "\"wait\""]),
     ("gates", "users_idle", &["60", "\"59s\"", "\"9000h\""]),
     ("gates", "users_delay", &["5", "\"9000h\""]),
+    ("gates", "prometheus", &["1", "{}", "[1]", "\"http://a\""]),
+    ("gates.prometheus", "name", &["1", "\"\"", "\"a b\"", LONG]),
+    ("gates.prometheus", "url", &["1", "\"\"", "\"x\"", "\"ftp://a/\"", "\"https://u:p@a/\""]),
+    ("gates.prometheus", "alerts", &["1", "[\"a\"]", "\"a(\"", "\"(?=a)\"", "\"(a{1000}){1000}\""]),
+    ("gates.prometheus", "ignore", &["1", "\"[\""]),
+    ("gates.prometheus", "matchers", &["\"a=b\"", "[1]", "[\"a\"]", "[\"\"]", "[\"a=~\\\"(\\\"\"]"]),
+    ("gates.prometheus", "pending", &["1", "\"yes\""]),
+    ("gates.prometheus", "query", &["1", "\"a\\nb\"", "[\"up\"]"]),
+    ("gates.prometheus", "alertmanager", &["1", "\"x\"", "\"https://u:p@a/\""]),
+    ("gates.prometheus", "ca", &["1", "\"x\"", "\"/etc/ca.pem\""]),
+    ("gates.prometheus", "token_file", &["1", "\"x\""]),
+    ("gates.prometheus", "username", &["1", "\"a:b\"", "\"a\""]),
+    ("gates.prometheus", "password_file", &["1", "\"x\"", "\"/etc/password\""]),
+    ("gates.prometheus", "timeout", &["10", "\"0s\"", "\"31s\""]),
+    ("gates.prometheus", "on_error", &["1", "\"ignore\""]),
     ("notify", "webhook", &["1", "\"x\"", "\"ftp://a/\"", "\"https://\"", "\"https://a b/\"", "\"https://u:p@a/\""]),
     ("notify", "webhook_file", &["1", "\"x\""]),
     ("notify", "token_file", &["1", "\"x\"", "\"/etc/token\""]),
@@ -202,7 +226,12 @@ fn i12_each_wrong_value_is_one_line_with_file_line_and_key() {
 #[test]
 fn i12_each_key_has_wrong_values_in_the_table() {
     let mut all = every_name();
-    all.extend([("triggers", "check"), ("gates", "command"), ("", "windows")]);
+    all.extend([
+        ("triggers", "check"),
+        ("gates", "command"),
+        ("gates", "prometheus"),
+        ("", "windows"),
+    ]);
     for (section, key) in &all {
         let there = WRONG.iter().any(|(s, k, _)| s == section && k == key);
         assert!(there, "{section}.{key}");
@@ -236,10 +265,12 @@ fn i12_an_unknown_key_names_the_nearest() {
         let wanted = format!("{FILE}:{line}: {key}: is unknown; remove it");
         assert_eq!(problems(&text), [wanted]);
     }
-    for key in ["prometheus", "blocking_pods"] {
-        let wanted = format!("{FILE}:2: gates.{key}: is not in this release; remove it");
-        assert_eq!(problems(&format!("[gates]\n{key} = 1")), [wanted]);
-    }
+    assert_eq!(
+        problems("[gates]\nblocking_pods = 1"),
+        [format!(
+            "{FILE}:2: gates.blocking_pods: is not in this release; remove it"
+        )]
+    );
     for key in ["escalate", "load_balancer_wait"] {
         let wanted = format!("{FILE}:2: drain.{key}: is not in this release; remove it");
         assert_eq!(problems(&format!("[drain]\n{key} = 1")), [wanted]);
@@ -504,6 +535,23 @@ exclude_dates = ["12-20..01-06"]
 name = "ceph"
 command = ["/usr/bin/ceph", "health"]
 period = "5m"
+[[gates.prometheus]]
+name = "main"
+url = "https://prometheus.example/p"
+alerts = "^(NodeDown|Disk.*)$"
+ignore = ""
+matchers = ["severity=critical,team!=\"a,b\"", "a=~\"b|c\""]
+pending = true
+alertmanager = "http://127.0.0.1:9093"
+ca = "/etc/ca.pem"
+username = "n1"
+password_file = "/etc/password"
+on_error = "open"
+[[gates.prometheus]]
+url = "http://127.0.0.1:9090"
+query = "up == 0"
+token_file = "/etc/token"
+timeout = "30s"
 "#;
 
 #[test]
@@ -519,7 +567,14 @@ fn i12_the_effective_text_is_read_back_equal() {
             .starts_with("mode = \"active\" # default\n\n[node]\n")
     );
     for (section, key) in every_name() {
-        if ["triggers.check", "gates.command", "windows"].contains(&section) {
+        if [
+            "triggers.check",
+            "gates.command",
+            "gates.prometheus",
+            "windows",
+        ]
+        .contains(&section)
+        {
             let shown = full.text.matches(&format!("\n{key} = ")).count();
             assert!(shown >= 2, "{key}");
             continue;
@@ -579,4 +634,56 @@ proptest! {
             prop_assert_eq!(parse_effective(&effective.text).unwrap().config, effective.config);
         }
     }
+}
+
+#[test]
+fn i12_a_query_stands_alone_and_who_asks_has_one_proof() {
+    for (lines, wanted) in [
+        (
+            "query = \"up\"\nalerts = \"A\"",
+            "query: is there beside alerts",
+        ),
+        (
+            "query = \"up\"\npending = true",
+            "query: is there beside pending",
+        ),
+        (
+            "query = \"up\"\nmatchers = [\"a=b\"]",
+            "query: is there beside matchers",
+        ),
+        (
+            "query = \"up\"\nalertmanager = \"http://a\"",
+            "query: is there beside alertmanager",
+        ),
+        (
+            "username = \"a\"\ntoken_file = \"/t\"",
+            "username: is there beside token_file",
+        ),
+        (
+            "username = \"a\"",
+            "username: is unused without password_file",
+        ),
+        (
+            "password_file = \"/p\"",
+            "password_file: is unused without username",
+        ),
+        ("ca = \"/c\"", "ca: is unused, as no URL begins with https"),
+    ] {
+        let found = problems(&format!(
+            "[[gates.prometheus]]\nurl = \"http://a\"\n{lines}\n"
+        ));
+        let wanted = format!("gates.prometheus.{wanted}");
+        assert!(found.len() == 1 && found[0].contains(&wanted), "{found:?}");
+    }
+    let found = problems("[[gates.prometheus]]\nquery = \"up\"\n");
+    let wanted = ":1: gates.prometheus.url: is missing";
+    assert!(found.len() == 1 && found[0].contains(wanted), "{found:?}");
+    let twice = "[[gates.prometheus]]\nurl = \"http://a\"\n"
+        .repeat(2)
+        .replace("a\"\n[", "a\"\nname = \"2\"\n[");
+    let found = problems(&twice);
+    assert!(
+        found.len() == 1 && found[0].contains("is another table's"),
+        "{found:?}"
+    );
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 
+use super::array;
 use crate::config::duration::show;
 use crate::config::file::{Item, Problem, Raw, Tables, dotted};
 use crate::config::keys::{Table, windows};
@@ -31,28 +32,10 @@ pub(super) fn read(
     zones: &Zones,
     problems: &mut Vec<Problem>,
 ) -> (Vec<Window>, Vec<Table>) {
-    let mut all: Vec<Window> = Vec::new();
-    let mut read = Vec::new();
-    for (nth, item) in tables.of(&windows::SECTION).enumerate() {
-        let mut r = Reader::new(&windows::SECTION, &item.keys, problems);
-        let place = (nth + 1).to_string();
-        let default = if item.name.is_empty() {
-            &place
-        } else {
-            &item.name
-        };
-        let window = window(&mut r, default, zones);
-        read.push(r.table());
-        if all.iter().any(|other| other.name == window.name) {
-            let reason = format!(
-                "{:?} is another window's; give this one a name",
-                window.name
-            );
-            problems.push(Problem::at(&item.origin, "windows.name", reason));
-        }
-        all.push(window);
-    }
-    (all, read)
+    array::read(tables, &windows::SECTION, problems, |r, _, name| {
+        let window = window(r, name, zones);
+        (window.name.clone(), window)
+    })
 }
 
 fn window(r: &mut Reader<'_>, name: &str, zones: &Zones) -> Window {

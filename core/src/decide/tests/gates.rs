@@ -62,16 +62,16 @@ fn i2_a_drained_node_gives_up_what_does_not_end() {
     }
 }
 
-fn answered(seconds: u64) -> CommandAnswers {
-    CommandAnswers {
+fn answered(seconds: u64) -> Answers {
+    Answers {
         asked: NOW.checked_sub(Duration::from_secs(seconds)),
-        awaited: false,
+        awaited: Vec::new(),
     }
 }
 
 /// The label was there 10 s ago, the drain ended 20 s ago, and logind was asked 30 s ago: again 10 s later.
 #[test]
-fn i2_the_commands_of_the_gate_must_have_answered_what_was_asked_late_enough() {
+fn i2_whom_gates_ask_must_have_answered_what_was_asked_late_enough() {
     let mut drained = about_to_reboot();
     drained.record.hold.as_mut().unwrap().stage = Stage::Draining;
     drained.drain = ago(20);
@@ -83,13 +83,13 @@ fn i2_the_commands_of_the_gate_must_have_answered_what_was_asked_late_enough() {
         ("drained", drained, 20),
         ("before logind is asked again", again, 20),
     ] {
-        for (commands, waits) in [
+        for (answers, waits) in [
             (answered(seconds), false),
             (answered(seconds + 1), true),
-            (CommandAnswers::default(), true),
+            (Answers::default(), true),
         ] {
             let mut facts = facts.clone();
-            facts.commands = commands;
+            facts.answers = answers;
             let step = decide(&facts, &policy(), now());
             let words = "waiting for the answers of the gate's commands";
             assert_eq!(step.status.contains(words), waits, "{what}: {step:?}");
@@ -101,19 +101,28 @@ fn i2_the_commands_of_the_gate_must_have_answered_what_was_asked_late_enough() {
 }
 
 #[test]
-fn i7_i8_a_command_that_is_awaited_ends_no_hold_but_by_the_time_of_its_stage() {
-    for (mut facts, stage) in [
+fn i7_i8_whoever_is_awaited_ends_no_hold_but_by_the_time_of_its_stage() {
+    let gates = [
+        (Gate::Commands, "gate's commands"),
+        (Gate::Alerts, "the answer of Prometheus"),
+    ];
+    let stages = [
         (about_to_cordon(), Stage::Claiming),
         (about_to_reboot(), Stage::Rebooting),
-    ] {
-        facts.commands.asked = None;
+    ];
+    let all = gates
+        .iter()
+        .flat_map(|gate| stages.iter().map(move |stage| (gate, stage)));
+    for ((gate, words), (facts, stage)) in all {
+        let (mut facts, stage) = (facts.clone(), stage.clone());
+        facts.answers.asked = None;
         facts.closed.push(Closed {
-            gate: Gate::Commands,
+            gate: *gate,
             ..shut()
         });
         // It has answered, and it was no yes.
         assert!(undoing(&decide(&facts, &policy(), now())), "{stage:?}");
-        facts.commands.awaited = true;
+        facts.answers.awaited = vec![*gate];
         let step = decide(&facts, &policy(), now());
         assert_eq!(self::stage(&step), stage, "{step:?}");
         assert_eq!(step.effect, Effect::Wait, "{step:?}");
@@ -123,7 +132,8 @@ fn i7_i8_a_command_that_is_awaited_ends_no_hold_but_by_the_time_of_its_stage() {
         facts.closed.pop();
         facts.in_stage = Duration::from_secs(300);
         let step = decide(&facts, &policy(), now());
-        let late = matches!(self::stage(&step), Stage::Undoing(Why::Reboot(why)) if why.contains("gate's commands"));
+        let late =
+            matches!(self::stage(&step), Stage::Undoing(Why::Reboot(why)) if why.contains(words));
         assert!(late, "{step:?}");
     }
 }

@@ -14,7 +14,7 @@ use crate::budget;
 use crate::config::Config;
 use crate::drain::Mode;
 use crate::facts::{
-    Applied, CommandAnswers, Drained, Fenced, LastList, Mended, RefusedApply, Rehearsed, Waiters,
+    Answers, Applied, Drained, Fenced, LastList, Mended, RefusedApply, Rehearsed, Waiters,
 };
 use crate::gates::{Closed, Gate};
 use crate::health::Marks;
@@ -293,7 +293,7 @@ prop_compose! {
             crowd: (flags[0] || flags[6]).then(Crowd::default),
             marks: Some(Marks::default()),
             drain,
-            commands: if flags[6] { CommandAnswers::default() } else { CommandAnswers::NONE },
+            answers: if flags[6] { Answers::default() } else { Answers::NONE },
             last_list: list.and_then(|(asked, clean)| Some(LastList { asked: asked?, clean, marks: Marks::default() })),
             confirmed,
             fenced: hold.as_ref().filter(|_| flags[1]).map(|hold| Fenced { hold: hold.take.acquire_time, asks: hold.asks, at: fence }),
@@ -374,7 +374,7 @@ proptest! {
     fn i2_nothing_is_rebooted_while_somebody_keeps_the_node_drained(facts in facts()) {
         let step = decide(&facts, &policy(), now());
         let asks = matches!(step.effect, Effect::AskReboot | Effect::Fence(_));
-        prop_assert!(!asks || facts.commands.asked.is_some(), "a command of the gate has not answered");
+        prop_assert!(!asks || facts.answers.asked.is_some(), "a command of the gate, or Prometheus, has not answered");
         prop_assert!(!asks || facts.observed.request.is_some_and(|request| !request.keeps()));
     }
 

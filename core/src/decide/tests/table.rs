@@ -49,7 +49,7 @@ pub(super) fn about_to_reboot() -> Facts {
     Facts {
         started: true,
         host_read: Some(NOW),
-        commands: CommandAnswers::NONE,
+        answers: Answers::NONE,
         observed: Observed {
             request: Some(request()),
             ..Observed::default()

@@ -1,7 +1,7 @@
 //! What the commands of the gate said, and from when on it counts (I2, I8).
 
 use super::*;
-use crate::facts::{Applied, CommandAnswers, Fenced, Point};
+use crate::facts::{Answers, Applied, Fenced, Point};
 use crate::gates::{Commands, Gate};
 use crate::hook::Answer;
 use crate::machine::Asked;
@@ -86,7 +86,7 @@ fn one_of_many_is_told() {
 }
 
 /// The hold of this machine is on its Node since `at`.
-fn label(machine: &mut Machine, at: Duration) {
+pub(super) fn label(machine: &mut Machine, at: Duration) {
     let record = machine.facts.record.clone();
     let fields = NodeFields::of(&record, node(machine));
     let node = node(machine);
@@ -102,40 +102,40 @@ fn label(machine: &mut Machine, at: Duration) {
 #[test]
 fn i2_from_when_on_an_answer_counts() {
     // Nothing rests on them.
-    assert_eq!(idle().commands_after(now()), None);
-    assert_eq!(booted(Stage::Rebooting).commands_after(now()), None);
+    assert_eq!(idle().answers_after(NOW), None);
+    assert_eq!(booted(Stage::Rebooting).answers_after(NOW), None);
     let undoing = Stage::Undoing(crate::record::Why::Withdrawn);
-    assert_eq!(held(undoing).commands_after(now()), None);
+    assert_eq!(held(undoing).answers_after(NOW), None);
     // Whenever it was, before there is a slot and before the label says so.
     let any = Some(Duration::ZERO);
-    assert_eq!(wanted().commands_after(now()), any);
+    assert_eq!(wanted().answers_after(NOW), any);
     let mut machine = held(Stage::Claiming);
-    assert_eq!(machine.commands_after(now()), any);
+    assert_eq!(machine.answers_after(NOW), any);
     label(&mut machine, ago(7));
-    assert_eq!(machine.commands_after(now()), Some(ago(7)));
+    assert_eq!(machine.answers_after(NOW), Some(ago(7)));
     // While it drains, and during the delay.
     let mut machine = held(Stage::Draining);
-    assert_eq!(machine.commands_after(now()), any);
+    assert_eq!(machine.answers_after(NOW), any);
     machine.memory.done = Some(ago(20));
     machine.config.reboot.delay = Duration::from_secs(21);
-    assert_eq!(machine.commands_after(now()), any);
+    assert_eq!(machine.answers_after(NOW), any);
     machine.config.reboot.delay = Duration::from_secs(15);
-    assert_eq!(machine.commands_after(now()), Some(ago(5)));
+    assert_eq!(machine.answers_after(NOW), Some(ago(5)));
     machine.facts.record.hold.as_mut().unwrap().stage = Stage::Rebooting;
-    assert_eq!(machine.commands_after(now()), Some(ago(5)));
+    assert_eq!(machine.answers_after(NOW), Some(ago(5)));
     // logind was asked, and is to be asked again after 10 s; then that is written ahead.
     let hold = machine.facts.record.hold.as_mut().unwrap();
     (hold.asks, hold.asked) = (1, Some(ago(9)));
     let take = hold.take.acquire_time;
-    assert_eq!(machine.commands_after(now()), Some(ago(5)));
+    assert_eq!(machine.answers_after(NOW), Some(ago(5)));
     machine.facts.record.hold.as_mut().unwrap().asked = Some(ago(13));
-    assert_eq!(machine.commands_after(now()), Some(ago(3)));
+    assert_eq!(machine.answers_after(NOW), Some(ago(3)));
     machine.facts.fenced = Some(Fenced {
         hold: take,
         asks: 1,
         at: None,
     });
-    assert_eq!(machine.commands_after(now()), Some(ago(5)));
+    assert_eq!(machine.answers_after(NOW), Some(ago(5)));
 }
 
 /// One that is awaited closes the gate, and is told apart: the hold waits for it.
@@ -145,25 +145,28 @@ fn i2_i8_who_is_awaited_closes_the_gate_and_ends_no_hold() {
         machine.saw_commands(Ok(vec![asked("a", Some((asked_at, answer)))]));
         machine.judge(&[], now());
         let shut = machine.facts.closed.iter().map(|closed| closed.gate);
-        (shut.collect::<Vec<_>>(), machine.facts.commands)
+        (shut.collect::<Vec<_>>(), machine.facts.answers.clone())
     };
     let mut machine = held(Stage::Claiming);
     machine.memory.pods = Some(Vec::new());
     label(&mut machine, ago(7));
-    let counts = |asked, awaited| CommandAnswers { asked, awaited };
+    let counts = |asked, awaited: &[Gate]| Answers {
+        asked,
+        awaited: awaited.to_vec(),
+    };
     let shut = vec![Gate::Commands];
     assert_eq!(
         answers(&mut machine, ago(8), Answer::Yes),
-        (shut.clone(), counts(Some(ago(8)), true))
+        (shut.clone(), counts(Some(ago(8)), &[Gate::Commands]))
     );
     assert_eq!(
         answers(&mut machine, ago(7), Answer::Yes),
-        (Vec::new(), counts(Some(ago(7)), false))
+        (Vec::new(), counts(Some(ago(7)), &[]))
     );
     for answer in [not_now(), lost()] {
         assert_eq!(
             answers(&mut machine, ago(7), answer),
-            (shut.clone(), counts(Some(ago(7)), false))
+            (shut.clone(), counts(Some(ago(7)), &[]))
         );
     }
 }
@@ -174,7 +177,7 @@ fn they_are_not_asked_while_somebody_keeps_the_node_drained() {
     let mut machine = wanted();
     let request = machine.facts.observed.request.as_mut().unwrap();
     request.latched[0].by = crate::trigger::Keeper::Person.begins().to_owned();
-    assert_eq!(machine.commands_after(now()), None);
+    assert_eq!(machine.answers_after(NOW), None);
     machine.forget_commands();
     assert_eq!(machine.commands_asked(now()), Some(Duration::MAX));
 }

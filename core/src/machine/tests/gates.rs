@@ -1,9 +1,11 @@
 //! Which gate follows from which fact (I2, I8).
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use super::*;
 use crate::condition::Status;
+use crate::config;
 use crate::drain::{Mode, Unmanaged};
 use crate::gates::Gate;
 use crate::inhibitor::Inhibitor;
@@ -52,13 +54,18 @@ fn alice() -> Session {
     }
 }
 
+fn prometheus(machine: &mut Machine) {
+    let table = "[[gates.prometheus]]\nurl = \"http://a\"";
+    machine.config.gates = config::parse(Path::new("c"), table).unwrap().config.gates;
+}
+
 /// What is changed, in words; the one gate that it closes.
 type Row = (&'static str, fn(&mut Machine), Gate);
 
 #[test]
 fn i2_i8_which_gate_follows_from_which_fact() {
     assert_eq!(closed(&mut wanted()), []);
-    let rows: [Row; 14] = [
+    let rows: [Row; 15] = [
         (
             "no word of the shutdown",
             |m| seen(m).shutting_down = None,
@@ -77,6 +84,11 @@ fn i2_i8_which_gate_follows_from_which_fact() {
                 seen(m).inhibitors = Some(vec![Inhibitor::of((what, who, why, mode, 0, 1))]);
             },
             Gate::Inhibitors,
+        ),
+        (
+            "a Prometheus that nobody has asked",
+            prometheus,
+            Gate::Alerts,
         ),
         (
             "a paused Node",

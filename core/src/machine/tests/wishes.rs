@@ -173,14 +173,18 @@ fn i10_the_daily_limit_is_that_of_the_configuration() {
 #[test]
 fn i8_the_kubelets_life_is_followed_after_the_boot_only() {
     let quiet = idle().memory.pulse;
-    let mut early = booted(Stage::Rebooting);
-    early.facts.started = false;
-    for (what, machine, follows) in [
-        ("booted", booted(Stage::Rebooting), true),
+    let early = || {
+        let mut machine = booted(Stage::Rebooting);
+        machine.facts.started = false;
+        machine
+    };
+    let rows: [(&str, Of, bool); 3] = [
+        ("booted", || booted(Stage::Rebooting), true),
         ("before the record is merged", early, false),
-        ("before the boot", held(Stage::Rebooting), false),
-    ] {
-        let mut machine = machine;
+        ("before the boot", || held(Stage::Rebooting), false),
+    ];
+    for (what, of, follows) in rows {
+        let mut machine = of();
         machine.observe(&[], now());
         assert_eq!(machine.memory.pulse != quiet, follows, "{what}");
     }

@@ -131,6 +131,11 @@ fn i12_no_problem_repeats_what_may_be_a_secret() {
     assert_eq!(
         keys,
         [
+            ("gates.prometheus", "url"),
+            ("gates.prometheus", "alertmanager"),
+            ("gates.prometheus", "token_file"),
+            ("gates.prometheus", "username"),
+            ("gates.prometheus", "password_file"),
             ("notify", "webhook"),
             ("notify", "webhook_file"),
             ("notify", "token_file"),
@@ -212,7 +217,7 @@ fn i12_windows_are_laid_over_each_other_by_name() {
     let problems = twice.unwrap_err().lines();
     assert_eq!(
         problems,
-        ["/a:4: windows.name: \"2\" is another window's; give this one a name"]
+        ["/a:4: windows.name: \"2\" is another table's; give this one a name"]
     );
 }
 

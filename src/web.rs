@@ -1,4 +1,5 @@
 //! One HTTP request, by the client that speaks to the API server as well: without proxy, redirects and retries of its own.
+//! Notices go out by it, and Prometheus is asked.
 //!
 //! Nothing of the URL is ever said: of many services it is a secret.
 
@@ -8,6 +9,8 @@ use std::path::Path;
 use std::pin::pin;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::uri::Scheme;
 use http::{HeaderValue, Method, Request, Response, Uri};
@@ -16,6 +19,8 @@ use kube::client::Body;
 use kube::{Client, Config};
 use kube_rebootd_core::config::Address;
 use kube_rebootd_core::text::{MESSAGE, clean};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 use serde_json::Value;
 
 use crate::bounded::{self, ReadError};
@@ -29,15 +34,18 @@ const URL_FILE: &str = "notify.webhook_file";
 const AGENT: &str = concat!("kube-rebootd/", env!("CARGO_PKG_VERSION"));
 /// Bytes of a file with a URL or a token.
 const LARGEST: u64 = 16 * 1024;
+/// Bytes of a file with certificates: a distribution's whole bundle has some 250,000.
+const LARGEST_CA: u64 = 1024 * 1024;
 /// Bytes of an answer: Alertmanager keeps silences for five days, each of some 600 bytes, and is asked for those of one node.
-const ANSWER: usize = 1024 * 1024;
+/// Of alerts that are active it is some thousands.
+const ANSWER: usize = 2 * 1024 * 1024;
 
 /// Makes clients, which read the host's certificates.
-pub(super) type Building = Beside<Result<Client, AskError>>;
+pub(crate) type Building = Beside<Result<Client, AskError>>;
 
 /// Why it was not taken.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum AskError {
+pub(crate) enum AskError {
     #[error(
         "the file of {key} is not used: it or a directory on the way to it belongs to uid {uid} and has mode {mode:04o}, so somebody else than root could change it; `namei -l` with its path shows which"
     )]
@@ -55,6 +63,8 @@ pub(super) enum AskError {
     Url,
     #[error("the token is no value of an HTTP header")]
     Token,
+    #[error("the file of {0} holds no certificate in PEM")]
+    Certificate(&'static str),
     #[error("{0}")]
     Client(String),
     #[error("it answered {0}")]
@@ -67,19 +77,51 @@ pub(super) enum AskError {
 
 /// What is asked.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ask<'a> {
-    pub(super) method: &'a Method,
-    pub(super) to: &'a Address,
+pub(crate) struct Ask<'a> {
+    pub(crate) method: &'a Method,
+    pub(crate) to: &'a Address,
     /// Follows the URL.
-    pub(super) path: &'a str,
-    pub(super) token_file: Option<&'a Path>,
-    /// Which key names that file.
-    pub(super) token_key: &'static str,
-    pub(super) body: Option<&'a Value>,
+    pub(crate) path: &'a str,
+    pub(crate) who: Who<'a>,
+    /// The certificates that are believed instead of the host's; and which key names that file.
+    pub(crate) ca: Option<(&'a Path, &'static str)>,
+    pub(crate) body: Option<&'a Value>,
+}
+
+/// Who asks. Each file is read anew; and which key names it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Who<'a> {
+    Nobody,
+    Bearer(&'a Path, &'static str),
+    Basic {
+        user: &'a str,
+        password: &'a Path,
+        key: &'static str,
+    },
+}
+
+impl Who<'_> {
+    fn header(self, root: &Root) -> Result<Option<HeaderValue>, AskError> {
+        let text = match self {
+            Self::Nobody => return Ok(None),
+            Self::Bearer(file, key) => format!("Bearer {}", first_line(root, key, file)?),
+            Self::Basic {
+                user,
+                password,
+                key,
+            } => {
+                let password = first_line(root, key, password)?;
+                format!("Basic {}", STANDARD.encode(format!("{user}:{password}")))
+            }
+        };
+        let mut value = HeaderValue::try_from(text).map_err(|_| AskError::Token)?;
+        value.set_sensitive(true);
+        Ok(Some(value))
+    }
 }
 
 /// Sends it; the whole has to be bounded by the caller, `limit` is for what cannot be cancelled.
-pub(super) async fn send(
+pub(crate) async fn send(
     root: &Root,
     building: &mut Building,
     ask: Ask<'_>,
@@ -99,12 +141,13 @@ pub(super) async fn send(
         .method(ask.method)
         .uri(path)
         .header(USER_AGENT, AGENT);
-    if let Some(file) = ask.token_file {
-        let token = format!("Bearer {}", first_line(root, ask.token_key, file)?);
-        let mut token = HeaderValue::try_from(token).map_err(|_| AskError::Token)?;
-        token.set_sensitive(true);
-        request = request.header(AUTHORIZATION, token);
+    if let Some(who) = ask.who.header(root)? {
+        request = request.header(AUTHORIZATION, who);
     }
+    let ca = match ask.ca {
+        Some((file, key)) => Some(certificates(root, key, file)?),
+        None => None,
+    };
     let request = match ask.body {
         Some(body) => request
             .header(CONTENT_TYPE, "application/json")
@@ -112,7 +155,7 @@ pub(super) async fn send(
         None => request.body(Body::empty()),
     };
     let request = request.map_err(|_| AskError::Url)?;
-    let client = building.look(limit, move || client(server)).await;
+    let client = building.look(limit, move || client(server, ca)).await;
     let client = client.ok_or(AskError::Late(limit))??;
     let answer = client.send(request).await.map_err(|error| unsent(&error))?;
     let status = answer.status();
@@ -123,7 +166,7 @@ pub(super) async fn send(
 }
 
 /// What was answered.
-pub(super) async fn read(answer: Response<Body>) -> Result<Vec<u8>, AskError> {
+pub(crate) async fn read(answer: Response<Body>) -> Result<Vec<u8>, AskError> {
     let mut body = pin!(answer.into_body());
     let mut bytes = Vec::new();
     while let Some(frame) = poll_fn(|context| body.as_mut().poll_frame(context)).await {
@@ -148,11 +191,11 @@ fn parts(url: &Uri) -> Option<(Uri, &str)> {
     Some((server, path))
 }
 
-fn client(server: Uri) -> Result<Client, AskError> {
+fn client(server: Uri, ca: Option<Vec<Vec<u8>>>) -> Result<Client, AskError> {
     let plain = server.scheme() == Some(&Scheme::HTTP);
     let mut config = Config::new(server);
     // Without any kube asks for the host's own, and fails where there are none (a minimal image).
-    config.root_cert = plain.then(Vec::new);
+    config.root_cert = ca.or(plain.then(Vec::new));
     config.default_retry = false;
     Client::try_from(config).map_err(|error| unsent(&error))
 }
@@ -167,11 +210,27 @@ fn unsent(error: &kube::Error) -> AskError {
 }
 
 fn first_line(root: &Root, key: &'static str, file: &Path) -> Result<String, AskError> {
+    let text = text(root, key, file, LARGEST)?;
+    Ok(text.lines().next().unwrap_or_default().trim().to_owned())
+}
+
+/// Whoever could change them could be the server.
+fn certificates(root: &Root, key: &'static str, file: &Path) -> Result<Vec<Vec<u8>>, AskError> {
+    let pem = text(root, key, file, LARGEST_CA)?;
+    let each = CertificateDer::pem_slice_iter(pem.as_bytes());
+    let all: Result<Vec<Vec<u8>>, _> = each.map(|one| one.map(|der| der.to_vec())).collect();
+    let all = all.unwrap_or_default();
+    if all.is_empty() {
+        return Err(AskError::Certificate(key));
+    }
+    Ok(all)
+}
+
+fn text(root: &Root, key: &'static str, file: &Path, most: u64) -> Result<String, AskError> {
     trusted::only_root_can_change(root, file).map_err(|why| match why {
         Untrusted::Changeable { uid, mode, .. } => AskError::Changeable { key, uid, mode },
         Untrusted::Unseen { source, .. } => AskError::Unseen(key, source),
     })?;
-    let text = bounded::text(&root.path(file), LARGEST);
-    let text = text.map_err(|error| AskError::Read(key, error))?;
-    Ok(text.lines().next().unwrap_or_default().trim().to_owned())
+    let text = bounded::text(&root.path(file), most);
+    text.map_err(|error| AskError::Read(key, error))
 }

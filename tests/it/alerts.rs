@@ -1,0 +1,256 @@
+//! The real Prometheus and Alertmanager say what speaks against a reboot; and each way in which they do not (I7, I8, I14).
+
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use kube_rebootd::alerts::Asker;
+use kube_rebootd::root::Root;
+use kube_rebootd_core::config;
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+/// Far above what either needs to start, also on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// A program that ends with the test.
+struct Program(Child);
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+fn start(dir: &Path, program: &str, arguments: &[String]) -> Program {
+    let log = fs::File::create(dir.join(format!("{program}.log"))).unwrap();
+    let mut command = Command::new(program);
+    let child = command
+        .args(arguments)
+        .current_dir(dir)
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().unwrap())
+        .stderr(log)
+        .spawn();
+    Program(child.expect("it runs"))
+}
+
+/// With the alerts Fires, Waits (for ever pending) and `KubeRebootdOwn`.
+fn prometheus(dir: &Path, alertmanager: u16, more: &[String]) -> (Program, u16) {
+    let rules = json!({"groups": [{"name": "g", "interval": "1s", "rules": [
+        {"alert": "Fires", "expr": "vector(1)", "labels": {"severity": "critical"}},
+        {"alert": "Waits", "expr": "vector(1)", "for": "1h"},
+        {"alert": "KubeRebootdOwn", "expr": "vector(1)"},
+    ]}]});
+    fs::write(dir.join("rules.yml"), rules.to_string()).unwrap();
+    let config = json!({
+        "global": {"evaluation_interval": "1s", "external_labels": {"cluster": "prod"}},
+        "rule_files": ["rules.yml"],
+        "alerting": {"alertmanagers": [{"static_configs": [{"targets": [format!("127.0.0.1:{alertmanager}")]}]}]},
+    });
+    fs::write(dir.join("prometheus.yml"), config.to_string()).unwrap();
+    let port = free_port();
+    let mut arguments = vec![
+        "--config.file=prometheus.yml".to_owned(),
+        "--storage.tsdb.path=data".to_owned(),
+        // What it tells an Alertmanager that does not listen yet it tells again a minute later, by default.
+        "--rules.alert.resend-delay=1s".to_owned(),
+        format!("--web.listen-address=127.0.0.1:{port}"),
+    ];
+    arguments.extend_from_slice(more);
+    (start(dir, "prometheus", &arguments), port)
+}
+
+fn asker(root: &Path, keys: &str) -> Asker {
+    let text = format!("[[gates.prometheus]]\ntimeout = \"3s\"\n{keys}\n");
+    let config = config::parse(Path::new("c"), &text).unwrap().config;
+    Asker::new(&Root::at(root), &config.gates.prometheus[0])
+}
+
+async fn look(root: &Path, keys: &str) -> Result<Option<String>, String> {
+    asker(root, keys).look().await
+}
+
+async fn until(root: &Path, keys: &str, wanted: Option<&str>) {
+    let start = Instant::now();
+    loop {
+        let said = look(root, keys).await;
+        if said.as_ref().is_ok_and(|said| said.as_deref() == wanted) {
+            return;
+        }
+        assert!(start.elapsed() < PATIENCE, "{wanted:?}: {said:?}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+#[tokio::test]
+async fn i8_the_real_prometheus_and_alertmanager_are_understood() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path();
+    let manager = free_port();
+    fs::write(
+        path.join("alertmanager.yml"),
+        json!({"route": {"receiver": "none"}, "receivers": [{"name": "none"}]}).to_string(),
+    )
+    .unwrap();
+    let _alertmanager = start(
+        path,
+        "prometheus-alertmanager",
+        &[
+            "--config.file=alertmanager.yml".to_owned(),
+            "--storage.path=silences".to_owned(),
+            format!("--web.listen-address=127.0.0.1:{manager}"),
+            "--cluster.listen-address=".to_owned(),
+        ],
+    );
+    let (server, port) = prometheus(path, manager, &[]);
+    let url = format!("url = \"http://127.0.0.1:{port}\"");
+    let fires = Some("active alerts: Fires");
+    until(path, &url, fires).await;
+    for (keys, wanted) in [
+        (
+            "pending = true",
+            Some("active alerts: Fires, Waits (pending)"),
+        ),
+        ("ignore = \"^Fires$\"", None),
+        ("alerts = \"KubeRebootd\"", None),
+        ("matchers = [\"severity=critical\"]", fires),
+        ("matchers = [\"severity=warning\"]", None),
+        ("query = \"vector(0) > 1\"", None),
+        ("query = \"vector(0)\"", Some("the query returns {} 0")),
+        ("query = \"scalar(vector(0))\"", None),
+        ("query = \"1 > bool 0\"", Some("the query is 1")),
+        ("query = \"absent(ALERTS{alertname='Fires'})\"", None),
+    ] {
+        let said = look(path, &format!("{url}\n{keys}")).await;
+        assert_eq!(said, Ok(wanted.map(str::to_owned)), "{keys}");
+    }
+    let wrong = look(path, &format!("{url}\nquery = \"((\""))
+        .await
+        .unwrap_err();
+    assert!(wrong.contains("gates.prometheus.query"), "{wrong}");
+    let matrix = look(path, &format!("{url}\nquery = \"ALERTS[1m]\"")).await;
+    assert!(matrix.unwrap_err().contains("another result"));
+    // Silenced by the external label, which Prometheus itself does not show.
+    let with = format!("{url}\nalertmanager = \"http://127.0.0.1:{manager}\"");
+    until(path, &with, fires).await;
+    let silence = json!({
+        "matchers": [{"name": "cluster", "value": "prod", "isRegex": false, "isEqual": true}],
+        "startsAt": "2020-01-01T00:00:00Z", "endsAt": "2099-01-01T00:00:00Z",
+        "createdBy": "test", "comment": "test",
+    })
+    .to_string();
+    let mut stream = tokio::net::TcpStream::connect((Ipv4Addr::LOCALHOST, manager))
+        .await
+        .unwrap();
+    let length = silence.len();
+    let request = format!(
+        "POST /api/v2/silences HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{silence}"
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    until(path, &with, None).await;
+    let away = look(
+        path,
+        &format!("{url}\nalertmanager = \"http://127.0.0.1:1\""),
+    )
+    .await;
+    assert!(
+        away.unwrap()
+            .unwrap()
+            .contains("gates.prometheus.alertmanager cannot be asked")
+    );
+    drop(server);
+    assert!(look(path, &url).await.is_err(), "away");
+}
+
+#[tokio::test]
+async fn i8_who_answers_garbage_or_nothing_is_not_quiet() {
+    let dir = tempfile::tempdir().unwrap();
+    for answer in [Some("<html>"), Some("{\"status\":\"success\"}"), None] {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!(
+            "url = \"http://{}\"\ntimeout = \"1s\"",
+            listener.local_addr().unwrap()
+        );
+        let url = url.replace("\ntimeout = \"1s\"", "");
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut bytes = [0; 4096];
+            let _ = stream.read(&mut bytes).await;
+            match answer {
+                Some(body) => {
+                    let length = body.len();
+                    let text = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{body}");
+                    let _ = stream.write_all(text.as_bytes()).await;
+                }
+                None => std::future::pending().await,
+            }
+        });
+        let said = look(dir.path(), &url).await.unwrap_err();
+        let wanted = if answer.is_some() {
+            "none of Prometheus' API v1"
+        } else {
+            "no answer within 3 s"
+        };
+        assert!(said.contains(wanted), "{said}");
+    }
+}
+
+/// Of the password "test", as a file of `--web.config.file` has it.
+const HASH: &str = "$2b$12$hNf2lSsxfm0.i4a.1kVpSOVyBCfIB51VRjgBUyv6kdnyTlgWj81Ay";
+
+/// A certificate of its own, for 127.0.0.1.
+fn certificate(dir: &Path) {
+    let config = "[req]\ndistinguished_name = dn\nx509_extensions = ext\nprompt = no\n[dn]\nCN = prometheus\n\
+                  [ext]\nsubjectAltName = IP:127.0.0.1\nbasicConstraints = critical,CA:FALSE\n";
+    fs::write(dir.join("openssl.cnf"), config).unwrap();
+    let words = "req -x509 -config openssl.cnf -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes \
+                 -keyout key.pem -out ca.pem -days 2";
+    let made = Command::new("openssl")
+        .args(words.split_whitespace())
+        .current_dir(dir)
+        .output()
+        .expect("it runs");
+    assert!(made.status.success(), "{made:?}");
+}
+
+#[tokio::test]
+async fn the_real_prometheus_is_asked_by_tls_with_a_password() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path();
+    certificate(path);
+    fs::write(path.join("password"), "test\n").unwrap();
+    fs::write(path.join("wrong"), "another\n").unwrap();
+    let web = json!({
+        "tls_server_config": {"cert_file": "ca.pem", "key_file": "key.pem"},
+        "basic_auth_users": {"n1": HASH},
+    });
+    fs::write(path.join("web.yml"), web.to_string()).unwrap();
+    let tls = ["--web.config.file=web.yml".to_owned()];
+    let (_server, port) = prometheus(path, free_port(), &tls);
+    let url = format!("url = \"https://127.0.0.1:{port}\"");
+    let user = |file: &str| format!("username = \"n1\"\npassword_file = \"/{file}\"");
+    let believed = format!("{url}\nca = \"/ca.pem\"");
+    let all = format!("{believed}\n{}", user("password"));
+    until(path, &all, Some("active alerts: Fires")).await;
+    for (keys, wanted) in [
+        (believed.clone(), "it answered 401"),
+        (format!("{believed}\n{}", user("wrong")), "it answered 401"),
+        (format!("{url}\n{}", user("password")), "certificate"),
+        (
+            format!("{believed}\n{}", user("none")),
+            "the file of gates.prometheus.password_file cannot be read",
+        ),
+    ] {
+        let why = look(path, &keys).await.unwrap_err();
+        assert!(why.contains(wanted), "{keys}: {why}");
+    }
+}
