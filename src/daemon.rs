@@ -184,7 +184,7 @@ impl Daemon {
         let policy = self.policy();
         let step = self.machine.next(&policy, now);
         for words in self.machine.take_walls() {
-            info!("told all who are logged in: {words}");
+            info!("telling all who are logged in: {words}");
             self.notices.tell_users(words);
         }
         self.report.step(

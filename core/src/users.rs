@@ -48,8 +48,8 @@ pub struct Told {
     pub id: String,
     /// Name of the user.
     pub user: String,
-    /// `user`, `greeter`, `background`, `manager`...
-    pub class: String,
+    /// `user`, `greeter`, `background`, `manager`...; none: logind did not say, and so it counts as a user (I8).
+    pub class: Option<String>,
     /// `online`, `active` or `closing`: whoever logged out may have left processes behind.
     pub state: String,
     /// `tty`, `x11`, `wayland`, `unspecified`...
@@ -65,7 +65,8 @@ pub struct Told {
 impl Session {
     /// None for what is no user at work: a login screen, a service's or cron's session, one that has logged out.
     pub fn of(told: Told) -> Option<Self> {
-        if !told.class.starts_with("user") || told.state == "closing" {
+        let another = |class: String| !class.starts_with("user");
+        if told.class.is_some_and(another) || told.state == "closing" {
             return None;
         }
         // A desktop says itself when it is idle; of a terminal, logind tells when something was typed last.
@@ -110,7 +111,7 @@ mod tests {
         Told {
             id: "3".to_owned(),
             user: "alice".to_owned(),
-            class: class.to_owned(),
+            class: Some(class.to_owned()),
             state: state.to_owned(),
             kind: kind.to_owned(),
             ..Told::default()
@@ -136,6 +137,15 @@ mod tests {
             let session = Session::of(told(class, state, "tty"));
             assert_eq!(session.is_some(), counts, "{class} {state}");
         }
+    }
+
+    #[test]
+    fn i8_a_session_whose_class_is_not_known_counts() {
+        let unknown = Told {
+            class: None,
+            ..told("user", "active", "tty")
+        };
+        assert!(Session::of(unknown).is_some());
     }
 
     #[test]

@@ -47,7 +47,6 @@ pub async fn users(bus: &Bus) -> Result<Vec<Session>, BusError> {
                 Some(Told {
                     id,
                     user,
-                    class: "user".to_owned(),
                     ..Told::default()
                 })
             };
@@ -82,7 +81,7 @@ async fn told(
     Ok(Some(Told {
         id,
         user,
-        class: words("Class"),
+        class: taken(&all, "Class"),
         state: words("State"),
         kind: words("Type"),
         idle_hint: taken(&all, "IdleHint").unwrap_or_default(),
