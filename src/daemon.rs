@@ -37,6 +37,7 @@ mod api_backoff;
 mod commands;
 mod credential;
 mod gather;
+mod hooks;
 mod orders;
 mod own_node;
 mod reads;
@@ -53,6 +54,7 @@ use api::Api;
 use api_backoff::ApiBackoff;
 use commands::Commands;
 use gather::HostWatch;
+use hooks::Rounds;
 use reload::Asked;
 use report::Report;
 use triggers::Triggers;
@@ -80,6 +82,7 @@ pub struct Daemon {
     api: Api,
     triggers: Triggers,
     commands: Commands,
+    rounds: Rounds,
     host: HostWatch,
     machine: Machine,
     /// The record is on disk as it is in the facts.
@@ -307,6 +310,10 @@ impl Daemon {
             }
             () = self.triggers.changed() => Woke::Change,
             () = self.commands.changed() => Woke::Change,
+            said = self.rounds.ended() => {
+                self.round_ended(said);
+                Woke::Change
+            }
             () = self.host.changed() => {
                 self.machine.host_changed();
                 Woke::Change

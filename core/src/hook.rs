@@ -10,10 +10,12 @@ use crate::trigger::Request;
 pub const NOT_NOW: u8 = 75;
 
 /// What they are asked for; each has a directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Hook {
     /// Whether a reboot may begin now.
     Gate,
+    /// Whether what only the admin knows of is healthy after the boot.
+    PostBoot,
 }
 
 impl Hook {
@@ -21,6 +23,7 @@ impl Hook {
     pub fn name(self) -> &'static str {
         match self {
             Self::Gate => "gate",
+            Self::PostBoot => "post-boot",
         }
     }
 
@@ -28,6 +31,7 @@ impl Hook {
     pub fn directory(self) -> &'static str {
         match self {
             Self::Gate => "gate.d",
+            Self::PostBoot => "post-boot.d",
         }
     }
 }
@@ -57,6 +61,42 @@ impl Answer {
             (Err(why), _) => Self::Unknown(clean(&why, WORDS)),
         }
     }
+}
+
+/// What a round of the hooks of one directory says: they run in the order of their names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Said {
+    /// Each has ended with 0.
+    Well,
+    /// One says not now: in words, with its name.
+    NotNow(String),
+    /// One failed, or could not be run: in words.
+    Failed(String),
+}
+
+impl Said {
+    /// What the answer of the hook `place`, as `post-boot.d/10-ceph`, means for its round.
+    pub fn of(place: &str, answer: Answer) -> Self {
+        match answer {
+            Answer::Yes => Self::Well,
+            Answer::NotNow(why) => Self::NotNow(format!("hook {place}{NOT_NOW_WORDS}{why}")),
+            Answer::Unknown(why) => Self::Failed(format!("hook {place}{FAILED_WORDS}{why}")),
+        }
+    }
+}
+
+const NOT_NOW_WORDS: &str = " says not now: ";
+const FAILED_WORDS: &str = " failed: ";
+
+/// `words` without what a hook says, which may change with each run.
+pub(crate) fn steady(words: &str) -> &str {
+    let ends = [NOT_NOW_WORDS, FAILED_WORDS];
+    let ends = ends.iter().filter_map(|end| {
+        let at = words.find(end)?;
+        Some(at + end.len() - ": ".len())
+    });
+    let end = ends.min().filter(|_| words.starts_with("hook "));
+    &words[..end.unwrap_or(words.len())]
 }
 
 /// What each of them is told.
@@ -129,6 +169,38 @@ mod tests {
                 answer,
                 "{ended:?} {printed:?}"
             );
+        }
+    }
+
+    #[test]
+    fn i8_what_a_round_says_names_the_hook_and_what_it_says_may_change() {
+        let why = "3 pgs: degraded failed: x".to_owned();
+        for (answer, said, steadily) in [
+            (
+                Answer::NotNow(why.clone()),
+                Said::NotNow("hook undo.d/a says not now: 3 pgs: degraded failed: x".to_owned()),
+                "hook undo.d/a says not now",
+            ),
+            (
+                Answer::Unknown(why),
+                Said::Failed("hook undo.d/a failed: 3 pgs: degraded failed: x".to_owned()),
+                "hook undo.d/a failed",
+            ),
+        ] {
+            assert_eq!(Said::of("undo.d/a", answer), said);
+            let (Said::NotNow(words) | Said::Failed(words)) = said else {
+                panic!()
+            };
+            assert_eq!(steady(&words), steadily);
+        }
+        assert_eq!(Said::of("undo.d/a", Answer::Yes), Said::Well);
+        for words in [
+            "static pod kube-system/etcd is not ready",
+            "pod shop/a failed: b",
+            "",
+            "hook",
+        ] {
+            assert_eq!(steady(words), words);
         }
     }
 

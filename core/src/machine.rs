@@ -12,6 +12,7 @@ mod conditions;
 mod draining;
 mod due;
 mod gates;
+mod hooks;
 mod memory;
 mod orders;
 mod packages;

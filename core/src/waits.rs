@@ -4,6 +4,7 @@
 use crate::decide::{Policy, Step};
 use crate::drain::Blocker;
 use crate::facts::{Drained, Effect, Facts};
+use crate::hook::steady;
 use crate::phase::Phase;
 use crate::slot::Lease;
 use crate::trigger::{Keeper, Latched, Request};
@@ -69,7 +70,8 @@ pub fn uncordons(step: &Step) -> bool {
 pub fn missing(facts: &Facts) -> Vec<String> {
     let host = facts.host_health.as_ref().err();
     let missing = host.or(facts.pod_health.as_ref().err());
-    missing.cloned().unwrap_or_default()
+    let missing = missing.into_iter().flatten();
+    missing.map(|words| steady(words).to_owned()).collect()
 }
 
 /// The pods that hold the drain up.

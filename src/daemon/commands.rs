@@ -178,6 +178,7 @@ impl Run {
             name: &self.command.name,
             command: &self.command.command,
             timeout: self.command.timeout,
+            round: false,
         };
         let answer = check::hook(&self.root, &self.bus, &hook, self.environment).await;
         // The loop only ends with the process.

@@ -72,6 +72,7 @@ impl Daemon {
         self.packages(now).await;
         // On the heap it is no part of every future that waits for this one.
         Box::pin(self.commands()).await;
+        Box::pin(self.hooks()).await;
         self.ask_alerts(now);
         self.machine.judge(&findings, now);
         self.warn();

@@ -17,6 +17,7 @@ use super::api_backoff::ApiBackoff;
 use super::commands::Commands;
 use super::credential::held_access;
 use super::gather::HostWatch;
+use super::hooks::Rounds;
 use super::reload::Asked;
 use super::report::Report;
 use super::triggers::Triggers;
@@ -86,6 +87,7 @@ pub async fn start(
         api,
         triggers: Triggers::new(&root, &bus, &clock, &config),
         commands: Commands::new(&root, &bus, &clock, &config),
+        rounds: Rounds::new(&root, &bus, &clock),
         host: HostWatch::new(&root, &bus),
         saved: true,
         report: Report::default(),

@@ -171,21 +171,44 @@ pub async fn stop_leftovers(bus: &Bus) -> Result<usize, BusError> {
 
 /// The same with hooks and commands of the gate.
 pub async fn stop_left_hooks(bus: &Bus) -> Result<usize, BusError> {
-    stop_all(bus, hook::PREFIX).await
+    Ok(stop_all(bus, hook::PREFIX).await? + stop_all(bus, hook::ROUND_PREFIX).await?)
 }
 
+/// Ends the hooks of rounds that an earlier daemon has begun: what one of them still did would be done after this round.
+pub async fn end_left_rounds(bus: &Bus) -> Result<(), String> {
+    for _ in 0..LEFT_LOOKS {
+        match stop_all(bus, hook::ROUND_PREFIX).await {
+            Ok(0) => return Ok(()),
+            Ok(_) => tokio::time::sleep(LEFT_AGAIN).await,
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+    Err("a hook that an earlier daemon began does not end".to_owned())
+}
+
+/// How often, and after which time, it is looked whether they have ended: PID 1 ends them within 10 s.
+const LEFT_LOOKS: u32 = 20;
+const LEFT_AGAIN: Duration = Duration::from_secs(1);
+
+/// How many of them run still.
 async fn stop_all(bus: &Bus, prefix: &str) -> Result<usize, BusError> {
     let pattern = format!("{prefix}*");
     bus.call("stopping left-over checks", |connection| async move {
         let manager = systemd::manager(&connection).await?;
         let units = manager.list_units_by_patterns(&[], &[&pattern]).await?;
-        for (name, ..) in &units {
+        let ended = ["inactive", "failed"];
+        let units = units
+            .iter()
+            .filter(|unit| !ended.contains(&unit.3.as_str()));
+        let mut left = 0;
+        for (name, ..) in units {
+            left += 1;
             // It may end between the two calls, which is all that is wanted.
             if let Err(error) = manager.stop_unit(name, "replace").await {
                 tracing::debug!(%error, unit = name, "A left-over check ended by itself");
             }
         }
-        Ok(units.len())
+        Ok(left)
     })
     .await
 }

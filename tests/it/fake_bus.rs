@@ -104,6 +104,8 @@ pub(crate) struct Knobs {
     pub(crate) boot_usec: u64,
     /// What becomes of transient units.
     pub(crate) run: Run,
+    /// The same of units whose name contains a text; the first that does counts.
+    pub(crate) run_of: Vec<(&'static str, Run)>,
     /// Name and properties' names of each transient unit.
     pub(crate) started: Vec<(String, Vec<String>)>,
     /// Units that were stopped by name.
@@ -140,6 +142,7 @@ impl Default for Knobs {
             pid: 0,
             boot_usec: 1_000_000,
             run: Run::Command,
+            run_of: Vec::new(),
             started: Vec::new(),
             stopped: Vec::new(),
             let_go: Vec::new(),

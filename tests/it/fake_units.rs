@@ -210,15 +210,18 @@ impl FakeSystemd {
             let mut state = self.state.lock().unwrap();
             let names = properties.iter().map(|(name, _)| name.clone()).collect();
             state.started.push((name.clone(), names));
-            state.run.clone()
+            let mut runs = state.run_of.iter();
+            let own = runs.find(|(part, _)| name.contains(part));
+            own.map_or(&state.run, |(_, run)| run).clone()
         };
+        let real = matches!(run, Run::Command);
         let script: Script = match run {
             Run::Refused => return Err(fdo::Error::InvalidArgs("no such property".to_owned())),
             Run::Says(units) => Arc::new(Mutex::new(units.into())),
             Run::Command => Arc::new(Mutex::new([Unit::RUNNING].into())),
         };
         serve(connection, &name, Arc::clone(&script)).await?;
-        if matches!(self.state.lock().unwrap().run, Run::Command) {
+        if real {
             tokio::spawn(command(properties, script, Arc::clone(&self.stop)));
         }
         Ok(job())

@@ -17,6 +17,7 @@ async fn run_in(root: &Root, host: &FakeHostBus, timeout: u64, command: &[&str])
         name: "gate.d/10-test",
         command: &command,
         timeout: Duration::from_secs(timeout),
+        round: false,
     };
     let told = vec![
         "KUBE_REBOOTD_NODE=n1".to_owned(),

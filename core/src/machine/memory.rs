@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{alerts, commands, packages, tell};
+use super::{alerts, commands, hooks, packages, tell};
 use crate::drain::{Blocker, Drain, PodRef};
 use crate::facts::Facts;
 use crate::health::{DaemonSet, Found, Pulse};
@@ -78,6 +78,7 @@ pub(super) struct Memory {
     pub(super) done: Option<Duration>,
     pub(super) packages: packages::Seen,
     pub(super) commands: commands::Seen,
+    pub(super) hooks: hooks::Seen,
     pub(super) alerts: alerts::Seen,
     /// Pods that would stop the drain, and when they were listed.
     pub(super) blocking: Option<(Duration, Vec<Blocker>)>,

@@ -31,12 +31,14 @@ impl Machine {
     pub(super) fn prove(&mut self, now: Now) {
         if !self.verifying() {
             self.memory.verifying = None;
+            self.memory.hooks.healthy = false;
             // What was heard before says nothing of a proof that begins later in the same boot.
             (self.memory.pulse, self.memory.pulse_read) = (Pulse::default(), None);
             return;
         }
-        let facts = &mut self.facts;
         let since = *self.memory.verifying.get_or_insert(now.boot);
+        let hooked = self.post_boot(since).map_err(|words| vec![words]);
+        let facts = &mut self.facts;
         facts.verifying = now.since(since);
         let config = &self.config.health;
         let late = facts.verifying > config.timeout;
@@ -75,6 +77,7 @@ impl Machine {
             late,
             now.boot,
         );
+        self.memory.hooks.healthy = facts.host_health.is_ok();
         let found: BTreeMap<DaemonSet, Found> = (self.memory.found.iter())
             .map(|(set, (_, found))| (set.clone(), found.clone()))
             .collect();
@@ -83,6 +86,9 @@ impl Machine {
             None if config.pods => Err(vec!["pods are not listed yet".to_owned()]),
             None => Ok(()),
         };
+        if self.memory.hooks.healthy {
+            facts.host_health = hooked;
+        }
         let unready = unready(&facts.node);
         if !unready.is_empty() {
             let missing = facts.pod_health.as_mut().err().map(std::mem::take);

@@ -12,6 +12,8 @@ use crate::root::Root;
 
 /// Begins the name of its unit: a reload stops checks, and none of these.
 pub(super) const PREFIX: &str = "kube-rebootd-hook-";
+/// The same of a hook that is one of a round.
+pub(super) const ROUND_PREFIX: &str = "kube-rebootd-hooks-";
 
 /// A command, or a hook.
 #[derive(Debug, Clone, Copy)]
@@ -22,6 +24,8 @@ pub struct Hook<'a> {
     pub command: &'a [String],
     /// When PID 1 ends it.
     pub timeout: Duration,
+    /// It is one of a round: before the next round begins, it is ended.
+    pub round: bool,
 }
 
 /// What it answers, run with these variables (`NAME=VALUE`). Ends by itself at most 30 s after its timeout.
@@ -53,8 +57,9 @@ async fn attempt(
 ) -> Result<(Exit, Vec<u8>), RunError> {
     let place = Place::new(root).map_err(RunError::Place)?;
     let output = place.end_of_output("output", WHOLE_BYTES);
+    let prefix = if hook.round { ROUND_PREFIX } else { PREFIX };
     let job = Job {
-        unit: unit_name(PREFIX, hook.name),
+        unit: unit_name(prefix, hook.name),
         description: format!("kube-rebootd hook {}", hook.name),
         command: hook.command,
         timeout: hook.timeout,

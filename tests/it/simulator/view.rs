@@ -67,6 +67,9 @@ impl World {
             machine.forget_packages();
         }
         machine.saw_commands(Ok(Vec::new()));
+        if let Some(hook) = machine.hooks_wanted() {
+            machine.saw_hooks(hook, Ok(false));
+        }
         machine.judge(&findings, now);
         machine
     }

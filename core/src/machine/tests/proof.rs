@@ -1,6 +1,7 @@
 //! What is judged after a boot (I4, I8).
 
 use super::*;
+use crate::hook::{Hook, Said};
 use crate::names;
 
 /// Rebooted and uncordoned; the Node is Ready and names this boot, and a pod of a `DaemonSet` and a static one ran before.
@@ -13,6 +14,7 @@ fn proving() -> Machine {
     "now".clone_into(&mut node(&mut machine).boot_id);
     machine.memory.pulse.node(&machine.facts.node, ago(60));
     machine.saw_pods(Some(vec![back("cni", "DaemonSet"), etcd_back()]), None);
+    machine.saw_hooks(Hook::PostBoot, Ok(false));
     machine
 }
 
@@ -233,4 +235,130 @@ fn what_is_given_back_for_long_is_counted() {
     stage(&mut machine, Stage::Releasing);
     machine.judge(&[], at(702));
     assert_eq!(machine.facts.giving_back, Duration::ZERO);
+}
+
+/// At this second, healthy or what is missing; whether a round is due then.
+fn hooked(machine: &mut Machine, seconds: u64) -> (Result<(), String>, bool) {
+    machine.judge(&[], at(seconds));
+    let host = machine.facts.host_health.clone();
+    let host = host.map_err(|missing| missing.join("; "));
+    (host, machine.post_boot_due(at(seconds)))
+}
+
+fn not_now(why: &str) -> Said {
+    Said::NotNow(format!("hook post-boot.d/10-ceph says not now: {why}"))
+}
+
+#[test]
+fn i4_i8_what_is_not_known_of_hooks_is_not_healthy() {
+    let words = |why: &str| {
+        Err(format!(
+            "not known which hooks there are in post-boot.d: {why}"
+        ))
+    };
+    for (looked, healthy) in [
+        (Some((Hook::PostBoot, Ok(false))), Ok(())),
+        (None, words("nobody has looked yet")),
+        (
+            Some((Hook::Gate, Ok(false))),
+            words("nobody has looked yet"),
+        ),
+        (
+            Some((Hook::PostBoot, Err("denied".to_owned()))),
+            words("denied"),
+        ),
+        (
+            Some((Hook::PostBoot, Ok(true))),
+            Err("the hooks of post-boot.d have not answered yet".to_owned()),
+        ),
+    ] {
+        let mut machine = proving();
+        machine.forget_hooks();
+        let some = looked == Some((Hook::PostBoot, Ok(true)));
+        if let Some((hook, there)) = looked {
+            machine.saw_hooks(hook, there);
+        }
+        assert_eq!(hooked(&mut machine, 0), (healthy, some));
+    }
+    assert_eq!(proving().hooks_wanted(), Some(Hook::PostBoot));
+    let rests: [Of; 3] = [idle, || held(Stage::Rebooting), releasing];
+    for machine in rests {
+        assert_eq!(machine().hooks_wanted(), None);
+    }
+    let mut starting = proving();
+    starting.facts.started = false;
+    assert_eq!(starting.hooks_wanted(), None);
+}
+
+#[test]
+fn i4_hooks_are_asked_once_the_host_is_healthy_and_again_until_they_say_yes() {
+    let mut machine = proving();
+    machine.saw_hooks(Hook::PostBoot, Ok(true));
+    // Not before the host is healthy, whose trouble is told first.
+    seen(&mut machine).system_state = Some("starting".to_owned());
+    let starting = Err("systemd is starting".to_owned());
+    assert_eq!(hooked(&mut machine, 0), (starting.clone(), false));
+    seen(&mut machine).system_state = Some("running".to_owned());
+    let asked = Err("the hooks of post-boot.d have not answered yet".to_owned());
+    assert_eq!(hooked(&mut machine, 1), (asked.clone(), true));
+    machine.hooks_begin(Hook::PostBoot, at(1));
+    assert_eq!(hooked(&mut machine, 40), (asked, false), "one runs");
+    machine.hooks_ended(not_now("3 pgs"), at(40));
+    let words = "hook post-boot.d/10-ceph says not now: 3 pgs".to_owned();
+    for (seconds, due) in [(40, false), (69, false), (70, true)] {
+        assert_eq!(hooked(&mut machine, seconds), (Err(words.clone()), due));
+    }
+    // What it says may change with each run, and is no news in itself.
+    let steady = ["hook post-boot.d/10-ceph says not now"];
+    assert_eq!(crate::waits::missing(&machine.facts), steady);
+    // While the next one runs, what the last one said is told.
+    machine.hooks_begin(Hook::PostBoot, at(70));
+    assert_eq!(hooked(&mut machine, 71), (Err(words), false));
+    machine.hooks_ended(Said::Well, at(72));
+    assert_eq!(hooked(&mut machine, 72), (Ok(()), false));
+    // It is not asked again, and its yes is none for a host that is not healthy.
+    assert_eq!(hooked(&mut machine, 600), (Ok(()), false));
+    seen(&mut machine).system_state = Some("starting".to_owned());
+    assert_eq!(hooked(&mut machine, 601), (starting, false));
+}
+
+/// What has changed since the yes.
+type Change = (&'static str, fn(&mut Machine));
+
+/// A yes is one of this proof and of this hold; and of the hooks that are asked for after the boot.
+#[test]
+fn i4_a_yes_of_another_proof_or_hold_is_none() {
+    let others: [Change; 4] = [
+        ("another hold", |m| {
+            let take = &mut m.facts.record.hold.as_mut().unwrap().take;
+            take.acquire_time = Timestamp::UNIX_EPOCH;
+        }),
+        ("another proof", |m| {
+            m.facts.record.hold.as_mut().unwrap().boot = boot("now");
+            m.judge(&[], at(3));
+            m.facts.record.hold.as_mut().unwrap().boot = boot("before");
+            m.judge(&[], at(4));
+            "now".clone_into(&mut node(m).boot_id);
+            m.memory.pulse.node(&m.facts.node, ago(60));
+        }),
+        ("other hooks", |m| {
+            m.hooks_begin(Hook::Gate, at(3));
+            m.hooks_ended(Said::Well, at(4));
+        }),
+        ("one more proof, whose round runs", |m| {
+            m.memory.verifying = Some(NOW + Duration::from_secs(3));
+            m.hooks_begin(Hook::PostBoot, at(4));
+        }),
+    ];
+    for (what, change) in others {
+        let mut machine = proving();
+        machine.saw_hooks(Hook::PostBoot, Ok(true));
+        machine.judge(&[], at(0));
+        machine.hooks_begin(Hook::PostBoot, at(1));
+        machine.hooks_ended(Said::Well, at(2));
+        assert_eq!(hooked(&mut machine, 2).0, Ok(()));
+        change(&mut machine);
+        let asked = Err("the hooks of post-boot.d have not answered yet".to_owned());
+        assert_eq!(hooked(&mut machine, 5).0, asked, "{what}");
+    }
 }

@@ -1,0 +1,226 @@
+//! The hooks around a hold: a round of those of one directory at a time, beside the loop (I6, I7, I8).
+//!
+//! They run one after another in the order of their names, each with a time limit of its own. When a round is begun is the
+//! machine's word, and so is what its end counts for.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use kube_rebootd_core::hook::{Hook, Said, Told};
+use tokio::sync::mpsc;
+use tracing::{Instrument as _, debug, info, warn};
+
+use super::Daemon;
+use crate::clock::Clock;
+use crate::host::hooks::{Found, Hooks, Unlisted};
+use crate::host::{Bus, check};
+use crate::root::Root;
+
+/// Of one hook.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// Of a round: after it no further hook of it is begun.
+const ROUND: Duration = Duration::from_secs(5 * 60);
+
+/// What runs the rounds.
+pub(super) struct Rounds {
+    root: Root,
+    bus: Bus,
+    clock: Clock,
+    hooks: Hooks,
+    running: Option<Running>,
+    ended: mpsc::UnboundedReceiver<Said>,
+    send: mpsc::UnboundedSender<Said>,
+    /// Why the hooks could not be listed, as it was said.
+    trouble: Option<String>,
+}
+
+/// A round that runs.
+struct Running {
+    hook: Hook,
+    /// Somebody still waits for it: else no further hook of it is begun.
+    wanted: Arc<AtomicBool>,
+}
+
+impl Rounds {
+    pub(super) fn new(root: &Root, bus: &Bus, clock: &Clock) -> Self {
+        let (send, ended) = mpsc::unbounded_channel();
+        Self {
+            root: root.clone(),
+            bus: bus.clone(),
+            clock: clock.clone(),
+            hooks: Hooks::default(),
+            running: None,
+            ended,
+            send,
+            trouble: None,
+        }
+    }
+
+    /// What the round says that runs, once it has ended. Cancel-safe.
+    pub(super) async fn ended(&mut self) -> Said {
+        match self.ended.recv().await {
+            Some(said) => said,
+            // A sender is kept here.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Whether there are any of this kind; why that is not known is said once.
+    async fn look(&mut self, hook: Hook) -> Result<bool, String> {
+        let found = self.hooks.look(&self.root, hook).await;
+        let there = found.map(|found| !found.is_empty());
+        let there = there.map_err(|why| why.to_string());
+        let trouble = there.as_ref().err();
+        if let Some(why) = trouble
+            && self.trouble.as_ref() != Some(why)
+        {
+            warn!(
+                "not known which hooks there are in {}: {why}",
+                hook.directory()
+            );
+        }
+        self.trouble = trouble.cloned();
+        there
+    }
+
+    /// Only a round of this kind is still wanted.
+    fn only(&mut self, hook: Option<Hook>) {
+        if let Some(running) = self.running.as_ref()
+            && hook != Some(running.hook)
+        {
+            running.wanted.store(false, Ordering::Relaxed);
+        }
+    }
+
+    fn begin(&mut self, told: Told) {
+        let wanted = Arc::new(AtomicBool::new(true));
+        self.running = Some(Running {
+            hook: told.hook,
+            wanted: Arc::clone(&wanted),
+        });
+        let round = Round {
+            root: self.root.clone(),
+            bus: self.bus.clone(),
+            clock: self.clock.clone(),
+            told,
+            wanted,
+            send: self.send.clone(),
+        };
+        tokio::spawn(round.run().in_current_span());
+    }
+}
+
+/// One round, in a task of its own.
+struct Round {
+    root: Root,
+    bus: Bus,
+    clock: Clock,
+    told: Told,
+    wanted: Arc<AtomicBool>,
+    send: mpsc::UnboundedSender<Said>,
+}
+
+impl Round {
+    async fn run(self) {
+        let said = self.says().await;
+        // The loop only ends with the process.
+        let _ = self.send.send(said);
+    }
+
+    async fn says(&self) -> Said {
+        let directory = self.told.hook.directory();
+        if let Err(why) = check::end_left_rounds(&self.bus).await {
+            return Said::Failed(format!("the hooks of {directory} cannot be run: {why}"));
+        }
+        let found = Hooks::default().look(&self.root, self.told.hook).await;
+        match found {
+            Ok(found) => self.each(&found).await,
+            Err(why) => unlisted(directory, &why),
+        }
+    }
+
+    async fn each(&self, found: &[Found]) -> Said {
+        let directory = self.told.hook.directory();
+        let begun = self.clock.now();
+        for one in found {
+            if !self.wanted.load(Ordering::Relaxed) || self.send.is_closed() {
+                return Said::Failed(format!("the hooks of {directory} are not needed any more"));
+            }
+            if self.clock.now().since(begun.boot) >= ROUND {
+                let minutes = ROUND.as_secs() / 60;
+                let why = format!("the hooks of {directory} took longer than {minutes} minutes");
+                return Said::Failed(why);
+            }
+            let said = self.one(one).await;
+            if said != Said::Well {
+                return said;
+            }
+        }
+        Said::Well
+    }
+
+    async fn one(&self, one: &Found) -> Said {
+        let place = format!("{}/{}", self.told.hook.directory(), one.name);
+        let command = [one.path.to_string_lossy().into_owned()];
+        let hook = check::Hook {
+            name: &place,
+            command: &command,
+            timeout: TIMEOUT,
+            round: true,
+        };
+        let environment = self.told.environment();
+        let answer = check::hook(&self.root, &self.bus, &hook, environment).await;
+        debug!("{place}: {answer:?}");
+        Said::of(&place, answer)
+    }
+}
+
+fn unlisted(directory: &str, why: &Unlisted) -> Said {
+    Said::Failed(format!(
+        "not known which hooks there are in {directory}: {why}"
+    ))
+}
+
+impl Daemon {
+    /// Which hooks there are of those that are needed now, and what the round says that has ended; a round that is due is
+    /// begun.
+    pub(super) async fn hooks(&mut self) {
+        while let Ok(said) = self.rounds.ended.try_recv() {
+            self.round_ended(said);
+        }
+        let wanted = self.machine.hooks_wanted();
+        self.rounds.only(wanted);
+        let Some(hook) = wanted else {
+            self.machine.forget_hooks();
+            return;
+        };
+        let there = self.rounds.look(hook).await;
+        self.machine.saw_hooks(hook, there);
+        if self.machine.post_boot_due(self.now()) {
+            self.begin_round(Hook::PostBoot);
+        }
+    }
+
+    /// Never waits: what the round says comes later.
+    pub(super) fn begin_round(&mut self, hook: Hook) {
+        let Some(me) = self.api.name() else {
+            return;
+        };
+        let told = Told {
+            hook,
+            node: me.to_owned(),
+            group: self.machine.group(),
+            phase: self.machine.phase(),
+            reasons: self.machine.hold_reasons(),
+        };
+        info!("running the hooks of {}", hook.directory());
+        self.machine.hooks_begin(hook, self.now());
+        self.rounds.begin(told);
+    }
+
+    pub(super) fn round_ended(&mut self, said: Said) {
+        self.rounds.running = None;
+        self.machine.hooks_ended(said, self.now());
+    }
+}
