@@ -35,6 +35,7 @@ use crate::alerts::Source;
 use crate::budget::MaxUnavailable;
 use crate::condition::Unwanted;
 use crate::drain;
+use crate::gates::Force;
 use crate::matcher::Matchers;
 use crate::topic::{Template, Topic};
 use crate::users::Users;
@@ -264,6 +265,8 @@ pub struct Gates {
     pub users_idle: Duration,
     /// From the warning of users to the drain.
     pub users_delay: Duration,
+    /// Which gates an old request passes over; it has both an age and gates, or neither.
+    pub force: Force,
 }
 
 /// `[[gates.command]]`: a command whose exit code says whether a reboot may begin (I8: any other code is unknown).

@@ -2,6 +2,7 @@
 
 mod alerts;
 mod commands;
+mod force;
 mod host;
 mod node;
 mod pause;
@@ -25,6 +26,7 @@ use windows::windows;
 
 pub(crate) use alerts::{Said, Server, asked};
 pub(crate) use commands::Commands;
+pub use force::Force;
 pub(crate) use host::Packages;
 pub(crate) use node::Signs;
 pub(crate) use pause::Pause;
@@ -188,6 +190,10 @@ pub enum State {
     Unknown {
         why: String,
     },
+    /// It would be closed, and the request is too old for that (`gates.force_after`): it keeps nothing waiting.
+    Forced {
+        why: String,
+    },
     /// It speaks against a reboot alone, and somebody keeps the node drained: it keeps nothing waiting.
     Aside,
 }
@@ -232,6 +238,8 @@ pub(crate) struct GatePolicy {
     /// What becomes of a drain that outlasts its window.
     pub close: ClosePolicy,
     pub users: UserPolicy,
+    /// Which gates an old request passes over.
+    pub force: Force,
 }
 
 /// What each gate says now, in the order in which they are told.
@@ -255,7 +263,10 @@ pub(crate) fn all(facts: &GateFacts, policy: &GatePolicy, now: Now) -> Vec<(Gate
     ];
     let aside = |gate: Gate| kept && !gate.about_drains();
     all.into_iter()
-        .map(|(gate, state)| (gate, if aside(gate) { State::Aside } else { state }))
+        .map(|(gate, state)| {
+            let state = if aside(gate) { State::Aside } else { state };
+            (gate, policy.force.over(gate, state, facts.request, now))
+        })
         .collect()
 }
 
@@ -263,7 +274,7 @@ pub(crate) fn all(facts: &GateFacts, policy: &GatePolicy, now: Now) -> Vec<(Gate
 pub(crate) fn closed(all: &[(Gate, State)]) -> Vec<Closed> {
     let shut = all.iter().filter_map(|(gate, state)| {
         let (why, opens) = match state {
-            State::Open | State::Aside => return None,
+            State::Open | State::Forced { .. } | State::Aside => return None,
             State::Closed { why, opens } => (why, *opens),
             State::Unknown { why } => (why, None),
         };

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use crate::boot::Boot;
 use crate::decide::Step;
 use crate::facts::Facts;
+use crate::gates::State;
 use crate::history::Past;
 use crate::phase::Phase;
 use crate::record::{Hold, Stage, Why};
@@ -29,10 +30,11 @@ pub fn sentence(step: &Step, facts: &Facts, before: Option<Phase>) -> String {
             Some(wanted) => format!("{wanted}; {status}"),
             None => status.clone(),
         },
-        Phase::Claiming => match times.waited() {
-            Some(waited) => format!("{status}, after a wait of {waited}"),
-            None => status.clone(),
-        },
+        Phase::Claiming => {
+            let waited = times.waited();
+            let waited = waited.map_or_else(String::new, |it| format!(", after a wait of {it}"));
+            format!("{status}{waited}{}", forced(facts))
+        }
         Phase::Draining if before == Some(Phase::Claiming) => {
             let slot = step.record.hold.as_ref().map(|hold| &hold.take.lease);
             let slot = slot.map_or("", |lease| lease.as_str());
@@ -58,6 +60,20 @@ pub fn sentence(step: &Step, facts: &Facts, before: Option<Phase>) -> String {
         }
         _ => status.clone(),
     }
+}
+
+/// Gates that the request is too old for, and what they say.
+fn forced(facts: &Facts) -> String {
+    let forced = facts.gates.iter().filter_map(|one| match &one.state {
+        State::Forced { why } => Some(why.as_str()),
+        State::Open | State::Closed { .. } | State::Unknown { .. } | State::Aside => None,
+    });
+    let forced: Vec<&str> = forced.collect();
+    if forced.is_empty() {
+        return String::new();
+    }
+    let forced = forced.join("; ");
+    format!("; the request is older than gates.force_after, which passes over: {forced}")
 }
 
 /// No cycle was under way.

@@ -117,6 +117,8 @@ pub enum State {
     Open,
     Closed,
     Unknown,
+    /// It would be closed, and `gates.force_after` passes over it.
+    Forced,
     /// Nobody looks, as nothing asks for a reboot, or somebody keeps the node drained.
     NotLookedAt,
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use jiff::SignedDuration;
+use jiff::SpanRelativeTo;
 use jiff::fmt::friendly::SpanParser;
 
 use crate::text::span;
@@ -18,8 +18,10 @@ pub(super) const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 /// What is wrong with it, in words.
 pub fn parse(text: &str) -> Result<Duration, String> {
     let advice = "write it like \"30m\" or \"1h 30m\"";
-    let signed: SignedDuration = SpanParser::new()
-        .parse_duration(text)
+    // A day has 24 hours here, as in systemd.time(7); months have no length.
+    let signed = SpanParser::new()
+        .parse_span(text)
+        .and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()))
         .map_err(|_| format!("{text:?} is not a duration; {advice}"))?;
     let duration = Duration::try_from(signed)
         .map_err(|_| format!("{text:?} is negative; write a duration of 0s or more"))?;
@@ -45,6 +47,11 @@ mod tests {
     fn durations_need_a_unit_a_sign_and_a_bound() {
         assert_eq!(parse("1h 30m"), Ok(Duration::from_secs(5400)));
         assert_eq!(parse("0s"), Ok(Duration::ZERO));
+        assert_eq!(parse("14d"), Ok(Duration::from_secs(14 * 24 * 3600)));
+        assert_eq!(
+            parse("1w 2d 3h"),
+            Ok(Duration::from_secs((9 * 24 + 3) * 3600))
+        );
         assert_eq!(parse("8784h"), Ok(LONGEST));
         for text in [
             "",
@@ -52,7 +59,14 @@ mod tests {
             "-5m",
             "5m ago",
             "30 parsecs",
+            "1 month",
+            "2y",
+            "d",
+            "-1d",
+            "1.5d",
+            "9999999999999999999d",
             "8785h",
+            "367d",
             "PT5M",
             "m",
         ] {

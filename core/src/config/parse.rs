@@ -23,6 +23,7 @@ use super::{
     Metrics, Node, Notify, Reboot, Triggers, Webhook,
 };
 use crate::drain::Policy;
+use crate::gates::Force;
 use crate::windows::Windows;
 use windows::Zones;
 
@@ -357,6 +358,23 @@ fn health(r: &mut Reader<'_>) -> Health {
 }
 
 fn gates(r: &mut Reader<'_>) -> Gates {
+    let force = Force {
+        after: r.duration(&gates::FORCE_AFTER),
+        gates: r.choices(&gates::FORCE),
+    };
+    let sound = r.sound(&["force_after", "force"]);
+    match (force.after.is_zero(), force.gates.is_empty()) {
+        _ if !sound => {}
+        (false, true) => r.fault(
+            &gates::FORCE_AFTER,
+            "passes over nothing; name gates in `gates.force`, or remove it",
+        ),
+        (true, false) => r.fault(
+            &gates::FORCE,
+            "is never used; write `gates.force_after` as well, or remove it",
+        ),
+        (true, true) | (false, false) => {}
+    }
     Gates {
         min_uptime: r.duration(&gates::MIN_UPTIME),
         windows: Windows::new(Vec::new(), r.dates(&gates::EXCLUDE_DATES)),
@@ -367,6 +385,7 @@ fn gates(r: &mut Reader<'_>) -> Gates {
         users: r.choice(&gates::USERS),
         users_idle: r.duration(&gates::USERS_IDLE),
         users_delay: r.duration(&gates::USERS_DELAY),
+        force,
         prometheus: Vec::new(),
     }
 }

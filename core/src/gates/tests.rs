@@ -329,3 +329,130 @@ fn i14_few_of_many_inhibitors_are_named() {
         assert!(why.ends_with(&format!("y){more}")) && why.len() < 4000);
     }
 }
+
+fn old_request(since: i64) -> Request {
+    Request {
+        since: Timestamp::from_second(since).unwrap(),
+        reasons: Vec::new(),
+        latched: Vec::new(),
+    }
+}
+
+/// A day old; of everything that is closed or unknown only what is listed is passed over.
+#[test]
+fn i8_an_old_request_passes_over_what_is_listed_and_nothing_else() {
+    let day = Duration::from_secs(24 * 3600);
+    let force = |after, gates: &[Gate]| GatePolicy {
+        force: Force {
+            after,
+            gates: gates.to_vec(),
+        },
+        ..GatePolicy::default()
+    };
+    let all_listed: Vec<Gate> = Force::WORDS.iter().map(|(_, gate)| *gate).collect();
+    let mut facts = open();
+    facts.node_pause = Pause::Unknown;
+    facts.inhibitors = None;
+    facts.autoscaler = Signs::Seen(vec!["karpenter.sh/disrupted".to_owned()]);
+    facts.conditions = Signs::Unknown;
+    facts.commands = Commands::Awaited("ceph".to_owned());
+    facts.blocking = Blocking::Unknown;
+    let now = |seconds| Now {
+        wall: Timestamp::from_second(seconds).unwrap(),
+        boot: Duration::from_secs(100),
+    };
+    let stay = [Gate::NodePaused, Gate::Inhibitors, Gate::BlockingPods];
+    let rest = [Gate::Autoscaler, Gate::Conditions, Gate::Commands];
+    let every: Vec<Gate> = [Gate::NodePaused, Gate::Inhibitors]
+        .into_iter()
+        .chain([
+            Gate::Autoscaler,
+            Gate::Conditions,
+            Gate::BlockingPods,
+            Gate::Commands,
+        ])
+        .collect();
+    let request = old_request(1_000);
+    let (before, then) = (1_000 + 24 * 3600 - 1, 1_000 + 24 * 3600);
+    for (what, request, policy, wall, closed) in [
+        (
+            "off",
+            Some(&request),
+            force(Duration::ZERO, &rest),
+            then,
+            &every[..],
+        ),
+        (
+            "no gate is listed",
+            Some(&request),
+            force(day, &[]),
+            then,
+            &every[..],
+        ),
+        ("no request", None, force(day, &rest), then, &every[..]),
+        (
+            "a second too young",
+            Some(&request),
+            force(day, &rest),
+            before,
+            &every[..],
+        ),
+        (
+            "a clock from before it",
+            Some(&request),
+            force(day, &rest),
+            0,
+            &every[..],
+        ),
+        (
+            "old enough",
+            Some(&request),
+            force(day, &rest),
+            then,
+            &stay[..],
+        ),
+        (
+            "whatever may be listed",
+            Some(&request),
+            force(day, &all_listed),
+            then,
+            &stay[..],
+        ),
+    ] {
+        facts.request = request;
+        let shut = shut_at(&facts, &policy, now(wall));
+        // This request has no trigger.
+        let shut = shut.iter().map(|one| one.gate);
+        let shut: Vec<Gate> = shut.filter(|gate| *gate != Gate::Settle).collect();
+        assert_eq!(shut, closed, "{what}");
+    }
+}
+
+#[test]
+fn a_gate_that_is_to_be_passed_over_says_when_and_what_it_would_say() {
+    let request = old_request(0);
+    let mut facts = open();
+    facts.request = Some(&request);
+    facts.autoscaler = Signs::Seen(vec!["karpenter.sh/disrupted".to_owned()]);
+    let policy = GatePolicy {
+        force: Force {
+            after: Duration::from_secs(60),
+            gates: vec![Gate::Autoscaler],
+        },
+        ..GatePolicy::default()
+    };
+    let said = |wall| {
+        let now = Now {
+            wall: Timestamp::from_second(wall).unwrap(),
+            boot: Duration::from_secs(100),
+        };
+        let all = all(&facts, &policy, now);
+        let one = all.into_iter().find(|(gate, _)| *gate == Gate::Autoscaler);
+        one.unwrap().1
+    };
+    let State::Closed { why, opens } = said(20) else {
+        panic!("it is closed before");
+    };
+    assert_eq!(opens, Some(Duration::from_secs(140)));
+    assert_eq!(said(60), State::Forced { why });
+}

@@ -5,7 +5,6 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{State, shut, shut_until};
-use crate::config::Config;
 use crate::history::Past;
 use crate::now::Now;
 use crate::text::span;
@@ -39,15 +38,15 @@ pub(crate) struct ClosePolicy {
 }
 
 impl Expected {
-    /// The longest that it took here, by `history`; what is not known there takes as long as it may.
-    pub(crate) fn of(history: &[Past], config: &Config) -> Self {
+    /// The longest that it took here, by `history`; what is not known there takes as long as it `may`.
+    pub(crate) fn of(history: &[Past], may: Self) -> Self {
         let longest = |took: fn(&Past) -> Option<u64>| {
             let longest = history.iter().filter_map(took).max();
             longest.map(Duration::from_secs)
         };
         Self {
-            drain: longest(Past::drained_in).unwrap_or_else(|| config.longest_drain()),
-            boot: longest(Past::back_in).unwrap_or(config.health.timeout),
+            drain: longest(Past::drained_in).unwrap_or(may.drain),
+            boot: longest(Past::back_in).unwrap_or(may.boot),
         }
     }
 }

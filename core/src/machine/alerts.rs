@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::Machine;
 use crate::alerts::{OnError, Source};
-use crate::gates::{Said, Server};
+use crate::gates::{Gate, Said, Server};
 use crate::now::Now;
 
 /// Between two questions while a reboot waits and nothing is known to be active. Longer than the longest answer takes.
@@ -162,7 +162,7 @@ impl Machine {
 
     /// Since when all that counts was asked for, if each has answered.
     pub(super) fn alerts_asked(&self, now: Now) -> Option<Duration> {
-        if self.keeps() {
+        if self.keeps() || self.forced(Gate::Alerts, now) {
             return Some(Duration::MAX);
         }
         let asked = |source: &Source| {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::Machine;
 use crate::decide::{armed, labelled, next_ask};
-use crate::gates::Commands;
+use crate::gates::{Commands, Gate};
 use crate::hook::{Answer, reasons};
 use crate::now::Now;
 use crate::record::{Hold, Stage};
@@ -99,7 +99,7 @@ impl Machine {
 
     /// Since when all that counts was asked for, if each has answered.
     pub(super) fn commands_asked(&self, now: Now) -> Option<Duration> {
-        if self.keeps() {
+        if self.keeps() || self.forced(Gate::Commands, now) {
             return Some(Duration::MAX);
         }
         let Some(Ok(all)) = &self.memory.commands else {

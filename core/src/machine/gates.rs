@@ -28,7 +28,9 @@ impl Machine {
             (Gate::Commands, matches!(commands, Commands::Awaited(_))),
             (Gate::Alerts, gates::asked(&alerts)),
         ];
-        let awaits = awaits.into_iter().filter(|(_, awaits)| *awaits);
+        let awaits = awaits
+            .into_iter()
+            .filter(|(gate, awaits)| *awaits && !self.forced(*gate, now));
         let awaited = awaits.map(|(gate, _)| gate).collect();
         let hold = self.facts.record.hold.as_ref();
         let begun = hold.is_some_and(|hold| cordoned(&hold.stage));
@@ -56,6 +58,7 @@ impl Machine {
                 overrun: self.config.gates.window_overrun,
             },
             users: self.user_policy(),
+            force: self.config.gates.force.clone(),
         };
         let all = gates::all(&gate_facts, &policy, now);
         self.facts.closed = gates::closed(&all);
@@ -67,13 +70,23 @@ impl Machine {
         };
     }
 
+    /// An old request passes the gate over, and nobody waits for its answers.
+    pub(super) fn forced(&self, gate: Gate, now: Now) -> bool {
+        let request = self.facts.observed.request.as_ref();
+        self.config.gates.force.passes(gate, request, now)
+    }
+
     fn window_facts(&self) -> WindowFacts<'_> {
         let record = &self.facts.record;
         let begun = record.hold.as_ref().filter(|hold| cordoned(&hold.stage));
         let request = self.facts.observed.request.as_ref();
+        let may = Expected {
+            drain: self.config.longest_drain(),
+            boot: self.config.health.timeout,
+        };
         WindowFacts {
             windows: &self.config.gates.windows,
-            expected: Expected::of(&record.history, &self.config),
+            expected: Expected::of(&record.history, may),
             begun: begun.map(|hold| hold.take.acquire_time),
             urgent: request.is_some_and(Request::urgent),
         }

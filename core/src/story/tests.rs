@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::facts::Effect;
+use crate::gates::{Gate, Standing};
 use crate::reason::Reason as Short;
 use crate::record::Record;
 use crate::slot::{Lease, Take};
@@ -77,6 +78,28 @@ fn step(phase: Phase, record: Record) -> Step {
         waits: None,
         would: None,
     }
+}
+
+/// Whoever finds a host that rebooted outside of its window finds why.
+#[test]
+fn a_claim_tells_which_gates_were_passed_over() {
+    let mut facts = facts(Some(hold(Stage::Taking, 0)), "a");
+    let record = facts.record.clone();
+    let standing = |gate, state| Standing {
+        gate,
+        state,
+        since: Duration::ZERO,
+    };
+    let why = "outside of the windows".to_owned();
+    facts.gates = vec![
+        standing(Gate::Windows, State::Forced { why }),
+        standing(Gate::Users, State::Open),
+    ];
+    let said = sentence(&step(Phase::Claiming, record), &facts, Some(Phase::Queued));
+    assert_eq!(
+        said,
+        "status, after a wait of 11m (Settling 10m, Queued 1m); the request is older than gates.force_after, which passes over: outside of the windows"
+    );
 }
 
 #[test]

@@ -158,6 +158,7 @@ fn gate(page: &Page, one: &Gate) -> Vec<String> {
         State::Open => "open",
         State::Closed => "closed",
         State::Unknown => "unknown, which counts as closed,",
+        State::Forced => "passed over by gates.force_after,",
         State::NotLookedAt => {
             let why = one.why.as_deref().unwrap_or("nothing asks for a reboot");
             return vec![format!("not looked at: {why}")];

@@ -50,6 +50,7 @@ pub(super) fn gates(facts: &Facts) -> Vec<Gate> {
 fn gate(standing: &Standing, wanted: bool) -> Gate {
     let (state, why, opens) = match &standing.state {
         gates::State::Open => (State::Open, None, None),
+        gates::State::Forced { why } => (State::Forced, Some(why.clone()), None),
         gates::State::Closed { why, opens } => (State::Closed, Some(why.clone()), *opens),
         // What is not looked at cannot be known, and nobody is to mend that.
         gates::State::Unknown { .. } if !wanted => (State::NotLookedAt, None, None),

@@ -263,3 +263,19 @@ async fn i6_a_daemon_that_is_killed_asks_anew_and_goes_on() {
         );
     }
 }
+
+/// Neither an alert nor a server that hangs keeps it waiting any more, at none of the moments at which it is asked anew.
+#[tokio::test(start_paused = true)]
+async fn i7_an_old_request_waits_for_no_answer_of_a_listed_gate() {
+    for says in [Says::Fires, Says::Hangs] {
+        let force = "[gates]\nforce_after = \"1h\"\nforce = [\"alerts\"]";
+        let (world, _server) = world(says, force).await;
+        world.want(0);
+        world.pass(59 * MINUTE).await;
+        let free = world.holder("default").is_none() && !world.cordoned(0);
+        world.require(free && world.boots(0) == 0, "nothing is begun");
+        world.until_rebooted(&[0], 1, 8 * MINUTE).await;
+        let why = "the request is older than gates.force_after, which passes over: ";
+        world.require(world.said(0, why), "the journal says why it came now");
+    }
+}

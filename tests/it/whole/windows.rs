@@ -122,3 +122,23 @@ async fn dates_are_excluded_without_any_window() {
     untouched(&world, 0);
     world.until_rebooted(&[0], 1, 2 * HOUR).await;
 }
+
+/// Its window opens at 3 o'clock, 16 hours after it was wanted.
+#[tokio::test(start_paused = true)]
+async fn i2_an_old_request_passes_over_the_windows_and_says_so() {
+    let config = "[[windows]]\nname = \"nights\"\nstart = \"03:00\"\nend = \"05:00\"\n\
+        [gates]\nforce_after = \"2h\"\nforce = [\"windows\"]\n";
+    let world = world(1, config).await;
+    world.want(0);
+    world.pass(119 * MINUTE).await;
+    untouched(&world, 0);
+    world.until_rebooted(&[0], 1, 10 * MINUTE).await;
+    let why = "the request is older than gates.force_after, which passes over: outside of the windows; \"nights\" opens";
+    world.require(world.said(0, why), "the journal says why it came now");
+    world.unwant(0);
+    world.pass(HOUR).await;
+    // The next request is young again.
+    world.want(0);
+    world.pass(119 * MINUTE).await;
+    untouched(&world, 1);
+}

@@ -1,6 +1,8 @@
 //! `[gates]`
 
-use super::{Choice, ConditionsList, DatesList, LONGEST, Span, ZERO, choice, minutes};
+use super::{Choice, Choices, ConditionsList, DatesList, LONGEST, Span, ZERO, choice, minutes};
+use crate::gates::Force;
+use crate::gates::Gate;
 use crate::users::Users;
 use crate::windows::Close;
 
@@ -56,4 +58,13 @@ keys! {
 
     /// From the warning to the drain, with "warn": long enough to save a file, or to run `kube-rebootd pause`.
     USERS_DELAY "users_delay": Span = Span { default: minutes(5), least: ZERO, most: LONGEST, bound: "" };
+
+    /// The gates of `force` do not keep a request waiting that is older than this, for example "14d": an update that is due
+    /// for weeks is worse than a reboot outside of its window. 0s: however old it is, every gate counts.
+    /// The journal and `explain` say which gates were passed over. Pauses of people, slots, `max_unavailable`, the drain and
+    /// its budgets count as ever.
+    FORCE_AFTER "force_after": Span = Span { default: ZERO, least: ZERO, most: LONGEST, bound: "" };
+
+    /// Which gates `force_after` passes over: "windows", "alerts", "autoscaler", "conditions", "commands", "users".
+    FORCE "force": Choices<Gate> = Choices { words: Force::WORDS, what: "gates" };
 }

@@ -171,6 +171,8 @@ const WRONG: &[(&str, &str, &[&str])] = &[
     ("gates.command", "period", &["60", "\"9s\"", "\"25h\""]),
     ("gates", "users", &["1", "true", "\"wait\""]),
     ("gates", "users_idle", &["60", "\"59s\"", "\"9000h\""]),
+    ("gates", "force_after", &["14", "\"400d\"", "\"-1d\"", "\"14d\""]),
+    ("gates", "force", &["\"windows\"", "[1]", "[\"inhibitors\"]", "[\"windows\", \"windows\"]", "[\"windows\"]"]),
     ("gates", "users_delay", &["5", "\"9000h\""]),
     ("gates", "prometheus", &["1", "{}", "[1]", "\"http://a\""]),
     ("gates.prometheus", "name", &["1", "\"\"", "\"a b\"", LONG]),

@@ -187,15 +187,14 @@ fn past(claim: u64, drain: u64, boot: Option<u64>, verify: u64) -> Past {
 
 #[test]
 fn what_is_expected_is_the_longest_that_was_seen_here() {
-    let config = Config::default();
     let none = Expected {
         drain: minutes(30),
         boot: minutes(15),
     };
-    assert_eq!(Expected::of(&[], &config), none);
+    assert_eq!(Expected::of(&[], none), none);
     let unknown = [past(1, 600, None, 5), Past::of(None, at("12:00:00"))];
     assert_eq!(
-        Expected::of(&unknown, &config),
+        Expected::of(&unknown, none),
         none,
         "no boot was seen: nothing was proved"
     );
@@ -209,5 +208,5 @@ fn what_is_expected_is_the_longest_that_was_seen_here() {
         drain: seconds(201),
         boot: seconds(130),
     };
-    assert_eq!(Expected::of(&known, &config), longest);
+    assert_eq!(Expected::of(&known, none), longest);
 }

@@ -63,6 +63,7 @@ fn wrong(kind: &str) -> (String, String) {
         "path that ends with .prom" => ("\"/x\"", "ends with .prom".into()),
         "path" => ("\"x\"", "write an absolute path".into()),
         "list of built-in checks" => ("[\"x\"]", "\"kernel\" or \"libraries\"".into()),
+        "list of gates" => ("[\"inhibitors\"]", "\"windows\" or ".into()),
         "list of events" => ("[\"x\"]", "\"required\" or ".into()),
         "list of paths" => ("[\"x\"]", "not an absolute path".into()),
         "list of integers" => ("[256]", format!("write {least} to {most}")),
