@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(500);
     default_service = "org.kuberebootd1",
     default_path = "/org/kuberebootd1"
 )]
-trait Node {
+pub(crate) trait Node {
     /// Nothing was asked for: nothing is taken back or written.
     fn cancel(&self) -> zbus::Result<Vec<String>>;
 
@@ -69,7 +69,7 @@ pub(crate) fn measure(world: &World) -> Result<Vec<Figure>> {
     })
 }
 
-async fn connect(address: &str) -> Result<Connection> {
+pub(crate) async fn connect(address: &str) -> Result<Connection> {
     let bus = Builder::address(address).build();
     bus.await.context("cannot reach the host's D-Bus")
 }

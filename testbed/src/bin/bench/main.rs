@@ -29,6 +29,7 @@ mod fake_login;
 mod fake_units;
 mod figures;
 mod footprint;
+mod gates;
 mod latency;
 mod policy;
 mod process;
@@ -55,6 +56,8 @@ enum Row {
     Waiters,
     /// A thousand questions a second on D-Bus.
     Asked,
+    /// Ten thousand evaluations of all gates.
+    Gates,
     /// What the policy on Nodes costs the API server for each status of a kubelet.
     Policy,
 }
@@ -108,7 +111,7 @@ fn run(cli: &Cli) -> Result<()> {
     // Rows of real hosts need no played nodes, and so build no kwok. Within the bed nothing could be downloaded.
     let played = rows
         .iter()
-        .any(|row| !matches!(row, Row::Policy | Row::Asked));
+        .any(|row| !matches!(row, Row::Policy | Row::Asked | Row::Gates));
     if played {
         kwok::built()?;
     }
@@ -129,6 +132,7 @@ fn run(cli: &Cli) -> Result<()> {
         footprint::MEMORY,
         footprint::IDLE,
         asked::GROUP,
+        gates::GROUP,
     ];
     world.slots(
         &named
@@ -156,6 +160,7 @@ fn run(cli: &Cli) -> Result<()> {
                 "A thousand questions a second, a real host",
                 asked::measure(&world)?,
             ),
+            Row::Gates => report.add("Gates, a real host", gates::measure(&world)?),
             Row::Policy => report.add("The policy on Nodes", policy::measure(&world)?),
             Row::Idle => {}
         }
