@@ -63,7 +63,7 @@ pub struct Trigger {
 pub struct Gate {
     /// One of [`Gate::ALL`](kube_rebootd_core::gates::Gate::ALL), by its name.
     pub gate: String,
-    /// `open`, `closed`, `unknown` (which counts as closed), or `not-looked-at` where nothing asks for a
+    /// `open`, `closed`, `unknown` (which counts as closed), `forced` (passed over by `gates.force_after`), or `not-looked-at` where nothing asks for a
     /// reboot, or somebody keeps the node drained.
     pub state: State,
     pub why: Option<String>,
