@@ -37,6 +37,7 @@ use crate::condition::Unwanted;
 use crate::drain;
 use crate::gates::Force;
 use crate::matcher::Matchers;
+use crate::protected::Protection;
 use crate::topic::{Template, Topic};
 use crate::users::Users;
 use crate::windows::{Close, Windows};
@@ -255,6 +256,8 @@ pub struct Gates {
     pub window_overrun: Duration,
     /// Conditions of the own Node that close a gate.
     pub conditions: Vec<Unwanted>,
+    /// Pods that a reboot waits for.
+    pub protection: Protection,
     /// `[[gates.prometheus]]`, names are unique.
     pub prometheus: Vec<Source>,
     /// `[[gates.command]]`, names are unique.

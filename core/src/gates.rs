@@ -19,7 +19,7 @@ use commands::commands;
 use host::{inhibitors, packages};
 use node::{autoscaler, conditions};
 use pause::pause;
-use pods::blocking;
+use pods::{blocking, protected};
 use time::{min_uptime, settle};
 use users::users;
 use windows::windows;
@@ -30,7 +30,7 @@ pub use force::Force;
 pub(crate) use host::Packages;
 pub(crate) use node::Signs;
 pub(crate) use pause::Pause;
-pub(crate) use pods::Blocking;
+pub(crate) use pods::{Blocking, Protecting};
 pub(crate) use users::{UserFacts, UserPolicy};
 pub(crate) use windows::{ClosePolicy, Expected, WindowFacts};
 
@@ -52,6 +52,7 @@ pub enum Gate {
     Autoscaler,
     Conditions,
     BlockingPods,
+    ProtectedPods,
     Commands,
     /// The last one, so that it is the reason only when nothing else is in the way: then users are warned.
     Users,
@@ -72,6 +73,7 @@ impl Gate {
             Self::Autoscaler => "autoscaler",
             Self::Conditions => "conditions",
             Self::BlockingPods => "blocking-pods",
+            Self::ProtectedPods => "protected-pods",
             Self::Commands => "commands",
             Self::Users => "users",
         }
@@ -95,6 +97,7 @@ impl Gate {
             Self::Autoscaler => "when the autoscaler takes its taint off",
             Self::Conditions => "when that condition of the Node has changed",
             Self::BlockingPods => "when these pods have gone, or the configuration lets them leave",
+            Self::ProtectedPods => "when these pods have ended, or are not protected any more",
             Self::Commands => {
                 "when that command ends with exit code 0; it is run again every period"
             }
@@ -106,7 +109,7 @@ impl Gate {
     /// drained.
     fn about_drains(self) -> bool {
         match self {
-            Self::NodePaused | Self::GroupPaused | Self::BlockingPods => true,
+            Self::NodePaused | Self::GroupPaused | Self::BlockingPods | Self::ProtectedPods => true,
             Self::Windows
             | Self::Inhibitors
             | Self::PackageManager
@@ -121,7 +124,7 @@ impl Gate {
     }
 
     /// All of them, in the order in which they are looked at.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::NodePaused,
         Self::GroupPaused,
         Self::Windows,
@@ -133,6 +136,7 @@ impl Gate {
         Self::Autoscaler,
         Self::Conditions,
         Self::BlockingPods,
+        Self::ProtectedPods,
         Self::Commands,
         Self::Users,
     ];
@@ -150,7 +154,8 @@ impl Gate {
             | Self::Settle
             | Self::Autoscaler
             | Self::Conditions
-            | Self::BlockingPods => false,
+            | Self::BlockingPods
+            | Self::ProtectedPods => false,
         }
     }
 }
@@ -226,6 +231,7 @@ pub(crate) struct GateFacts<'a> {
     /// Conditions that `gates.conditions` names.
     pub conditions: Signs,
     pub blocking: Blocking,
+    pub protecting: Protecting,
     pub commands: Commands,
     pub users: UserFacts<'a>,
 }
@@ -258,6 +264,7 @@ pub(crate) fn all(facts: &GateFacts, policy: &GatePolicy, now: Now) -> Vec<(Gate
         (Gate::Autoscaler, autoscaler(&facts.autoscaler)),
         (Gate::Conditions, conditions(&facts.conditions)),
         (Gate::BlockingPods, blocking(&facts.blocking)),
+        (Gate::ProtectedPods, protected(&facts.protecting, now)),
         (Gate::Commands, commands(&facts.commands)),
         (Gate::Users, users(&facts.users, policy.users, now)),
     ];

@@ -33,6 +33,7 @@ pub mod peers;
 pub mod phase;
 pub mod plugin;
 pub mod pod;
+pub mod protected;
 pub mod reason;
 pub mod record;
 pub mod scatter;

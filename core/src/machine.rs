@@ -85,6 +85,7 @@ impl Machine {
     pub fn configure(&mut self, config: Config) {
         self.config = config;
         self.memory.blocking = None;
+        self.memory.protected.clear();
         self.memory.alerts = alerts::Seen::default();
         self.facts.config_error = None;
     }
@@ -204,9 +205,8 @@ impl Machine {
     /// A list of the own pods before the cordon.
     pub fn listed_before(&mut self, pods: &[Pod], now: Now) {
         let policy = &self.config.drain.policy;
-        let blockers = drain::seen_before_cordon(pods, policy);
-        self.memory.blocking = Some((now.boot, blockers));
         self.memory.unmanaged = drain::not_made_again(pods, policy);
+        self.look_before_cordon(pods, now);
     }
 
     /// Whether the cluster has no other Node; none: that is to be looked at again.

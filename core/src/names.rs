@@ -72,6 +72,13 @@ pub fn looks_at_taint(key: &str) -> bool {
     AUTOSCALER_TAINTS.contains(&key) || key.starts_with(READINESS_TAINTS)
 }
 
+/// Annotation on a pod: `"false"` asks cluster-autoscaler to leave its Node where it is.
+pub const SAFE_TO_EVICT: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict";
+/// Annotation on a pod, Karpenter's: `"true"`, or for how long after the pod's start.
+pub const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
+/// Label on a pod, Cluster API's: `skip` or `wait-completed`.
+pub const CLUSTER_API_DRAIN: &str = "cluster.x-k8s.io/drain";
+
 /// Field manager of all that we apply on the Node.
 pub const NODE_MANAGER: &str = "kube-rebootd";
 /// Field manager of the Lease that an installation makes: not the taker's, else its labels would

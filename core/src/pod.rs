@@ -1,9 +1,12 @@
 //! Pods of this node as data: what the drain judges and what the health check compares.
 
+mod shield;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::slot::Keys;
+pub use shield::Shield;
 
 /// A pod, as far as anything here looks at it.
 #[allow(clippy::struct_excessive_bools)] // facts about an object, not states
@@ -15,6 +18,10 @@ pub struct Pod {
     pub labels: Keys,
     /// `kubernetes.io/config.mirror` is set: the kubelet's own copy of a static pod.
     pub mirror: bool,
+    /// What its author asks of autoscalers.
+    pub shield: Option<Shield>,
+    /// `status.startTime`, by the kubelet of this host; none: it has not started.
+    pub started: Option<Timestamp>,
     /// Kind, name and UID of the owner reference with `controller: true`.
     pub controller: Option<Controller>,
     pub phase: PodPhase,
@@ -113,6 +120,8 @@ impl Pod {
             uid: uid.to_owned(),
             labels: Keys::new(),
             mirror: false,
+            shield: None,
+            started: None,
             controller: None,
             phase: PodPhase::Running,
             restart_policy: RestartPolicy::Always,

@@ -36,6 +36,8 @@ pub enum Reason {
     /// A condition of the Node that `gates.conditions` names.
     NodeCondition,
     BlockedByPod,
+    /// A pod runs that `gates.blocking_pods` names, or that is not to be disturbed.
+    ProtectedPod,
     /// A command of `[[gates.command]]`, or a hook of `gate.d`.
     GateCommand,
     /// Somebody is logged in on the host.
@@ -80,7 +82,7 @@ pub enum Reason {
 
 impl Reason {
     /// All of them; docs/operating.md explains each to an operator.
-    pub const ALL: [Self; 39] = [
+    pub const ALL: [Self; 40] = [
         Self::Idle,
         Self::TriggerUnknown,
         Self::NotCleared,
@@ -96,6 +98,7 @@ impl Reason {
         Self::Autoscaler,
         Self::NodeCondition,
         Self::BlockedByPod,
+        Self::ProtectedPod,
         Self::GateCommand,
         Self::UsersLoggedIn,
         Self::StateNotWritable,
@@ -152,6 +155,7 @@ impl Reason {
             Some(Gate::Autoscaler) => Self::Autoscaler,
             Some(Gate::Conditions) => Self::NodeCondition,
             Some(Gate::BlockingPods) => Self::BlockedByPod,
+            Some(Gate::ProtectedPods) => Self::ProtectedPod,
             Some(Gate::Commands) => Self::GateCommand,
             Some(Gate::Users) => Self::UsersLoggedIn,
         }
@@ -206,6 +210,7 @@ impl Reason {
             | Self::Autoscaler
             | Self::NodeCondition
             | Self::BlockedByPod
+            | Self::ProtectedPod
             | Self::GateCommand
             | Self::UsersLoggedIn
             | Self::ShuttingDown
@@ -263,6 +268,7 @@ impl Reason {
                 "a reboot is required, and a condition of the Node speaks against it"
             }
             Self::BlockedByPod => "a reboot is required, and a pod is in its way",
+            Self::ProtectedPod => "a reboot is required, and waits for a protected pod",
             Self::GateCommand => "a reboot is required, and a command of gates says not now",
             Self::UsersLoggedIn => "a reboot is required, and somebody is logged in on the host",
             Self::StateNotWritable => "a reboot is required, and the state file cannot be written",
@@ -308,6 +314,7 @@ impl Reason {
             Self::Autoscaler => "Autoscaler",
             Self::NodeCondition => "NodeCondition",
             Self::BlockedByPod => "BlockedByPod",
+            Self::ProtectedPod => "ProtectedPod",
             Self::GateCommand => "GateCommand",
             Self::UsersLoggedIn => "UsersLoggedIn",
             Self::StateNotWritable => "StateNotWritable",

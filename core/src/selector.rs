@@ -1,10 +1,14 @@
 //! Label selectors, in the words of `kubectl -l` (labels.Parse in k8s.io/apimachinery). Keeps I12: what
 //! cannot be understood is an error, never an empty selector.
 
+mod pods;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
 use thiserror::Error;
+
+pub use pods::{BadPodSelector, PodSelector};
 
 /// All of its requirements must hold.
 #[derive(Debug, Clone, PartialEq, Eq)]

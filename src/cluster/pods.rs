@@ -8,7 +8,10 @@ use kube::api::ListParams;
 use kube::core::Status as Answer;
 use kube::{Api, Client, Resource, ResourceExt};
 use kube_rebootd_core::drain::PodRef;
-use kube_rebootd_core::pod::{Container, Controller, EvictAnswer, Pod, PodPhase, RestartPolicy};
+use kube_rebootd_core::names;
+use kube_rebootd_core::pod::{
+    Container, Controller, EvictAnswer, Pod, PodPhase, RestartPolicy, Shield,
+};
 use kube_rebootd_core::text::{self, NAME};
 use serde_json::json;
 
@@ -166,6 +169,13 @@ pub fn read(object: &Object) -> Pod {
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect(),
         mirror: object.annotations().contains_key(MIRROR),
+        shield: {
+            let said = |key| object.annotations().get(key).map(String::as_str);
+            Shield::of(said(names::SAFE_TO_EVICT), said(names::DO_NOT_DISRUPT))
+        },
+        started: status
+            .and_then(|status| status.start_time.as_deref())
+            .map(lean::time),
         controller,
         phase: match status.and_then(|status| status.phase.as_deref()) {
             Some("Pending") => PodPhase::Pending,

@@ -179,6 +179,8 @@ pub(super) struct Selectors;
 pub(super) struct DaysList;
 /// Dates that are excluded, none unless somebody writes one.
 pub(super) struct DatesList;
+/// A list of selectors of pods, empty unless somebody writes one.
+pub(super) struct PodSelectors;
 /// A list of conditions of the Node, empty unless somebody writes one.
 pub(super) struct ConditionsList;
 /// A regular expression, or empty for none; its default.

@@ -24,6 +24,7 @@ use super::{
 };
 use crate::drain::Policy;
 use crate::gates::Force;
+use crate::protected::Protection;
 use crate::windows::Windows;
 use windows::Zones;
 
@@ -381,6 +382,10 @@ fn gates(r: &mut Reader<'_>) -> Gates {
         window_close: r.choice(&gates::WINDOW_CLOSE),
         window_overrun: r.duration(&gates::WINDOW_OVERRUN),
         conditions: r.conditions(&gates::CONDITIONS),
+        protection: Protection {
+            blocking: r.pods(&gates::BLOCKING_PODS),
+            annotations: r.flag(&gates::HONOUR_ANNOTATIONS),
+        },
         commands: Vec::new(),
         users: r.choice(&gates::USERS),
         users_idle: r.duration(&gates::USERS_IDLE),

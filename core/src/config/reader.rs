@@ -8,7 +8,7 @@ use super::duration;
 use super::file::{Keys, Origin, Problem, Raw, Value, dotted};
 use super::keys::{
     Choice, Choices, Codes, Command, Conditional, ConditionsList, DatesList, DaysList, Entry, Key,
-    Number, Paths, Regular, Section, Selectors, Silences, Span, Table, Word,
+    Number, Paths, PodSelectors, Regular, Section, Selectors, Silences, Span, Table, Word,
 };
 use crate::alerts::Conditions;
 use crate::budget::MaxUnavailable;
@@ -16,7 +16,7 @@ use crate::condition::Unwanted;
 use crate::label::is_absolute;
 use crate::matcher::Matchers;
 use crate::pattern::Pattern;
-use crate::selector::Selector;
+use crate::selector::{PodSelector, Selector};
 use crate::text::quote;
 use crate::windows::{Dates, Days};
 
@@ -223,6 +223,15 @@ impl<'a> Reader<'a> {
         let kind = "list of label selectors";
         let list = self.list(key, kind, Vec::new(), read, |(given, _)| quote(given));
         list.into_iter().map(|(_, selector)| selector).collect()
+    }
+
+    pub(super) fn pods(&mut self, key: &Key<PodSelectors>) -> Vec<PodSelector> {
+        let read = |raw: &Raw| {
+            let given = text(raw, "selectors of pods like \"shop: app=db\"")?;
+            given.parse::<PodSelector>().map_err(|why| why.to_string())
+        };
+        let kind = "list of selectors of pods";
+        self.list(key, kind, Vec::new(), read, |one| quote(&one.to_string()))
     }
 
     pub(super) fn days(&mut self, key: &Key<DaysList>) -> Vec<Days> {

@@ -7,7 +7,7 @@ use crate::pod::{EvictAnswer, Pod};
 use crate::scatter::scatter;
 use crate::text::{self, WORDS, span};
 
-use super::judge::{Block, Judgement};
+use super::judge::{Block, Finish, Judgement};
 
 /// Priority from which a pod is system-critical (system-cluster-critical, scheduling/types.go).
 const CRITICAL: i32 = 2_000_000_000;
@@ -154,18 +154,23 @@ impl Entry {
         self.judgement == Judgement::Evict && self.ask != Ask::Accepted
     }
 
-    /// Its Job, while that may finish.
-    pub(super) fn waits_for(&self) -> Option<&str> {
-        let job = self.job.as_deref();
-        job.filter(|_| self.judgement == Judgement::Finish)
+    /// It takes the time it takes.
+    pub(super) fn may_finish(&self) -> bool {
+        matches!(self.judgement, Judgement::Finish(_))
     }
 
-    /// A pod that may finish, and of what.
+    /// A pod that may finish, and why.
     pub(super) fn unhurried(&self) -> Option<Blocker> {
-        let job = self.waits_for()?;
+        let Judgement::Finish(finish) = self.judgement else {
+            return None;
+        };
+        let why = match (finish, &self.job) {
+            (Finish::Job, Some(job)) => format!("of Job {job} has not finished"),
+            (Finish::Job | Finish::Label, _) => finish.words().to_owned(),
+        };
         Some(Blocker {
             pod: self.pod.clone(),
-            why: format!("of Job {job} has not finished"),
+            why,
             budget: None,
         })
     }

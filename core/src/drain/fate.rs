@@ -48,8 +48,8 @@ impl Fate {
             Judgement::Wait => Some(Self::Awaited {
                 why: "is terminating already",
             }),
-            Judgement::Finish => Some(Self::Awaited {
-                why: "is a Job's, which may finish (drain.jobs)",
+            Judgement::Finish(finish) => Some(Self::Awaited {
+                why: finish.words(),
             }),
         }
     }

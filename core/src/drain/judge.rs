@@ -1,5 +1,6 @@
 //! What becomes of one pod in a drain (docs/design.md 7). Keeps I9: only [`Judgement::Evict`] is evicted.
 
+use crate::names;
 use crate::pod::{Pod, RestartPolicy};
 
 use super::{EmptyDir, Jobs, Policy, Unmanaged};
@@ -13,9 +14,43 @@ pub enum Judgement {
     /// until its object is gone, also when it has finished: the kubelet may still be unmounting its volumes
     /// (`real::volumes`).
     Wait,
-    /// A Job's: waited for until it has finished.
-    Finish,
+    /// Waited for until it has finished, and not evicted.
+    Finish(Finish),
     Block(Block),
+}
+
+/// Why a pod may finish.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finish {
+    /// It is a Job's, and `drain.jobs` is "wait".
+    Job,
+    /// Its label says so.
+    Label,
+}
+
+impl Finish {
+    /// For people, after the pod's name.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Job => "is a Job's, which may finish (drain.jobs)",
+            Self::Label => "may finish (label cluster.x-k8s.io/drain)",
+        }
+    }
+
+    /// As Cluster API reads its label (`internal/controllers/machine/drain`): in any case, with and without the dash.
+    fn by_label(pod: &Pod) -> Option<Self> {
+        let value = pod.labels.get(names::CLUSTER_API_DRAIN)?;
+        let value = value.replacen('-', "", 1);
+        value
+            .eq_ignore_ascii_case("waitcompleted")
+            .then_some(Self::Label)
+    }
+}
+
+/// Its label says that nothing is to be done about it.
+fn left_by_label(pod: &Pod) -> bool {
+    let value = pod.labels.get(names::CLUSTER_API_DRAIN);
+    value.is_some_and(|value| value.eq_ignore_ascii_case("skip"))
 }
 
 /// Why a pod stays where it is.
@@ -26,6 +61,8 @@ pub enum Leave {
     /// And nobody deletes it.
     Finished,
     Skipped,
+    /// Cluster API's label says so.
+    Labelled,
     /// No controller, but the kubelet starts it again after the boot, unless it shuts down gracefully (`e2e::sorts`).
     Unmanaged,
 }
@@ -38,6 +75,7 @@ impl Leave {
             Self::DaemonSet => "is a DaemonSet's: it runs again after the reboot",
             Self::Finished => "has finished",
             Self::Skipped => "matches drain.skip",
+            Self::Labelled => "has the label cluster.x-k8s.io/drain: skip",
             Self::Unmanaged => "has no controller, and the kubelet starts it again",
         }
     }
@@ -74,11 +112,17 @@ pub fn judge(pod: &Pod, policy: &Policy) -> Judgement {
     if policy.skip.iter().any(|skip| skip.matches(&pod.labels)) {
         return Judgement::Leave(Leave::Skipped);
     }
+    if left_by_label(pod) {
+        return Judgement::Leave(Leave::Labelled);
+    }
     if pod.terminating {
         return Judgement::Wait;
     }
     if policy.jobs == Jobs::Wait && pod.job().is_some() {
-        return Judgement::Finish;
+        return Judgement::Finish(Finish::Job);
+    }
+    if let Some(finish) = Finish::by_label(pod) {
+        return Judgement::Finish(finish);
     }
     if pod.controller.is_none() {
         match (policy.unmanaged, pod.restart_policy) {
@@ -172,7 +216,7 @@ mod tests {
         assert_eq!(judge(&job, &policy), Judgement::Evict);
         policy.jobs = Jobs::Wait;
         policy.empty_dir = EmptyDir::Block;
-        assert_eq!(judge(&job, &policy), Judgement::Finish);
+        assert_eq!(judge(&job, &policy), Judgement::Finish(Finish::Job));
         assert_eq!(judge(&pod("b"), &policy), Judgement::Evict);
         job.terminating = true;
         assert_eq!(judge(&job, &policy), Judgement::Wait);
@@ -180,6 +224,57 @@ mod tests {
         assert_eq!(judge(&job, &policy), Judgement::Wait);
         job.terminating = false;
         assert_eq!(judge(&job, &policy), Judgement::Leave(Leave::Finished));
+    }
+
+    #[test]
+    fn cluster_api_s_label_counts_as_there() {
+        let skip = Judgement::Leave(Leave::Labelled);
+        let wait = Judgement::Finish(Finish::Label);
+        for (value, expected) in [
+            ("skip", skip),
+            ("Skip", skip),
+            ("wait-completed", wait),
+            ("WaitCompleted", wait),
+            ("wait--completed", Judgement::Evict),
+            ("drain", Judgement::Evict),
+            ("", Judgement::Evict),
+        ] {
+            let mut pod = pod("a");
+            pod.empty_dir = true;
+            let label = (names::CLUSTER_API_DRAIN.to_owned(), value.to_owned());
+            pod.labels.extend([label]);
+            assert_eq!(judge(&pod, &policy()), expected, "{value}");
+            // Whatever else would stop the drain.
+            let policy = Policy {
+                unmanaged: Unmanaged::Block,
+                empty_dir: EmptyDir::Block,
+                ..policy()
+            };
+            pod.controller = None;
+            let found = judge(&pod, &policy);
+            let blocks = Judgement::Block(Block::Unmanaged);
+            assert_eq!(
+                found,
+                if expected == Judgement::Evict {
+                    blocks
+                } else {
+                    expected
+                }
+            );
+            pod.terminating = true;
+            let found = judge(&pod, &policy);
+            assert_eq!(
+                found,
+                if expected == skip {
+                    skip
+                } else {
+                    Judgement::Wait
+                }
+            );
+            pod.terminating = false;
+            pod.phase = PodPhase::Succeeded;
+            assert_eq!(judge(&pod, &policy), Judgement::Leave(Leave::Finished));
+        }
     }
 
     #[test]

@@ -76,7 +76,7 @@ impl Drain {
             .left
             .values()
             .filter(|entry| entry.critical != ordinary);
-        tier.any(|entry| entry.waits_for().is_none())
+        tier.any(|entry| !entry.may_finish())
     }
 
     pub(super) fn expired(&self) -> bool {

@@ -29,6 +29,7 @@ impl Force {
         ("alerts", Gate::Alerts),
         ("autoscaler", Gate::Autoscaler),
         ("conditions", Gate::Conditions),
+        ("protected-pods", Gate::ProtectedPods),
         ("commands", Gate::Commands),
         ("users", Gate::Users),
     ];

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::*;
 use crate::drain::{Blocker, PodRef};
+use crate::protected::Protected;
 use crate::trigger::{Keeper, Latched, Reason, Verdict};
 
 fn open() -> GateFacts<'static> {
@@ -21,6 +22,7 @@ fn open() -> GateFacts<'static> {
         autoscaler: Signs::Seen(Vec::new()),
         conditions: Signs::Seen(Vec::new()),
         blocking: Blocking::Seen(Vec::new()),
+        protecting: Protecting::Seen(Vec::new()),
         commands: Commands::Yes,
         users: UserFacts::ignored(),
     }
@@ -62,6 +64,7 @@ fn i8_what_is_unknown_is_closed() {
         said: Said::Asked,
     }];
     facts.blocking = Blocking::Unknown;
+    facts.protecting = Protecting::Unknown;
     facts.commands = Commands::Awaited("command ceph".to_owned());
     let all = [
         Gate::NodePaused,
@@ -72,6 +75,7 @@ fn i8_what_is_unknown_is_closed() {
         Gate::Autoscaler,
         Gate::Conditions,
         Gate::BlockingPods,
+        Gate::ProtectedPods,
         Gate::Commands,
     ];
     assert_eq!(gates(&facts), all);
@@ -105,6 +109,7 @@ fn every_gate_says_something() {
             "autoscaler",
             "conditions",
             "blocking-pods",
+            "protected-pods",
             "commands",
             "users"
         ]
@@ -299,6 +304,40 @@ fn settle_waits_for_the_first_reason_to_last() {
     let closed = |seconds| shut_at(&facts, &GatePolicy::default(), at(seconds));
     assert_eq!(closed(109)[0].opens, Some(Duration::from_secs(110)));
     assert_eq!(closed(110), []);
+}
+
+/// As long as one of them has no end, nobody knows when the gate opens.
+#[test]
+fn protected_pods_say_until_when() {
+    let until = |second: Option<i64>| Protected {
+        pod: PodRef {
+            namespace: "shop".to_owned(),
+            name: "a".to_owned(),
+            uid: "u".to_owned(),
+        },
+        why: "has the annotation".to_owned(),
+        until: second.map(|second| Timestamp::from_second(second).unwrap()),
+    };
+    for (pods, opens) in [
+        (vec![Some(40)], Some(140)),
+        (vec![Some(40), Some(50), Some(30)], Some(150)),
+        (vec![Some(40), None], None),
+    ] {
+        let mut facts = open();
+        let number = pods.len();
+        facts.protecting = Protecting::Seen(pods.into_iter().map(until).collect());
+        let closed = shut_at(&facts, &GatePolicy::default(), at(100));
+        assert_eq!(closed[0].gate, Gate::ProtectedPods);
+        assert_eq!(closed[0].opens, opens.map(Duration::from_secs));
+        assert!(
+            closed[0].why.starts_with(&format!("{number} pod")),
+            "{closed:?}"
+        );
+        assert!(
+            closed[0].why.ends_with("shop/a has the annotation"),
+            "{closed:?}"
+        );
+    }
 }
 
 #[test]

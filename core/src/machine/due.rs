@@ -110,8 +110,13 @@ impl Machine {
         absent.into_iter().filter(due).cloned().collect()
     }
 
-    /// Something asks for a reboot, no slot is held, and pods would stop the drain.
+    /// Something asks for a reboot, no slot is held, and pods would stop the drain, or are protected.
     pub(super) fn blocked_before(&self) -> bool {
+        self.stopped_before() || (self.waits() && !self.memory.protected.is_empty())
+    }
+
+    /// Of these, pods that would stop the drain.
+    fn stopped_before(&self) -> bool {
         let known = self.memory.blocking.as_ref();
         self.waits() && known.is_some_and(|(_, blockers)| !blockers.is_empty())
     }
@@ -120,24 +125,22 @@ impl Machine {
         self.facts.record.hold.is_none() && self.facts.observed.request.is_some()
     }
 
-    /// Pods that would stop a drain are looked at before the queue: by one list, as waiting is long; while there are
+    /// Pods that would stop a drain, or are protected, are looked at before the queue: by one list, as waiting is long; while there are
     /// some, by a watch, which tells at once when the last of them has gone.
     pub fn blocking_due(&self, now: Now) -> bool {
         if self.blocked_before() && self.memory.pods.is_some() {
             return false;
         }
-        let due = self
-            .memory
-            .blocking
-            .as_ref()
-            .is_none_or(|(read, blockers)| !blockers.is_empty() && now.since(*read) >= BLOCKING);
-        self.facts.started && self.waits() && due && self.config.drain.mode != Mode::Never
+        let again = |read: Duration| self.blocked_before() && now.since(read) >= BLOCKING;
+        let due = (self.memory.blocking.as_ref()).is_none_or(|(read, _)| again(*read));
+        let wanted = self.config.drain.mode != Mode::Never || !self.config.gates.protection.none();
+        self.facts.started && self.waits() && due && wanted
     }
 
     /// Whether there are other Nodes is to be looked at, while pods close the gate: where there are none nothing is evicted,
     /// and those pods stop nothing.
     pub fn alone_due(&self, now: Now) -> bool {
         let due = (self.memory.alone).is_none_or(|(read, _)| now.since(read) >= ALONE);
-        self.config.drain.mode == Mode::Auto && due && self.blocked_before()
+        self.config.drain.mode == Mode::Auto && due && self.stopped_before()
     }
 }

@@ -1,16 +1,18 @@
 //! Which gates are closed, by all that was seen (I2, I8).
 
 use super::Machine;
-use crate::drain;
+use crate::drain::{self, Mode};
 use crate::facts::{Facts, Fenced};
 use crate::gates::{
-    self, Blocking, ClosePolicy, Commands, Expected, Gate, GateFacts, GatePolicy, Pause, Signs,
-    WindowFacts,
+    self, Blocking, ClosePolicy, Commands, Expected, Gate, GateFacts, GatePolicy, Pause,
+    Protecting, Signs, WindowFacts,
 };
 use crate::names;
 use crate::node::{Node, Seen};
 use crate::now::Now;
 use crate::peers::Census;
+use crate::pod::Pod;
+use crate::protected::Protected;
 use crate::record::Stage;
 use crate::slot::Lease;
 use crate::trigger::{Finding, Request};
@@ -48,6 +50,7 @@ impl Machine {
             autoscaler: self.autoscaler(),
             conditions: self.conditions(),
             blocking: self.blocking(),
+            protecting: self.protecting(now),
             commands,
             users: self.user_facts(begun),
         };
@@ -167,13 +170,51 @@ impl Machine {
         last.is_some_and(|(_, alone)| alone)
     }
 
-    /// Pods that would stop the drain, while there are some: their watch tells at once when the last of them has gone.
+    /// Pods that would stop the drain or are protected, while there are some: their watch tells at once when the last of
+    /// them has gone. The time of some is over by itself.
     pub(super) fn seen_before_cordon(&mut self, now: Now) {
+        self.memory.protected.retain(|one| one.counts(now.wall));
         if self.blocked_before()
-            && let Some(pods) = &self.memory.pods
+            && let Some(pods) = self.memory.pods.take()
         {
-            let blockers = drain::seen_before_cordon(pods, &self.config.drain.policy);
-            self.memory.blocking = Some((now.boot, blockers));
+            self.look_before_cordon(&pods, now);
+            self.memory.pods = Some(pods);
+        }
+    }
+
+    /// What a look at the own pods before the cordon says.
+    pub(super) fn look_before_cordon(&mut self, pods: &[Pod], now: Now) {
+        let drain = &self.config.drain;
+        let blockers = match drain.mode {
+            Mode::Never => Vec::new(),
+            Mode::Auto | Mode::Always => drain::seen_before_cordon(pods, &drain.policy),
+        };
+        self.memory.blocking = Some((now.boot, blockers));
+        self.memory.protected = self.protected(pods, now);
+    }
+
+    fn protected(&self, pods: &[Pod], now: Now) -> Vec<Protected> {
+        let skip = &self.config.drain.policy.skip;
+        self.config.gates.protection.of(pods, skip, now.wall)
+    }
+
+    /// Pods that a reboot waits for, before the cordon: after it nothing new begins here, and what was begun is ended by
+    /// the drain anyway. Also where nothing is evicted: a reboot ends them as well.
+    fn protecting(&self, now: Now) -> Protecting {
+        let hold = &self.facts.record.hold;
+        let begun = hold.as_ref().is_some_and(|hold| cordoned(&hold.stage));
+        if begun || self.config.gates.protection.none() {
+            return Protecting::Seen(Vec::new());
+        }
+        match (hold, &self.memory.pods, &self.memory.blocking) {
+            (Some(_), Some(pods), _) => Protecting::Seen(self.protected(pods, now)),
+            (_, _, Some(_)) => {
+                let known = self.memory.protected.iter();
+                Protecting::Seen(known.filter(|one| one.counts(now.wall)).cloned().collect())
+            }
+            // After a restart: there is no cordon before the watch has listed them.
+            (Some(_), None, None) => Protecting::Seen(Vec::new()),
+            (None, _, None) => Protecting::Unknown,
         }
     }
 

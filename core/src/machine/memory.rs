@@ -12,6 +12,7 @@ use crate::facts::Facts;
 use crate::health::{DaemonSet, Found, Pulse};
 use crate::inhibitor::Inhibitor;
 use crate::pod::Pod;
+use crate::protected::Protected;
 use crate::record::Stage;
 use crate::shutdown::Scheduled;
 use crate::times::Spent;
@@ -82,6 +83,8 @@ pub(super) struct Memory {
     pub(super) alerts: alerts::Seen,
     /// Pods that would stop the drain, and when they were listed.
     pub(super) blocking: Option<(Duration, Vec<Blocker>)>,
+    /// Pods that a reboot waits for, by the same look.
+    pub(super) protected: Vec<Protected>,
     /// Whether the cluster has no other Node, and when that was looked at.
     pub(super) alone: Option<(Duration, bool)>,
     /// Pods without a controller that stay, as last listed before the cordon.
@@ -137,6 +140,7 @@ impl Memory {
         self.queue.clear();
         self.done = None;
         self.blocking = None;
+        self.protected.clear();
         self.verifying = None;
         self.giving_back = None;
         self.found.clear();

@@ -103,6 +103,7 @@ proptest! {
             autoscaler: gates::Signs::Seen(vec![name(&a, NAME)]),
             conditions: gates::Signs::Seen(vec![name(&b, NAME); 9]),
             blocking: gates::Blocking::Cordoned,
+            protecting: gates::Protecting::Seen(Vec::new()),
             users: gates::UserFacts::ignored(),
         };
         let now = Now { wall: jiff::Timestamp::UNIX_EPOCH, boot: Duration::ZERO };

@@ -1,5 +1,6 @@
 //! What of this node's pods would stop a drain or not come back, and whether one of them reboots this host too.
 
+use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::api::ListParams;
 use kube_rebootd_core::config::{Config, DrainMode};
@@ -15,8 +16,8 @@ use crate::host::{Bus, logind};
 pub(super) const PODS: &str = "pods";
 /// Pods on a node are at most some hundred.
 const PODS_MAX: u32 = 500;
-/// Of pods that would block the drain; the others are counted.
-const BLOCKERS_NAMED: usize = 3;
+/// Of pods that keep reboots away; the others are counted.
+const NAMED: usize = 3;
 
 /// Pods of this node may be listed; a kured among them is a rival, and one that the drain may not move closes the
 /// gate.
@@ -30,6 +31,7 @@ pub(super) async fn pods(clients: &Clients, config: &Config) -> Check {
                 let locks = logind::locks(&Bus::system()).await;
                 let graceful = locks.is_ok_and(|locks| locks.kubelet);
                 movable(&list.items, config)
+                    .or_else(|| protected(&list.items, config, Timestamp::now()))
                     .unwrap_or_else(|| ending(&list.items, config, graceful))
             }
             Some(pod) => {
@@ -57,7 +59,7 @@ fn movable(pods: &[Pod], config: &Config) -> Option<Check> {
         DrainMode::Auto | DrainMode::Always => seen_before_cordon(&read, &config.drain.policy),
     };
     let named = |one: &Blocker| format!("{} {}", one.pod.path(), one.why);
-    let all: Vec<String> = blockers.iter().take(BLOCKERS_NAMED).map(named).collect();
+    let all: Vec<String> = blockers.iter().take(NAMED).map(named).collect();
     if all.is_empty() {
         return None;
     }
@@ -72,6 +74,32 @@ fn movable(pods: &[Pod], config: &Config) -> Option<Check> {
     )
     .until(format!("pod {} has gone", blockers.first().map_or_else(String::new, |one| one.pod.path())));
     Some(check)
+}
+
+/// Pods that a reboot waits for.
+fn protected(pods: &[Pod], config: &Config, now: Timestamp) -> Option<Check> {
+    let read: Vec<_> = pods.iter().map(own_pods::read).collect();
+    let skip = &config.drain.policy.skip;
+    let found = config.gates.protection.of(&read, skip, now);
+    let first = found.first()?;
+    let named = found.iter().take(NAMED);
+    let named: Vec<String> = named
+        .map(|one| format!("{} {}", one.pod.path(), one.why))
+        .collect();
+    let more = match found.len() - named.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let check = Check::warn(
+        PODS,
+        format!("{} protected: {}{more}", found.len(), named.join("; ")),
+        "wait for their end; else gates.blocking_pods, gates.honour_annotations or drain.skip in the configuration",
+    );
+    let path = first.pod.path();
+    Some(check.until(match first.until {
+        None => format!("pod {path} has ended"),
+        Some(until) => format!("pod {path} has ended, or {until:.0} has come"),
+    }))
 }
 
 /// Pods that end for ever with the next reboot, where the kubelet shuts down gracefully.
@@ -127,6 +155,37 @@ mod tests {
         );
         assert!(movable(&[bare("Always", "Running")], &config).is_none());
         assert!(movable(&[bare("Never", "Succeeded")], &config).is_none());
+    }
+
+    #[test]
+    fn a_pod_that_keeps_reboots_away_is_named() {
+        let now: Timestamp = "2026-11-18T11:00:00Z".parse().expect("a time");
+        let config = Config::default();
+        let said = |value: &str| {
+            let pod = json!({
+                "metadata": {"name": "work", "namespace": "shop", "uid": "u",
+                    "annotations": {"karpenter.sh/do-not-disrupt": value}},
+                "spec": {"containers": []},
+                "status": {"phase": "Running", "startTime": "2026-11-18T10:00:00Z"},
+            });
+            let pod = serde_json::from_value(pod).expect("a Pod");
+            protected(&[pod], &config, now).map(|check| format!("{check:?}"))
+        };
+        for (value, words) in [
+            ("true", Some("1 protected: shop/work has the annotation")),
+            ("2h", Some("or 2026-11-18T12:00:00Z has come")),
+            (
+                "soon",
+                Some("shop/work has the annotation karpenter.sh/do-not-disrupt with a value that"),
+            ),
+            ("false", None),
+            ("30m", None),
+        ] {
+            let said = said(value);
+            assert_eq!(said.is_some(), words.is_some(), "{value}: {said:?}");
+            let says = |words: &str| said.as_deref().is_some_and(|said| said.contains(words));
+            assert!(words.is_none_or(says), "{value}: {said:?}");
+        }
     }
 
     #[test]

@@ -58,6 +58,7 @@ pub(super) struct Claim {
 #[serde(rename_all = "camelCase")]
 pub struct Status {
     pub(super) phase: Option<String>,
+    pub(super) start_time: Option<String>,
     pub(super) conditions: Option<Vec<Condition>>,
     pub(super) container_statuses: Option<Vec<ContainerStatus>>,
 }

@@ -202,6 +202,8 @@ fn pod(number: usize) -> Pod {
         uid: format!("uid-{number}"),
         labels: BTreeMap::new(),
         mirror: false,
+        shield: None,
+        started: None,
         controller: Some(Controller {
             api: "apps/v1".to_owned(),
             kind: "ReplicaSet".to_owned(),

@@ -31,6 +31,7 @@ mod notices;
 mod outages;
 mod packages;
 mod proof;
+mod protected;
 mod quorum;
 mod races;
 mod reload;

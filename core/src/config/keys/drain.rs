@@ -5,6 +5,8 @@ use crate::drain::{EmptyDir, Jobs, Mode, OnTimeout, Unmanaged};
 
 keys! {
     /// How pods leave.
+    /// Cluster API's label `cluster.x-k8s.io/drain` on a pod is honoured: with "skip" it is left alone, with "wait-completed" it
+    /// is not evicted and waited for until it has finished, within `timeout`.
     section "drain";
 
     /// "auto" evicts, except where the cluster has no other Node; while others exist and none can take pods

@@ -1,6 +1,8 @@
 //! `[gates]`
 
-use super::{Choice, Choices, ConditionsList, DatesList, LONGEST, Span, ZERO, choice, minutes};
+use super::{
+    Choice, Choices, ConditionsList, DatesList, LONGEST, PodSelectors, Span, ZERO, choice, minutes,
+};
 use crate::gates::Force;
 use crate::gates::Gate;
 use crate::users::Users;
@@ -41,6 +43,21 @@ keys! {
     /// A drain is undone when one closes.
     CONDITIONS "conditions": ConditionsList = ConditionsList;
 
+    /// Pods of this node during which no reboot begins: by their labels as in `drain.skip`, by namespace, or by both:
+    /// ["app=backup", "batch: app in (train,render)", "ci:"].
+    /// Pods of DaemonSets, static pods and pods that have finished do not count.
+    /// Once the node is cordoned for the drain they are its own matter.
+    BLOCKING_PODS "blocking_pods": PodSelectors = PodSelectors;
+
+    /// Whether no reboot begins while a pod runs here whose author asks autoscalers not to disturb it, by the annotation
+    /// `cluster-autoscaler.kubernetes.io/safe-to-evict: "false"`, or by `karpenter.sh/do-not-disrupt` with "true", or with a
+    /// duration like "4h", which counts from the pod's start.
+    /// By default it is so: the work that such a pod would lose is lost for good, while a reboot that waits can be done
+    /// later, and says for which pod it waits.
+    /// Whoever may make pods can keep a node from rebooting by it; with false, or for pods that `drain.skip` selects, the
+    /// annotations say nothing.
+    HONOUR_ANNOTATIONS "honour_annotations": bool = true;
+
     /// What somebody means who is logged in on the host and at work: "warn" tells them on their terminals as soon as nothing
     /// else is in the way, and begins `users_delay` later; "block" waits until they have logged out or stopped working;
     /// "ignore" does not look.
@@ -65,6 +82,7 @@ keys! {
     /// its budgets count as ever.
     FORCE_AFTER "force_after": Span = Span { default: ZERO, least: ZERO, most: LONGEST, bound: "" };
 
-    /// Which gates `force_after` passes over: "windows", "alerts", "autoscaler", "conditions", "commands", "users".
+    /// Which gates `force_after` passes over: "windows", "alerts", "autoscaler", "conditions", "protected-pods", "commands",
+    /// "users".
     FORCE "force": Choices<Gate> = Choices { words: Force::WORDS, what: "gates" };
 }

@@ -194,8 +194,16 @@ fn pods_that_would_stop_a_drain_are_listed_once_and_again_while_there_are_some()
             false,
         ),
         (
-            "nothing is evicted",
+            "nothing is evicted, but protected",
             change(|m| m.config.drain.mode = Mode::Never),
+            true,
+        ),
+        (
+            "nothing is evicted or protected",
+            change(|m| {
+                m.config.drain.mode = Mode::Never;
+                m.config.gates.protection.annotations = false;
+            }),
             false,
         ),
         (

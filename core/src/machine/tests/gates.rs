@@ -11,6 +11,7 @@ use crate::gates::Gate;
 use crate::inhibitor::Inhibitor;
 use crate::names;
 use crate::peers::{Census, Peers};
+use crate::pod::Shield;
 use crate::shutdown::Scheduled;
 use crate::users::{Session, Users};
 use crate::windows::Windows;
@@ -65,7 +66,7 @@ type Row = (&'static str, fn(&mut Machine), Gate);
 #[test]
 fn i2_i8_which_gate_follows_from_which_fact() {
     assert_eq!(closed(&mut wanted()), []);
-    let rows: [Row; 15] = [
+    let rows: [Row; 14] = [
         (
             "no word of the shutdown",
             |m| seen(m).shutting_down = None,
@@ -139,11 +140,6 @@ fn i2_i8_which_gate_follows_from_which_fact() {
             Gate::Conditions,
         ),
         (
-            "no list of pods",
-            |m| m.memory.blocking = None,
-            Gate::BlockingPods,
-        ),
-        (
             "a pod that would stop the drain",
             |m| m.memory.blocking = Some((NOW, vec![blocker()])),
             Gate::BlockingPods,
@@ -154,6 +150,13 @@ fn i2_i8_which_gate_follows_from_which_fact() {
         change(&mut machine);
         assert_eq!(closed(&mut machine), [gate], "{what}");
     }
+    // Nothing is known of the pods.
+    let mut machine = wanted();
+    machine.memory.blocking = None;
+    assert_eq!(
+        closed(&mut machine),
+        [Gate::BlockingPods, Gate::ProtectedPods]
+    );
     // Nothing is known of the Node.
     let mut machine = wanted();
     machine.facts.node = Seen::Unknown;
@@ -383,6 +386,116 @@ fn i2_pods_that_would_stop_the_drain_close_a_gate_before_the_cordon() {
         machine.memory.blocking = some();
         assert_eq!(why(&mut machine, Gate::BlockingPods).is_some(), shuts);
     }
+}
+
+/// It is not to be disturbed; with seconds, for so long from now on.
+fn shielded(seconds: Option<u64>) -> Pod {
+    let shield = seconds.map(|seconds| Shield::DoNotDisruptFor(Duration::from_secs(seconds)));
+    Pod {
+        shield: Some(shield.unwrap_or(Shield::SafeToEvict)),
+        started: Some(wall()),
+        ..pod("db", "ReplicaSet")
+    }
+}
+
+/// As pods that would stop the drain, but whether or not anything is evicted: the reboot ends them.
+#[test]
+fn i2_protected_pods_close_a_gate_before_the_cordon() {
+    let one = || Some(vec![shielded(None)]);
+    let (open, unknown, shut) = (
+        None,
+        Some("not known which pods"),
+        Some("1 pod is protected"),
+    );
+    for (what, stage, pods, listed, then) in [
+        ("not looked", None, None, None, unknown),
+        ("listed", None, None, one(), shut),
+        ("none listed", None, one(), Some(Vec::new()), open),
+        ("taking", Some(Stage::Taking), None, one(), shut),
+        (
+            "taking, seen",
+            Some(Stage::Taking),
+            Some(Vec::new()),
+            one(),
+            open,
+        ),
+        (
+            "claiming, seen",
+            Some(Stage::Claiming),
+            one(),
+            Some(Vec::new()),
+            shut,
+        ),
+        ("claiming, unseen", Some(Stage::Claiming), None, None, open),
+        ("draining", Some(Stage::Draining), one(), one(), open),
+        ("rebooting", Some(Stage::Rebooting), one(), one(), open),
+    ] {
+        for mode in [Mode::Auto, Mode::Never] {
+            let mut machine = wanted();
+            machine.config.drain.mode = mode;
+            machine.memory.blocking = None;
+            if let Some(pods) = &listed {
+                machine.listed_before(pods, now());
+            }
+            machine.facts.record.hold = stage.clone().map(hold);
+            machine.memory.pods = pods.clone();
+            let said = why(&mut machine, Gate::ProtectedPods);
+            let begins = |words| said.as_deref().is_some_and(|said| said.starts_with(words));
+            assert!(then.map_or(said.is_none(), begins), "{what}: {said:?}");
+            // Nobody looks.
+            machine.config.gates.protection.annotations = false;
+            assert_eq!(why(&mut machine, Gate::ProtectedPods), None, "{what}");
+        }
+    }
+}
+
+/// The time of a protected pod is over without any word of the API server; then its watch ends.
+#[test]
+fn a_pod_is_protected_for_its_time() {
+    let mut machine = wanted();
+    machine.listed_before(&[shielded(Some(60))], now());
+    for (seconds, shuts) in [(0, true), (59, true), (60, false)] {
+        let later = Now {
+            wall: wall() + jiff::SignedDuration::from_secs(seconds),
+            ..now()
+        };
+        machine.seen_before_cordon(later);
+        machine.judge(&[], later);
+        let closed: Vec<Gate> = machine.facts.closed.iter().map(|one| one.gate).collect();
+        assert_eq!(closed.contains(&Gate::ProtectedPods), shuts, "{seconds}");
+        assert_eq!(machine.pods_matter(), shuts, "{seconds}");
+    }
+}
+
+#[test]
+fn a_pod_that_the_configuration_names_is_protected() {
+    for (selector, shuts) in [("shop:", true), ("bank:", false), ("app=db", false)] {
+        let mut machine = wanted();
+        machine.config.gates.protection.blocking = vec![selector.parse().unwrap()];
+        machine.listed_before(&[pod("web", "ReplicaSet")], now());
+        let closed = closed(&mut machine);
+        assert_eq!(
+            closed == [Gate::ProtectedPods],
+            shuts,
+            "{selector} {closed:?}"
+        );
+    }
+}
+
+#[test]
+fn the_watch_tells_when_the_last_protected_pod_has_gone() {
+    let mut machine = wanted();
+    machine.listed_before(&[shielded(None)], now());
+    machine.saw_pods(Some(vec![shielded(None)]), None);
+    machine.seen_before_cordon(now());
+    assert_eq!(closed(&mut machine), [Gate::ProtectedPods]);
+    assert!(
+        !machine.alone_due(now()),
+        "it is the same in a cluster of one Node"
+    );
+    machine.saw_pods(Some(Vec::new()), None);
+    machine.seen_before_cordon(now());
+    assert_eq!(closed(&mut machine), []);
 }
 
 /// While some of them are there, their watch tells when the last has gone; else nothing of it is believed.
