@@ -21,6 +21,7 @@ mod context;
 mod drain;
 mod drained;
 mod held;
+mod hooks;
 mod idle;
 mod mark;
 mod observe;
@@ -67,7 +68,7 @@ pub fn decide(facts: &Facts, policy: &Policy, now: Now) -> Step {
         step.reason = Reason::Unhealthy;
     }
     let gives_back = matches!(step.phase, Phase::Releasing | Phase::Undoing);
-    if gives_back && facts.giving_back > GIVING_BACK {
+    if gives_back && facts.giving_back > GIVING_BACK && step.reason != Reason::UndoHookFailed {
         step.reason = Reason::NotReleased;
     }
     if adopted(facts) {

@@ -14,6 +14,7 @@ use crate::config::ConfigError;
 use crate::drain::{Blocker, PodRef};
 use crate::gates::{Closed, Gate, Standing};
 use crate::health::Marks;
+use crate::hook::{self, Hook};
 use crate::node::Seen;
 use crate::node_fields::{Leftovers, NodeFields};
 use crate::peers::Peers;
@@ -57,6 +58,8 @@ pub struct Facts {
     /// Since when (boot clock) at least one gate has been closed without a break; none: all are open.
     pub closed_since: Option<Duration>,
     pub answers: Answers,
+    /// How the hooks stand that the stage of the hold runs.
+    pub hooks: hook::Standing,
     pub node: Seen,
     /// This process' last successful apply was this step of this hold, answered then.
     pub applied: Option<Applied>,
@@ -151,6 +154,7 @@ impl Facts {
             closed: Vec::new(),
             closed_since: None,
             answers: Answers::default(),
+            hooks: hook::Standing::default(),
             node: Seen::Unknown,
             applied: None,
             mended: Vec::new(),
@@ -433,6 +437,8 @@ pub enum Effect {
     /// What the cluster sees of this node: nothing rests on it.
     Tell(Tell),
     Evict(Vec<PodRef>),
+    /// A round of the hooks of one directory is begun, beside the loop: what it says comes later.
+    Hooks(Hook),
     /// The last write before logind is asked; what is said on terminals goes to logind before it.
     Fence(Fence),
     AskReboot,
@@ -458,6 +464,7 @@ impl Effect {
             | Self::Unmark
             | Self::Tell(_)
             | Self::Evict(_)
+            | Self::Hooks(_)
             | Self::Fence(_)
             | Self::AskReboot
             | Self::CancelShutdown

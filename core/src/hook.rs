@@ -2,6 +2,8 @@
 //!
 //! What one printed is cleaned here, where it becomes data (I14).
 
+use std::time::Duration;
+
 use crate::phase::Phase;
 use crate::text::{WORDS, clean};
 use crate::trigger::Request;
@@ -14,8 +16,14 @@ pub const NOT_NOW: u8 = 75;
 pub enum Hook {
     /// Whether a reboot may begin now.
     Gate,
+    /// What is to be done before the cordon.
+    PreDrain,
+    /// The same between the drain and the reboot.
+    PreReboot,
     /// Whether what only the admin knows of is healthy after the boot.
     PostBoot,
+    /// What takes back what those before the cordon and before the reboot have done.
+    Undo,
 }
 
 impl Hook {
@@ -23,7 +31,10 @@ impl Hook {
     pub fn name(self) -> &'static str {
         match self {
             Self::Gate => "gate",
+            Self::PreDrain => "pre-drain",
+            Self::PreReboot => "pre-reboot",
             Self::PostBoot => "post-boot",
+            Self::Undo => "undo",
         }
     }
 
@@ -31,7 +42,10 @@ impl Hook {
     pub fn directory(self) -> &'static str {
         match self {
             Self::Gate => "gate.d",
+            Self::PreDrain => "pre-drain.d",
+            Self::PreReboot => "pre-reboot.d",
             Self::PostBoot => "post-boot.d",
+            Self::Undo => "undo.d",
         }
     }
 }
@@ -83,6 +97,67 @@ impl Said {
             Answer::Unknown(why) => Self::Failed(format!("hook {place}{FAILED_WORDS}{why}")),
         }
     }
+}
+
+impl Said {
+    /// Why it is no yes.
+    pub fn no(&self) -> Option<&str> {
+        match self {
+            Self::Well => None,
+            Self::NotNow(why) | Self::Failed(why) => Some(why),
+        }
+    }
+}
+
+/// From the end of a round that did not end well to the next one.
+pub(crate) const AGAIN: Duration = Duration::from_secs(30);
+
+/// How the hooks of one directory stand that a hold runs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Stand {
+    /// Nobody has looked.
+    #[default]
+    Unlooked,
+    /// It is not known which there are: why, in words.
+    Unknown(String),
+    /// There are none.
+    None,
+    /// There are some.
+    Some {
+        /// A round runs, of these or of others.
+        running: bool,
+        /// The last round of these that has ended, if it counts.
+        last: Option<Last>,
+    },
+}
+
+/// The last of several rounds in a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Last {
+    pub said: Said,
+    /// When the first of them was begun, and when this one (boot time).
+    pub first: Duration,
+    pub begun: Duration,
+    pub ended: Duration,
+    /// How many of them did not end well.
+    pub failures: u32,
+}
+
+/// How those hooks stand that change something, which one stage of a hold runs each.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Standing {
+    pub pre_drain: Stand,
+    pub pre_reboot: Stand,
+    pub undo: Stand,
+}
+
+impl Standing {
+    /// There are none.
+    pub const NONE: Self = Self {
+        pre_drain: Stand::None,
+        pre_reboot: Stand::None,
+        undo: Stand::None,
+    };
 }
 
 const NOT_NOW_WORDS: &str = " says not now: ";

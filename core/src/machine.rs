@@ -256,6 +256,7 @@ impl Machine {
         self.memory.pods = pods;
         // One that has not answered leaves all of them without an answer.
         self.facts.answers.asked = self.commands_asked(now).min(self.alerts_asked(now));
+        self.facts.hooks = self.hooks_stand();
         self.prove(now);
         self.gives_back(now);
         self.facts.ending = self.ending();

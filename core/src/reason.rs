@@ -78,11 +78,13 @@ pub enum Reason {
     Undoing,
     /// Giving back what it took takes too long: mostly because it is refused.
     NotReleased,
+    /// A hook of `undo.d` fails: what hooks have done is not taken back, and the slot is kept.
+    UndoHookFailed,
 }
 
 impl Reason {
     /// All of them; docs/operating.md explains each to an operator.
-    pub const ALL: [Self; 40] = [
+    pub const ALL: [Self; 41] = [
         Self::Idle,
         Self::TriggerUnknown,
         Self::NotCleared,
@@ -123,6 +125,7 @@ impl Reason {
         Self::Releasing,
         Self::Undoing,
         Self::NotReleased,
+        Self::UndoHookFailed,
     ];
 
     /// What a phase says when nothing more is known.
@@ -196,7 +199,8 @@ impl Reason {
             | Self::SlotsUnknown
             | Self::NoSlot
             | Self::Unhealthy
-            | Self::NotReleased => true,
+            | Self::NotReleased
+            | Self::UndoHookFailed => true,
             Self::Idle
             | Self::Observing
             | Self::Pending
@@ -243,6 +247,7 @@ impl Reason {
                 | Self::Releasing
                 | Self::Undoing
                 | Self::NotReleased
+                | Self::UndoHookFailed
         )
     }
 
@@ -293,6 +298,7 @@ impl Reason {
             Self::Releasing => "healthy after the reboot, giving the slot back",
             Self::Undoing => "giving back what was taken",
             Self::NotReleased => "giving the slot back takes too long",
+            Self::UndoHookFailed => "a hook of undo.d fails, and the slot is kept",
         }
     }
 
@@ -339,6 +345,7 @@ impl Reason {
             Self::Releasing => "Releasing",
             Self::Undoing => "Undoing",
             Self::NotReleased => "NotReleased",
+            Self::UndoHookFailed => "UndoHookFailed",
         }
     }
 }

@@ -103,6 +103,9 @@ pub struct Hold {
     /// What ran here before: see `health`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub marks: Option<Marks>,
+    /// Hooks of `pre-drain.d` or `pre-reboot.d` may have run: those of `undo.d` run before the hold ends.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hooked: bool,
     /// Seconds of the drain's clock used up so far, so that a restart goes on counting.
     #[serde(default)]
     pub drain_spent: u64,
@@ -171,6 +174,8 @@ pub enum Why {
     Ordered,
     /// It was drained for a person or a script, who has ended that.
     Maintained,
+    /// A hook before the cordon or before the reboot did not say yes.
+    Hook(String),
 }
 
 impl Why {
@@ -187,6 +192,7 @@ impl Why {
             Self::Paused(words) => Self::Paused(cut(words)),
             Self::Reboot(words) => Self::Reboot(cut(words)),
             Self::Refused(words) => Self::Refused(cut(words)),
+            Self::Hook(words) => Self::Hook(cut(words)),
             Self::Uncordoned
             | Self::Lost
             | Self::Withdrawn
@@ -207,7 +213,8 @@ impl Why {
             | Self::Lost
             | Self::Collision(_)
             | Self::Reboot(_)
-            | Self::Refused(_) => true,
+            | Self::Refused(_)
+            | Self::Hook(_) => true,
             Self::Quorum(_)
             | Self::Gate(_)
             | Self::Budget(_)
@@ -230,7 +237,8 @@ impl Why {
             | Self::Budget(why)
             | Self::Paused(why)
             | Self::Reboot(why)
-            | Self::Refused(why) => *why = text::clean(why, MESSAGE),
+            | Self::Refused(why)
+            | Self::Hook(why) => *why = text::clean(why, MESSAGE),
             Self::Uncordoned
             | Self::Lost
             | Self::Withdrawn
@@ -261,6 +269,7 @@ impl Why {
             Self::NoHold => "the slot was ours without a hold".to_owned(),
             Self::Ordered => "ordered by undrain --release".to_owned(),
             Self::Maintained => "nobody keeps the node drained any more".to_owned(),
+            Self::Hook(why) => why.clone(),
         }
     }
 }
@@ -310,6 +319,7 @@ impl Hold {
             foreign_cordon: false,
             alone: false,
             marks: None,
+            hooked: false,
             drain_spent: 0,
             asks: 0,
             asked: None,

@@ -12,7 +12,10 @@ use crate::trigger::{Keeper, Latched, Request};
 /// What the phase waits for.
 pub fn waits(step: &Step, facts: &Facts, policy: &Policy) -> Vec<String> {
     match step.phase {
-        Phase::Pending | Phase::Queued | Phase::Rebooting if step.waits.is_some() => {
+        Phase::Releasing | Phase::Undoing => step.waits.iter().cloned().collect(),
+        Phase::Pending | Phase::Queued | Phase::Claiming | Phase::Draining | Phase::Rebooting
+            if step.waits.is_some() =>
+        {
             step.waits.iter().cloned().collect()
         }
         Phase::Pending | Phase::Claiming | Phase::Draining | Phase::Rebooting => {
@@ -30,7 +33,7 @@ pub fn waits(step: &Step, facts: &Facts, policy: &Policy) -> Vec<String> {
         Phase::Drained => kept(step)
             .map(|(keeper, wish)| format!("until {}: {}", keeper.ends(), wish.reason))
             .collect(),
-        Phase::Idle | Phase::Releasing | Phase::Undoing => Vec::new(),
+        Phase::Idle => Vec::new(),
     }
 }
 

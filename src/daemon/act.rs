@@ -42,6 +42,7 @@ pub(super) fn asks_api(effect: &Effect) -> bool {
         Effect::Wait
             | Effect::Begin
             | Effect::ReadHost
+            | Effect::Hooks(_)
             | Effect::AskReboot
             | Effect::CancelShutdown
     )
@@ -53,6 +54,7 @@ impl Daemon {
             Effect::Wait => {}
             Effect::Begin => self.machine.begin(),
             Effect::ReadHost => self.read_host().await,
+            Effect::Hooks(hook) => self.begin_round(hook),
             Effect::AskReboot => self.ask_reboot().await,
             Effect::CancelShutdown => self.cancel_shutdown(now).await,
             Effect::ReadStart => self.read_start(now).await,
@@ -112,6 +114,7 @@ impl Daemon {
             | Effect::ReadStart
             | Effect::Tell(_)
             | Effect::ReadHost
+            | Effect::Hooks(_)
             | Effect::AskReboot
             | Effect::CancelShutdown => Ok(()),
         };

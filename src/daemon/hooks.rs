@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use kube_rebootd_core::hook::{Hook, Said, Told};
 use tokio::sync::mpsc;
-use tracing::{Instrument as _, debug, info, warn};
+use tracing::{Instrument as _, debug, warn};
 
 use super::Daemon;
 use crate::clock::Clock;
@@ -143,6 +143,7 @@ impl Round {
     async fn each(&self, found: &[Found]) -> Said {
         let directory = self.told.hook.directory();
         let begun = self.clock.now();
+        let mut first = None;
         for one in found {
             if !self.wanted.load(Ordering::Relaxed) || self.send.is_closed() {
                 return Said::Failed(format!("the hooks of {directory} are not needed any more"));
@@ -153,11 +154,16 @@ impl Round {
                 return Said::Failed(why);
             }
             let said = self.one(one).await;
-            if said != Said::Well {
+            if said == Said::Well {
+                continue;
+            }
+            // As much as possible is taken back.
+            if self.told.hook != Hook::Undo {
                 return said;
             }
+            first.get_or_insert(said);
         }
-        Said::Well
+        first.unwrap_or(Said::Well)
     }
 
     async fn one(&self, one: &Found) -> Said {
@@ -214,7 +220,7 @@ impl Daemon {
             phase: self.machine.phase(),
             reasons: self.machine.hold_reasons(),
         };
-        info!("running the hooks of {}", hook.directory());
+        debug!("running the hooks of {}", hook.directory());
         self.machine.hooks_begin(hook, self.now());
         self.rounds.begin(told);
     }

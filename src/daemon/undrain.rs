@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use kube_rebootd_core::decide::released;
 use kube_rebootd_core::facts::Effect;
+use kube_rebootd_core::hook::Stand;
 use kube_rebootd_core::record::Record;
 use kube_rebootd_core::slot::Mark;
 use tokio::time::{sleep, timeout};
@@ -112,13 +113,19 @@ impl Daemon {
     }
 
     fn left(&self, lease: Option<String>) -> Left {
-        let trouble = match (
-            self.api_backoff.trouble(self.now().boot),
-            &self.machine.facts().listed,
-        ) {
+        let facts = self.machine.facts();
+        let trouble = match (self.api_backoff.trouble(self.now().boot), &facts.listed) {
             (Some(trouble), _) => trouble.to_owned(),
             (None, Err(why)) => why.clone(),
-            (None, Ok(())) => "the API server was too slow".to_owned(),
+            (None, Ok(())) => match &facts.hooks.undo {
+                Stand::Unknown(why) => why.clone(),
+                Stand::Some { last, .. } => {
+                    let no = last.as_ref().and_then(|last| last.said.no());
+                    no.unwrap_or("the hooks of undo.d have not ended")
+                        .to_owned()
+                }
+                Stand::Unlooked | Stand::None => "the API server was too slow".to_owned(),
+            },
         };
         Left {
             trouble,

@@ -53,6 +53,7 @@ async fn held(slot: &'static str, stage: Stage, boot: Option<Boot>) -> Held {
             foreign_cordon: false,
             alone: false,
             marks: None,
+            hooked: false,
             drain_spent: 0,
             asks,
             asked: None,

@@ -1,4 +1,4 @@
-//! Claiming: the take's answer, the label, the peers, the budget, the gates; then the cordon (I1, I2, I5,
+//! Claiming: the take's answer, the label, the peers, the budget, the gates, the hooks; then the cordon (I1, I2, I5,
 //! I8, I13).
 
 use std::ops::ControlFlow::{Break, Continue};
@@ -8,6 +8,7 @@ use super::context::{Context, Step, too_few};
 use super::held::{
     Holding, Needs, advance, apply, in_time, same_node, still_ours, undo, unopposed,
 };
+use super::hooks;
 use super::release::backoff;
 use crate::facts::{Effect, Facts, Point};
 use crate::node::{Node, Seen};
@@ -190,6 +191,9 @@ fn cordon(context: &Context, hold: &Hold, node: &Node, peers: &Peers) -> Step {
     }
     if !(context.facts).asked_since(labelled(context.facts, hold)) {
         return context.answers(phase, "the node is not cordoned yet");
+    }
+    if let Break(step) = hooks::before_the_cordon(context, hold) {
+        return step;
     }
     if !context.recent(peers.asked) {
         let status = "looking for others that are down";

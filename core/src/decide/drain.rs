@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::context::{Context, RECENT, Step};
 use super::held::{Needs, advance, apply, cordoned, in_time, still_ours, undo, unopposed};
+use super::hooks;
 use crate::facts::{Drained, Effect, Facts};
 use crate::node::Node;
 use crate::phase::Phase;
@@ -31,9 +32,11 @@ fn listing(facts: &Facts) -> bool {
     )
 }
 
-/// A wait of a drain or of a reboot for what has a time of its own: pods, gates, logind; not for an answer.
+/// A wait before the cordon, of a drain or of a reboot for what has a time of its own: pods, gates, logind; not for an answer.
 pub fn rests(facts: &Facts, step: &Step) -> bool {
     let own = match step.phase {
+        // Hooks have time limits of their own.
+        Phase::Claiming => step.waits.is_some(),
         Phase::Draining => !listing(facts),
         // A heartbeat that never comes is to end the stage.
         Phase::Rebooting => step.waits.is_none(),
@@ -135,6 +138,9 @@ fn drained(context: &Context, hold: &Hold, node: &Node, done: Duration) -> Step 
     }
     if !keeps && !context.facts.asked_since(Some(due)) {
         return context.answers(phase, "drained");
+    }
+    if !keeps && let Break(step) = hooks::before_the_reboot(context, hold) {
+        return step;
     }
     let list = context.facts.last_list.as_ref();
     let Some(list) = list.filter(|list| list.asked >= due && context.recent(list.asked)) else {

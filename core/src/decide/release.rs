@@ -1,9 +1,10 @@
-//! Releasing and Undoing: uncordon, own label (confirmed), Lease last (I3, I4).
+//! Releasing and Undoing: uncordon, own label (confirmed), what hooks have done, Lease last (I3, I4).
 
 use std::time::Duration;
 
 use super::context::{Context, Step};
 use super::held::{Holding, apply};
+use super::hooks;
 use crate::backoff::doubled;
 use crate::facts::{Effect, Mended, Point};
 use crate::names;
@@ -37,6 +38,9 @@ pub(super) fn decide(context: &Context, hold: &Hold, undone: Option<&Why>) -> St
         return context.stay(phase, "the host is shutting down");
     }
     if let Some(step) = clean(context, hold, phase, undone.is_none(), &words) {
+        return step;
+    }
+    if let Some(step) = hooks::taken_back(context, hold, phase, &words) {
         return step;
     }
     match context.holding(hold) {

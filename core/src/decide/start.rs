@@ -81,7 +81,11 @@ fn recover(context: &Context) -> Record {
     };
     if let Some(there) = there {
         if from_node {
-            record.hold = carried;
+            // A file that is not the newest does not say whether hooks have run.
+            record.hold = carried.map(|hold| Hold {
+                hooked: true,
+                ..hold
+            });
             record.request = there.request.or(record.request);
             record.times = there.times.or(record.times);
         }
@@ -124,6 +128,7 @@ pub(super) fn found(context: &Context, lease: &Lease) -> Hold {
         step: 0,
         stage: Stage::Claiming,
         foreign_cordon: true,
+        hooked: true,
         ..Hold::begin(take, Boot::unknown())
     }
 }

@@ -108,7 +108,10 @@ fn message(step: &Step, facts: &Facts, policy: &Policy) -> String {
             "observing: a reboot is required, and nothing is begun".to_owned()
         }
         Phase::Pending => because("reboot pending", &gates(step, facts, policy)),
-        Phase::Claiming => "taking a slot".to_owned(),
+        Phase::Claiming => {
+            let hooks: Vec<String> = step.waits.iter().cloned().collect();
+            because("taking a slot", &hooks)
+        }
         Phase::Draining => {
             let blocked = waits::blockers(facts).iter();
             let blocked = blocked.map(|one| match &one.budget {
@@ -133,7 +136,8 @@ fn message(step: &Step, facts: &Facts, policy: &Policy) -> String {
             because(head, &waits::waits(step, facts, policy))
         }
         Phase::Releasing => {
-            let denied: Vec<String> = facts.denied.iter().cloned().collect();
+            let denied = facts.denied.iter().chain(&step.waits);
+            let denied: Vec<String> = denied.cloned().collect();
             because("healthy after the reboot, giving the slot up", &denied)
         }
         Phase::Undoing => {
@@ -141,7 +145,9 @@ fn message(step: &Step, facts: &Facts, policy: &Policy) -> String {
                 Some(Stage::Undoing(why)) => Some(why.words()),
                 _ => None,
             };
-            let why: Vec<String> = why.into_iter().chain(facts.denied.clone()).collect();
+            let why: Vec<String> = (why.into_iter().chain(facts.denied.clone()))
+                .chain(step.waits.clone())
+                .collect();
             because("undoing", &why)
         }
     };

@@ -1,7 +1,7 @@
 //! The hooks around a hold: which directory is looked at, when a round of its hooks is due, and what the last one said
 //! (I4, I7, I8).
 //!
-//! A round runs beside the loop, and what it says is known to one process alone: a fresh daemon asks anew. So nothing from
+//! A round runs beside the loop, and what it says is known to one process alone: a fresh daemon runs it anew. So nothing from
 //! before the boot counts, and nothing of another hold.
 
 use std::time::Duration;
@@ -9,11 +9,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::Machine;
-use crate::hook::{Hook, Said, reasons};
+use crate::hook::{AGAIN, Hook, Last, Said, Stand, Standing, reasons, steady};
 use crate::now::Now;
-
-/// From the end of a round that did not end well to the next one.
-const AGAIN: Duration = Duration::from_secs(30);
+use crate::phase::Phase;
+use crate::record::Stage;
 
 /// What is known of them.
 #[derive(Debug, Clone, Default)]
@@ -33,16 +32,25 @@ struct Round {
     /// Acquire time of the hold that it is for.
     hold: Timestamp,
     begun: Duration,
-    /// When it ended.
-    ended: Option<Duration>,
-    /// What it says; while it runs, what the one before it said of the same.
-    said: Option<Said>,
+    runs: bool,
+    /// The last of the same that has ended: itself, or while it runs the one before it.
+    last: Option<Last>,
 }
 
 impl Machine {
-    /// The directory that is to be looked at, at each turn.
+    /// The directory that is to be looked at, at each turn: what the stage of the hold rests on.
     pub fn hooks_wanted(&self) -> Option<Hook> {
-        (self.facts.started && self.verifying()).then_some(Hook::PostBoot)
+        let hold = self.facts.record.hold.as_ref();
+        let hold = hold.filter(|_| self.facts.started)?;
+        match self.phase() {
+            Phase::Claiming => (hold.stage != Stage::Taking).then_some(Hook::PreDrain),
+            Phase::Draining => Some(Hook::PreReboot),
+            Phase::Verifying => Some(Hook::PostBoot),
+            Phase::Releasing | Phase::Undoing => hold.hooked.then_some(Hook::Undo),
+            Phase::Idle | Phase::Pending | Phase::Queued | Phase::Drained | Phase::Rebooting => {
+                None
+            }
+        }
     }
 
     /// Whether there are hooks of this kind, or why that is not known.
@@ -55,25 +63,17 @@ impl Machine {
         self.memory.hooks.looked = None;
     }
 
-    /// Since the host and its kubelet are healthy, the hooks that say whether the rest is are to be run, if no round runs.
+    /// The host and its kubelet are healthy, and the hooks that say whether the rest is are to be run.
     pub fn post_boot_due(&self, now: Now) -> bool {
-        let there = self.memory.hooks.looked == Some((Hook::PostBoot, Ok(true)));
-        let Some(since) = self
-            .memory
-            .verifying
-            .filter(|_| self.memory.hooks.healthy && there)
-        else {
+        if !self.memory.hooks.healthy {
             return false;
-        };
-        match &self.memory.hooks.round {
-            Some(round) if round.ended.is_none() => false,
-            round => match round.as_ref().filter(|round| self.proves(round, since)) {
-                None => true,
-                Some(round) => {
-                    let rested = round.ended.is_some_and(|ended| now.since(ended) >= AGAIN);
-                    round.said != Some(Said::Well) && rested
-                }
-            },
+        }
+        match self.stand(Hook::PostBoot) {
+            Stand::Some {
+                running: false,
+                last,
+            } => last.is_none_or(|last| last.said != Said::Well && now.since(last.ended) >= AGAIN),
+            Stand::Unlooked | Stand::Unknown(_) | Stand::None | Stand::Some { .. } => false,
         }
     }
 
@@ -82,26 +82,39 @@ impl Machine {
         let Some(hold) = &self.facts.record.hold else {
             return;
         };
-        let hold = hold.take.acquire_time;
-        let before = self.memory.hooks.round.take();
-        let same = before.filter(|one| (one.hook, one.hold) == (hook, hold));
-        self.memory.hooks.round = Some(Round {
+        let round = Round {
             hook,
-            hold,
+            hold: hold.take.acquire_time,
             begun: now.boot,
-            ended: None,
-            // A yes counts for what was asked then, and for nothing later.
-            said: same
-                .and_then(|one| one.said)
-                .filter(|said| *said != Said::Well),
-        });
+            runs: true,
+            last: self.last(hook).cloned(),
+        };
+        self.memory.hooks.round = Some(round);
     }
 
     /// The round has ended.
     pub fn hooks_ended(&mut self, said: Said, now: Now) {
-        if let Some(round) = &mut self.memory.hooks.round {
-            round.ended = Some(now.boot);
-            round.said = Some(said);
+        let Some(round) = &mut self.memory.hooks.round else {
+            return;
+        };
+        let before = round.last.take();
+        let failures = before.as_ref().map_or(0, |last| last.failures);
+        let was = before.as_ref().and_then(|last| last.said.no());
+        let news = said
+            .no()
+            .filter(|why| round.hook == Hook::Undo && was.map(steady) != Some(steady(why)));
+        let news =
+            news.map(|why| format!("{why}; the slot is kept until the hooks of undo.d end well"));
+        round.runs = false;
+        round.last = Some(Last {
+            first: before.map_or(round.begun, |last| last.first),
+            begun: round.begun,
+            ended: now.boot,
+            failures: failures.saturating_add((said != Said::Well).into()),
+            said,
+        });
+        if let Some(words) = news {
+            self.say(words);
         }
     }
 
@@ -111,38 +124,73 @@ impl Machine {
         request.map(reasons).unwrap_or_default()
     }
 
-    /// This round is one of the proof that began then.
-    fn proves(&self, round: &Round, since: Duration) -> bool {
-        let hold = self.facts.record.hold.as_ref();
-        let same = hold.is_some_and(|hold| hold.take.acquire_time == round.hold);
-        round.hook == Hook::PostBoot && same && round.begun >= since
+    /// From when on a round must have been begun to count. None: none counts.
+    fn counts_from(&self, hook: Hook) -> Option<Duration> {
+        match hook {
+            Hook::PreDrain | Hook::Undo => Some(Duration::ZERO),
+            // A pod that came late was drained after it.
+            Hook::PreReboot => self.memory.done,
+            // One of this proof.
+            Hook::PostBoot => self.memory.verifying,
+            Hook::Gate => None,
+        }
     }
 
-    /// What the hooks say of the host whose proof began then; or what is missing, in words. What is not known is no yes (I8).
-    pub(super) fn post_boot(&self, since: Duration) -> Result<(), String> {
-        let directory = Hook::PostBoot.directory();
+    /// The last round of this kind that has ended, if it is one of this hold and counts.
+    fn last(&self, hook: Hook) -> Option<&Last> {
+        let hold = self.facts.record.hold.as_ref()?;
+        let round = self.memory.hooks.round.as_ref()?;
+        let same = (round.hook, round.hold) == (hook, hold.take.acquire_time);
+        let last = round.last.as_ref().filter(|_| same)?;
+        (last.begun >= self.counts_from(hook)?).then_some(last)
+    }
+
+    fn stand(&self, hook: Hook) -> Stand {
         match &self.memory.hooks.looked {
-            Some((Hook::PostBoot, Ok(false))) => return Ok(()),
-            Some((Hook::PostBoot, Ok(true))) => {}
-            Some((Hook::PostBoot, Err(why))) => return Err(unlisted(Hook::PostBoot, why)),
-            _ => return Err(unlisted(Hook::PostBoot, "nobody has looked yet")),
-        }
-        let round = self.memory.hooks.round.as_ref();
-        let said = round
-            .filter(|round| self.proves(round, since))
-            .and_then(|round| round.said.as_ref());
-        match said {
-            Some(Said::Well) => Ok(()),
-            Some(Said::NotNow(words) | Said::Failed(words)) => Err(words.clone()),
-            None => Err(format!("the hooks of {directory} have not answered yet")),
+            Some((looked, there)) if *looked == hook => match there {
+                Err(why) => Stand::Unknown(format!(
+                    "not known which hooks there are in {}: {why}",
+                    hook.directory()
+                )),
+                Ok(false) => Stand::None,
+                Ok(true) => {
+                    let round = self.memory.hooks.round.as_ref();
+                    Stand::Some {
+                        running: round.is_some_and(|round| round.runs),
+                        last: self.last(hook).cloned(),
+                    }
+                }
+            },
+            _ => Stand::Unlooked,
         }
     }
-}
 
-/// It is not known which hooks there are.
-fn unlisted(hook: Hook, why: &str) -> String {
-    format!(
-        "not known which hooks there are in {}: {why}",
-        hook.directory()
-    )
+    /// How those stand that the stage of the hold runs.
+    pub(super) fn hooks_stand(&self) -> Standing {
+        let mut standing = Standing::default();
+        match self.hooks_wanted() {
+            Some(Hook::PreDrain) => standing.pre_drain = self.stand(Hook::PreDrain),
+            Some(Hook::PreReboot) => standing.pre_reboot = self.stand(Hook::PreReboot),
+            Some(Hook::Undo) => standing.undo = self.stand(Hook::Undo),
+            Some(Hook::Gate | Hook::PostBoot) | None => {}
+        }
+        standing
+    }
+
+    /// What the hooks say of the host that is to be proved; or what is missing, in words. What is not known is no yes (I8).
+    pub(super) fn post_boot(&self) -> Result<(), String> {
+        let directory = Hook::PostBoot.directory();
+        match self.stand(Hook::PostBoot) {
+            Stand::None => Ok(()),
+            Stand::Unlooked => Err(format!(
+                "not known which hooks there are in {directory}: nobody has looked yet"
+            )),
+            Stand::Unknown(why) => Err(why),
+            Stand::Some { last, .. } => match last.map(|last| last.said) {
+                Some(Said::Well) => Ok(()),
+                Some(Said::NotNow(why) | Said::Failed(why)) => Err(why),
+                None => Err(format!("the hooks of {directory} have not answered yet")),
+            },
+        }
+    }
 }

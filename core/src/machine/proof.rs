@@ -37,7 +37,7 @@ impl Machine {
             return;
         }
         let since = *self.memory.verifying.get_or_insert(now.boot);
-        let hooked = self.post_boot(since).map_err(|words| vec![words]);
+        let hooked = self.post_boot().map_err(|words| vec![words]);
         let facts = &mut self.facts;
         facts.verifying = now.since(since);
         let config = &self.config.health;

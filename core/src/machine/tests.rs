@@ -20,6 +20,7 @@ mod commands;
 mod draining;
 mod due;
 mod gates;
+mod hooks;
 mod memory;
 mod orders;
 mod proof;

@@ -201,6 +201,7 @@ fn reason(why: &Why) -> &'static str {
         Why::NoHold => "no_hold",
         Why::Ordered => "ordered",
         Why::Maintained => "maintained",
+        Why::Hook(_) => "hook",
     }
 }
 

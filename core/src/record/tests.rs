@@ -75,6 +75,7 @@ fn stages() -> impl Strategy<Value = Stage> {
         Just(Why::Ordered),
         any::<String>().prop_map(Why::Drain),
         any::<String>().prop_map(Why::Budget),
+        any::<String>().prop_map(Why::Hook),
     ];
     prop_oneof![
         Just(Stage::Taking),
@@ -90,7 +91,7 @@ fn stages() -> impl Strategy<Value = Stage> {
 prop_compose! {
     fn any_hold()(lease in "[a-z]{1,20}", uid in any::<String>(), acquire_time in moment(), step in 0..1000u64,
                   boot in any_boot(), stage in stages(), node_uid in prop::option::of(any::<String>()),
-                  flags in any::<(bool, bool, bool)>(), spent in 0..100_000u64, asked in prop::option::of(clock())) -> Hold {
+                  flags in any::<(bool, bool, bool, bool)>(), spent in 0..100_000u64, asked in prop::option::of(clock())) -> Hold {
         Hold {
             take: Take {
                 namespace: "kube-rebootd".to_owned(),
@@ -107,6 +108,7 @@ prop_compose! {
             foreign_cordon: flags.1,
             alone: false,
             marks: flags.2.then(Marks::default),
+            hooked: flags.3,
             drain_spent: spent,
             asks: u32::from(asked.is_some()),
             asked,

@@ -150,6 +150,7 @@ impl Local {
             | Effect::Mark(_)
             | Effect::Unmark
             | Effect::Tell(_)
+            | Effect::Hooks(_)
             | Effect::Evict(_) => return Act::Nothing,
         })
     }

@@ -10,6 +10,7 @@ use kube_rebootd_core::facts::{
 };
 use kube_rebootd_core::gates::{Closed, Gate};
 use kube_rebootd_core::health::Marks;
+use kube_rebootd_core::hook::Standing;
 use kube_rebootd_core::names;
 use kube_rebootd_core::node::{self, Seen};
 use kube_rebootd_core::peers::{self, Census, Peer};
@@ -116,6 +117,7 @@ impl Hold {
             foreign_cordon: self.foreign,
             alone: false,
             marks: None,
+            hooked: false,
             drain_spent: 0,
             asks: u32::from(self.asks),
             asked: some(host, self.asked),
@@ -383,6 +385,7 @@ impl Local {
             host_health: self.health(),
             pod_health: self.health(),
             answers: Answers::NONE,
+            hooks: Standing::NONE,
             ..Facts::of_a_start(boot(true), record)
         }
     }

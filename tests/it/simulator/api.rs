@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use kube_rebootd_core::drain::PodRef;
 use kube_rebootd_core::facts::{Effect, Tell};
+use kube_rebootd_core::hook::Hook;
 use kube_rebootd_core::names;
 use kube_rebootd_core::node::Node;
 use kube_rebootd_core::node_fields::{Leftovers, NodeFields};
@@ -58,6 +59,7 @@ impl World {
                 host.shutting_down = !host.deaf;
                 Said::Done
             }
+            Effect::Hooks(hook) => self.round_of(index, *hook),
             Effect::CreateLease => Said::Refused,
             Effect::ListWaiters if self.waiters_refused => Said::Refused,
             Effect::Wait
@@ -76,6 +78,26 @@ impl World {
             | Effect::Confirm { .. }
             | Effect::ListPods => Said::Done,
         }
+    }
+
+    /// Hooks run; that they may have is on disk before (I6).
+    fn round_of(&mut self, index: usize, hook: Hook) -> Said {
+        let host = &mut self.hosts[index];
+        // As it was written: the disk may be lost at this very moment.
+        let machine = host.machine.as_ref().unwrap();
+        let hold = machine.facts().record.hold.as_ref();
+        assert!(
+            hold.is_some_and(|hold| hold.hooked),
+            "I6: no mark on record"
+        );
+        assert!(host.hooks, "there are none");
+        host.rounds.push(hook);
+        if hook == Hook::Undo && host.undo_fails > 0 {
+            host.undo_fails -= 1;
+            return Said::Refused;
+        }
+        host.set_by_hooks = hook != Hook::Undo;
+        Said::Done
     }
 
     /// The server merges by type.

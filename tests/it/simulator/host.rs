@@ -8,6 +8,7 @@ use kube_rebootd_core::condition::Condition;
 use kube_rebootd_core::config::Config;
 use kube_rebootd_core::drain::Mode;
 use kube_rebootd_core::facts::Facts;
+use kube_rebootd_core::hook::Hook;
 use kube_rebootd_core::inhibitor::Inhibitor;
 use kube_rebootd_core::machine::{HostNow, Machine};
 use kube_rebootd_core::phase::Phase;
@@ -94,6 +95,14 @@ pub(crate) struct Host {
     pub(crate) broken: bool,
     /// Off for good: nothing runs on it.
     pub(super) dead: bool,
+    /// There are hooks that set something before the cordon and before the reboot, and one that takes it back.
+    pub(crate) hooks: bool,
+    /// It is set.
+    pub(super) set_by_hooks: bool,
+    /// So often the hook that takes it back fails.
+    pub(crate) undo_fails: u32,
+    /// Rounds of the hooks that were begun.
+    pub(super) rounds: Vec<Hook>,
     /// logind answers yes and does nothing.
     pub(crate) deaf: bool,
     pub(super) waiting: Option<Shown>,
@@ -139,6 +148,10 @@ impl Host {
             inhibited: false,
             broken: false,
             dead: false,
+            hooks: false,
+            set_by_hooks: false,
+            undo_fails: 0,
+            rounds: Vec::new(),
             deaf: false,
             waiting: None,
             wake: Duration::ZERO,

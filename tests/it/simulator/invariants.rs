@@ -100,6 +100,11 @@ impl World {
             "I4: cordon after the Lease"
         );
         assert!(!host.shutting_down, "I4: given up while the host goes down");
+        assert!(
+            !host.set_by_hooks,
+            "I3: what hooks set is not taken back\n{}",
+            self.told()
+        );
     }
 
     /// I1 and I13, after every step.
@@ -166,6 +171,12 @@ impl World {
                 host.cordoned_before,
                 "I3: foreign cordon on {}",
                 host.name
+            );
+            assert!(
+                !host.set_by_hooks,
+                "I3: what hooks set is left on {}\n{}",
+                host.name,
+                self.told()
             );
             assert_eq!(
                 self.record(index).hold,

@@ -15,6 +15,7 @@ use kube_rebootd_core::phase::Phase;
 
 mod api;
 mod chance;
+mod hooks;
 mod host;
 mod invariants;
 mod leaks;
@@ -342,6 +343,7 @@ fn i1_i6_random_faults_never_break_the_lock() {
         let (hosts, slots) = (2 + chance.below(4), 1 + chance.below(2));
         let mut world = World::new(hosts, slots, chance.below(hosts + 1));
         (0..hosts).for_each(|host| world.touch(host));
+        world.hook(seed % 2 == 0);
         let mut budget = 25;
         world.run(12 * HOUR, |world, host| {
             // Most turns only read or wait.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use kube_rebootd_core::drain::PodRef;
 use kube_rebootd_core::facts::{Effect, Waiters};
+use kube_rebootd_core::hook;
 use kube_rebootd_core::machine::Machine;
 use kube_rebootd_core::node::Node;
 use kube_rebootd_core::now::Now;
@@ -39,6 +40,12 @@ impl World {
         learn_of_take(machine, effect, said, &leases, now);
         learn_of_waiters(machine, effect, said, waiters, now);
         learn_of_the_node(machine, effect, said, node.clone(), now);
+        if let Effect::Hooks(hook) = effect {
+            machine.hooks_begin(*hook, now);
+            let failed = || hook::Said::Failed("hook a failed: lost".to_owned());
+            let well = said == Some(Said::Done);
+            machine.hooks_ended(if well { hook::Said::Well } else { failed() }, now);
+        }
         match (effect, said) {
             (Effect::Confirm { quorum, .. }, Some(Said::Done)) => {
                 machine.read_node(node);

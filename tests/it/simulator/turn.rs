@@ -131,7 +131,7 @@ impl World {
         };
         let api = !matches!(
             step.effect,
-            Effect::ReadHost | Effect::AskReboot | Effect::Begin
+            Effect::ReadHost | Effect::Hooks(_) | Effect::AskReboot | Effect::Begin
         );
         if self.hosts[index].cut && api {
             self.answer(index, &step.effect, None, now);
@@ -190,9 +190,10 @@ impl World {
         self.late.retain(|late| late.0 > self.clock);
         for (_, index, effect) in due {
             let now = self.now(index);
-            // logind is no network: nothing of it comes late.
+            // Neither logind nor a hook is a network: nothing of them comes late.
             // A waiting record is a hint that may be wrong.
-            if !matches!(effect, Effect::AskReboot | Effect::Mark(_) | Effect::Unmark) {
+            let network = !matches!(effect, Effect::AskReboot | Effect::Hooks(_));
+            if network && !matches!(effect, Effect::Mark(_) | Effect::Unmark) {
                 if self.telling {
                     self.trace
                         .push(format!("{} late {effect:?}", self.hosts[index].name));

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use kube_rebootd_core::hook::Hook;
 use kube_rebootd_core::machine::{Machine, Sight};
 use kube_rebootd_core::trigger::{Finding, Verdict};
 
@@ -68,7 +69,8 @@ impl World {
         }
         machine.saw_commands(Ok(Vec::new()));
         if let Some(hook) = machine.hooks_wanted() {
-            machine.saw_hooks(hook, Ok(false));
+            let there = host.hooks && hook != Hook::PostBoot;
+            machine.saw_hooks(hook, Ok(there));
         }
         machine.judge(&findings, now);
         machine

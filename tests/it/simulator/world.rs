@@ -107,6 +107,13 @@ impl World {
         self.hosts[host].wake = Duration::ZERO;
     }
 
+    /// Whether the hosts have hooks.
+    pub(crate) fn hook(&mut self, there: bool) {
+        for host in &mut self.hosts {
+            host.hooks = there;
+        }
+    }
+
     /// Somebody takes a lock against a shutdown, or gives it back: logind says so.
     pub(crate) fn inhibit(&mut self, host: usize, inhibited: bool) {
         let host = &mut self.hosts[host];

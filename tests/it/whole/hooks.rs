@@ -1,11 +1,12 @@
-//! The hooks around a hold: those of `post-boot.d` are part of health (I4, I7, I8).
+//! The hooks around a hold: those of `post-boot.d` are part of health, and whatever those before the cordon and the reboot have
+//! done is taken back before the slot is given up (I3, I4, I6, I7, I8).
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use super::host::Order;
-use super::world::{HOUR, MINUTE, World};
+use super::world::{HOUR, MINUTE, SOON, World};
 use crate::fake_units::{Run, Unit};
 
 /// A hook of the first host.
@@ -152,4 +153,326 @@ async fn i8_i14_a_hook_that_others_can_change_is_not_run_and_nothing_is_healthy_
     world.require(world.said(0, "chmod go-w"), "the cure is said");
     hook(&world, "post-boot.d/10-ceph", 0o755);
     world.until_rebooted(&[0], 1, 2 * MINUTE).await;
+}
+
+const DRAIN: &str = "kube-rebootd-hooks-pre_drain_d_10_noout-";
+const REBOOT: &str = "kube-rebootd-hooks-pre_reboot_d_10_lb-";
+const UNDO: &str = "kube-rebootd-hooks-undo_d_10_noout-";
+
+/// Hosts, the first of which has hooks before the drain and the reboot, and one that takes it back. All end well.
+async fn hooked(hosts: usize) -> World {
+    let world = World::new(hosts, 1).await;
+    for (place, part) in [
+        ("pre-drain.d/10-noout", DRAIN),
+        ("pre-reboot.d/10-lb", REBOOT),
+        ("undo.d/10-noout", UNDO),
+    ] {
+        hook(&world, place, 0o755);
+        says(&world, part, Unit::exited(0));
+    }
+    world
+}
+
+/// The very moment at which something comes true: a hook here takes a twentieth of a second.
+async fn moment(world: &World, what: &str, seen: impl Fn(&World) -> bool) {
+    let begin = tokio::time::Instant::now();
+    while !seen(world) {
+        world.require(begin.elapsed() < HOUR, what);
+        tokio::time::sleep(SOON).await;
+    }
+}
+
+/// How often each kind was started.
+fn rounds(world: &World) -> [usize; 3] {
+    [DRAIN, REBOOT, UNDO].map(|part| runs(world, part))
+}
+
+/// The order in which they were started first.
+fn in_order(world: &World) -> bool {
+    let knobs = world.hosts[0].logind();
+    let first = |part: &str| knobs.started.iter().position(|(one, _)| one.contains(part));
+    let all = [DRAIN, REBOOT, UNDO].map(first);
+    all.iter().all(Option::is_some) && all.is_sorted()
+}
+
+/// Nothing is held, cordoned or left on record, and what hooks had set is taken back.
+fn given_back(world: &World) -> bool {
+    world.holder("default").is_none() && !world.cordoned(0) && world.phase(0) != "Undoing"
+}
+
+#[tokio::test(start_paused = true)]
+async fn i3_hooks_run_before_the_cordon_before_the_reboot_and_before_the_slot_is_given_up() {
+    let world = hooked(1).await;
+    world.want(0);
+    moment(&world, "the first runs", |world| runs(world, DRAIN) == 1).await;
+    world.require(!world.cordoned(0), "before the cordon");
+    world.require(world.holder("default").is_some(), "with the slot");
+    moment(&world, "the next runs", |world| runs(world, REBOOT) == 1).await;
+    world.require(world.cordoned(0), "after the cordon");
+    world.require(world.hosts[0].logind().reboots == 0, "before logind");
+    moment(&world, "it is taken back", |world| runs(world, UNDO) == 1).await;
+    world.require(
+        world.boots(0) == 1 && !world.cordoned(0),
+        "after the uncordon",
+    );
+    world.require(world.holder("default").is_some(), "before the Lease");
+    world.until_rebooted(&[0], 1, MINUTE).await;
+    world.require(rounds(&world) == [1, 1, 1], "once each");
+}
+
+/// Nothing is different where there is no hook, but for what takes back: nothing was done.
+#[tokio::test(start_paused = true)]
+async fn where_nothing_ran_nothing_is_taken_back() {
+    let world = World::new(1, 1).await;
+    hook(&world, "undo.d/10-noout", 0o755);
+    says(&world, UNDO, Unit::exited(0));
+    world.want(0);
+    world.until_phase(0, "Draining", HOUR).await;
+    let state = fs::read_to_string(world.hosts[0].path("/var/lib/kube-rebootd/state.json"));
+    let state = state.expect("the state file");
+    world.require(!state.contains("hooked"), "no mark");
+    world.until_rebooted(&[0], 1, HOUR).await;
+    world.require(runs(&world, UNDO) == 0, "nothing was done");
+}
+
+#[tokio::test(start_paused = true)]
+async fn i8_a_hook_before_the_cordon_that_does_not_say_yes_ends_the_hold() {
+    for (end, words) in [
+        (Unit::exited(75), "says not now: exit code 75"),
+        (Unit::exited(1), "failed: exit code 1"),
+        (Unit::RUNNING, "failed: "),
+    ] {
+        let world = hooked(1).await;
+        says(&world, DRAIN, end.clone());
+        world.want(0);
+        world.until_phase(0, "Undoing", HOUR).await;
+        world
+            .until("it is given back", 2 * MINUTE, given_back)
+            .await;
+        world.require(
+            rounds(&world) == [1, 0, 1],
+            &format!("{end:?}: {:?}", rounds(&world)),
+        );
+        let why = format!("hook pre-drain.d/10-noout {words}");
+        world.require(world.said(0, &why), &why);
+        let drained = world.phases(0).iter().any(|phase| phase == "Draining");
+        world.require(!drained, "it was never cordoned");
+        // The next attempt comes after a pause, and again after a longer one.
+        world.pass(2 * MINUTE).await;
+        world.require(runs(&world, DRAIN) == 1, "not at once");
+        world.pass(2 * HOUR).await;
+        let tries = runs(&world, DRAIN);
+        world.require((4..=8).contains(&tries), &format!("{tries} attempts"));
+        world.require(runs(&world, UNDO) == tries, "each is taken back");
+        says(&world, DRAIN, Unit::exited(0));
+        world.until_rebooted(&[0], 1, 6 * HOUR).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn i2_a_drained_node_waits_five_minutes_for_a_hook_that_says_not_now() {
+    let world = hooked(1).await;
+    says(&world, REBOOT, Unit::exited(75));
+    world.want(0);
+    world
+        .until("it is asked", HOUR, |world| runs(world, REBOOT) == 1)
+        .await;
+    world.pass(4 * MINUTE).await;
+    world.require(
+        world.cordoned(0) && world.phase(0) == "Draining",
+        "it waits, drained",
+    );
+    let ran = runs(&world, REBOOT);
+    world.require((7..=9).contains(&ran), &format!("asked {ran} times"));
+    let why = "drained: hook pre-reboot.d/10-lb says not now: exit code 75";
+    world.require(world.said(0, why), why);
+    says(&world, REBOOT, Unit::exited(0));
+    world.until_rebooted(&[0], 1, 5 * MINUTE).await;
+
+    let world = hooked(1).await;
+    says(&world, REBOOT, Unit::exited(75));
+    world.want(0);
+    world
+        .until("it is asked", HOUR, |world| runs(world, REBOOT) == 1)
+        .await;
+    world.pass(5 * MINUTE).await;
+    world
+        .until("it is given back", 2 * MINUTE, given_back)
+        .await;
+    world.require(
+        world.boots(0) == 0 && runs(&world, UNDO) == 1,
+        "and taken back",
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn i8_a_hook_before_the_reboot_that_fails_ends_the_hold() {
+    let world = hooked(1).await;
+    says(&world, REBOOT, Unit::exited(1));
+    world.want(0);
+    world.until_phase(0, "Undoing", HOUR).await;
+    world
+        .until("it is given back", 2 * MINUTE, given_back)
+        .await;
+    world.require(
+        world.boots(0) == 0 && rounds(&world) == [1, 1, 1],
+        "at once",
+    );
+}
+
+/// The trigger goes at each moment; what was begun is taken back, and nothing else is.
+#[tokio::test(start_paused = true)]
+async fn i3_what_is_withdrawn_is_taken_back() {
+    for part in [DRAIN, REBOOT] {
+        let world = hooked(1).await;
+        says(&world, part, Unit::RUNNING);
+        world.want(0);
+        world
+            .until("it runs", HOUR, |world| runs(world, part) == 1)
+            .await;
+        world.unwant(0);
+        // That which hangs has ended first: what it does still would come after what takes it back.
+        world.pass(30 * Duration::from_secs(1)).await;
+        world.require(runs(&world, UNDO) == 0, "one runs still");
+        world.require(world.holder("default").is_some(), "the slot is kept");
+        world
+            .until("it is given back", 3 * MINUTE, given_back)
+            .await;
+        world.require(runs(&world, UNDO) == 1 && world.boots(0) == 0, "once");
+    }
+}
+
+/// Killed in each phase, with the daemon back at once or after a power loss.
+#[tokio::test(start_paused = true)]
+async fn i3_i6_killed_at_any_moment_what_hooks_have_done_is_taken_back() {
+    type Moment = (&'static str, fn(&World) -> bool);
+    let moments: [Moment; 8] = [
+        ("the mark and the first hook", |world| {
+            runs(world, DRAIN) == 1
+        }),
+        ("the cordon", |world| world.cordoned(0)),
+        ("the next hook", |world| runs(world, REBOOT) == 1),
+        ("the last look", |world| world.phase(0) == "Rebooting"),
+        ("the boot", |world| world.boots(0) == 1),
+        ("the proof", |world| world.phase(0) == "Verifying"),
+        ("the uncordon", |world| {
+            world.boots(0) == 1 && !world.cordoned(0)
+        }),
+        ("the undo", |world| runs(world, UNDO) == 1),
+    ];
+    for (what, moment) in moments {
+        for order in [Order::Kill(Duration::from_secs(1)), Order::PowerLoss] {
+            let world = hooked(1).await;
+            world.want(0);
+            self::moment(&world, what, moment).await;
+            world.hosts[0].order(order);
+            world
+                .until(what, HOUR, |world| {
+                    world.boots(0) > 0 && world.phase(0) == "Idle"
+                })
+                .await;
+            world.pass(2 * MINUTE).await;
+            world.at_rest();
+            let ran = runs(&world, UNDO);
+            world.require(ran >= 1, &format!("{what}, {order:?}: it ran {ran} times"));
+            let last = {
+                let knobs = world.hosts[0].logind();
+                let mut hooks = knobs
+                    .started
+                    .iter()
+                    .filter(|(one, _)| one.contains("-hooks-"));
+                hooks.next_back().is_some_and(|(one, _)| one.contains(UNDO))
+            };
+            world.require(last, &format!("{what}, {order:?}: it is the last"));
+        }
+    }
+}
+
+/// It is run again without end; the slot is kept, and somebody is called.
+#[tokio::test(start_paused = true)]
+async fn i3_i4_while_a_hook_of_undo_fails_the_slot_is_kept_and_that_is_said() {
+    let world = hooked(2).await;
+    says(&world, UNDO, Unit::exited(1));
+    world.want(0);
+    world
+        .until("it has failed", HOUR, |world| runs(world, UNDO) >= 1)
+        .await;
+    world.want(1);
+    world.pass(3 * HOUR).await;
+    world.require(
+        world.holder("default").as_deref() == Some("n0"),
+        "the slot is kept",
+    );
+    world.require(
+        !world.cordoned(0) && world.boots(1) == 0,
+        "all else is given back",
+    );
+    let ran = runs(&world, UNDO);
+    world.require((8..=16).contains(&ran), &format!("it ran {ran} times"));
+    let words = "hook undo.d/10-noout failed: exit code 1; the slot is kept until the hooks of undo.d end well";
+    world.require(world.said(0, words), words);
+    let node = world.node(0);
+    let told = crate::memory::condition(&node, "RebootRequired").unwrap();
+    world.require(told["reason"] == "UndoHookFailed", "the condition says it");
+    let message = told["message"].as_str().unwrap().to_owned();
+    world.require(message.contains("hook undo.d/10-noout failed"), &message);
+    // Whoever takes the hook away has done by hand what it does.
+    fs::remove_file(world.hosts[0].path("/etc/kube-rebootd/hooks/undo.d/10-noout")).unwrap();
+    world.until_rebooted(&[0, 1], 1, HOUR).await;
+}
+
+/// As much as can be is taken back.
+#[tokio::test(start_paused = true)]
+async fn one_hook_of_undo_that_fails_keeps_the_others_from_nothing() {
+    const NEXT: &str = "kube-rebootd-hooks-undo_d_20_lb-";
+    let world = hooked(1).await;
+    hook(&world, "undo.d/20-lb", 0o755);
+    says(&world, NEXT, Unit::exited(0));
+    says(&world, UNDO, Unit::exited(1));
+    world.want(0);
+    world
+        .until("the second runs", HOUR, |world| runs(world, NEXT) == 1)
+        .await;
+    world.require(in_order(&world), "one after the other");
+    says(&world, UNDO, Unit::exited(0));
+    world.until_rebooted(&[0], 1, 5 * MINUTE).await;
+}
+
+/// `undrain --release`, as the removal of the package calls it.
+#[tokio::test(start_paused = true)]
+async fn i3_who_gives_all_back_takes_back_what_hooks_have_done() {
+    for fails in [false, true] {
+        let world = hooked(1).await;
+        if fails {
+            says(&world, UNDO, Unit::exited(1));
+        }
+        world.want(0);
+        moment(&world, "the first runs", |world| runs(world, DRAIN) == 1).await;
+        world.hosts[0].order(Order::Kill(10 * HOUR));
+        world.pass(Duration::from_secs(1)).await;
+        let done = world.hosts[0].release(Duration::from_secs(30)).await;
+        world.require(runs(&world, UNDO) >= 1, "it ran");
+        match done {
+            Ok(_) => world.require(!fails && world.holder("default").is_none(), "given back"),
+            Err(left) => {
+                let why = "hook undo.d/10-noout failed: exit code 1";
+                world.require(fails && left.trouble == why, &left.trouble);
+                world.require(world.holder("default").is_some(), "the slot is kept");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn i8_i14_a_directory_that_others_can_change_keeps_a_node_from_its_drain() {
+    let world = hooked(1).await;
+    hook(&world, "pre-drain.d/20-x", 0o777);
+    world.want(0);
+    world.pass(HOUR).await;
+    world.require(runs(&world, DRAIN) == 0, "none is run");
+    world.require(
+        !world.cordoned(0) && world.boots(0) == 0,
+        "nothing is drained",
+    );
+    world.require(world.said(0, "chmod go-w"), "the cure is said");
 }

@@ -18,6 +18,7 @@ use crate::facts::{
 };
 use crate::gates::{Closed, Gate};
 use crate::health::Marks;
+use crate::hook::{Hook, Last, Said, Stand, Standing};
 use crate::names;
 use crate::node::Node;
 use crate::node_fields::NodeFields;
@@ -31,6 +32,7 @@ mod boots;
 mod drained;
 mod ends;
 mod gates;
+mod hooks;
 mod killed;
 mod labels;
 mod leaks;
@@ -114,9 +116,55 @@ fn stage() -> impl Strategy<Value = Stage> {
     ]
 }
 
+fn said() -> impl Strategy<Value = Said> {
+    let no = "hook a failed: x".to_owned();
+    prop_oneof![
+        Just(Said::Well),
+        Just(Said::NotNow(no.clone())),
+        Just(Said::Failed(no))
+    ]
+}
+
+prop_compose! {
+    fn last()(said in said(), ago in 0u64..1000, failures in 1u32..5) -> Last {
+        let then = NOW.checked_sub(Duration::from_secs(ago)).unwrap();
+        Last { said, first: then, begun: then, ended: then, failures }
+    }
+}
+
+fn stand() -> impl Strategy<Value = Stand> {
+    let some = (any::<bool>(), prop::option::of(last()));
+    prop_oneof![
+        1 => Just(Stand::Unlooked),
+        1 => Just(Stand::Unknown("denied".to_owned())),
+        4 => Just(Stand::None),
+        4 => some.prop_map(|(running, last)| Stand::Some { running, last }),
+    ]
+}
+
+fn standing() -> impl Strategy<Value = Standing> {
+    let all = (stand(), stand(), stand());
+    all.prop_map(|(pre_drain, pre_reboot, undo)| Standing {
+        pre_drain,
+        pre_reboot,
+        undo,
+    })
+}
+
+/// There are none, or all of them ended well and none runs.
+fn well(stand: &Stand) -> bool {
+    match stand {
+        Stand::None => true,
+        Stand::Some { running, last } => {
+            !running && last.as_ref().is_some_and(|last| last.said == Said::Well)
+        }
+        Stand::Unlooked | Stand::Unknown(_) => false,
+    }
+}
+
 prop_compose! {
     fn hold()(stage in stage(), same_boot in prop::bool::weighted(0.7), asks in 0u32..4,
-              foreign in any::<bool>(), ago in 0u64..1000) -> Hold {
+              foreign in any::<bool>(), ago in 0u64..1000, hooked in any::<bool>()) -> Hold {
         Hold {
             take: take(),
             step: 3,
@@ -126,6 +174,7 @@ prop_compose! {
             foreign_cordon: foreign,
             alone: false,
             marks: Some(Marks::default()),
+            hooked,
             drain_spent: 0,
             asks,
             asked: (asks > 0).then(|| NOW.checked_sub(Duration::from_secs(ago)).unwrap()),
@@ -249,7 +298,7 @@ prop_compose! {
               peers in peers(), drain in drained(), list in prop::option::of((asked(), any::<bool>())),
               flags in prop::collection::vec(any::<bool>(), 8), closed in prop::bool::weighted(0.3),
               host_read in asked(), confirmed in asked(), fence in asked(), wanted in prop::bool::weighted(0.8),
-              keeps in prop::bool::weighted(0.3), ended in prop::bool::weighted(0.3)) -> Facts {
+              keeps in prop::bool::weighted(0.3), ended in prop::bool::weighted(0.3), hooks in standing()) -> Facts {
         let keep = |mut request: Request| {
             request.latched.extend(keeps.then(|| kept(Keeper::Person, ended)));
             request
@@ -294,6 +343,7 @@ prop_compose! {
             marks: Some(Marks::default()),
             drain,
             answers: if flags[6] { Answers::default() } else { Answers::NONE },
+            hooks,
             last_list: list.and_then(|(asked, clean)| Some(LastList { asked: asked?, clean, marks: Marks::default() })),
             confirmed,
             fenced: hold.as_ref().filter(|_| flags[1]).map(|hold| Fenced { hold: hold.take.acquire_time, asks: hold.asks, at: fence }),
@@ -354,6 +404,38 @@ proptest! {
             }
             prop_assert!(!(matches!(hold.stage, Stage::Undoing(_)) && facts.shutting_down));
         }
+    }
+
+    #[test]
+    fn i3_i6_hooks_run_with_their_mark_on_record_and_are_taken_back_before_the_lease_goes(facts in facts()) {
+        let step = decide(&facts, &policy(), now());
+        let Some(hold) = &facts.record.hold else { return Ok(()) };
+        let next = step.record.hold.as_ref();
+        if next.is_none() || matches!(step.effect, Effect::GiveUp(_)) {
+            let taken = !hold.hooked || well(&facts.hooks.undo) || hold.stage == Stage::Taking;
+            prop_assert!(taken, "{:?}", facts.hooks.undo);
+        }
+        prop_assert!(!hold.hooked || next.is_none_or(|next| next.hooked), "the mark is gone");
+        let marked = next.is_some_and(|next| next.hooked);
+        prop_assert!(hold.hooked || !marked || matches!(step.effect, Effect::Hooks(_)), "a mark without hooks");
+        if let Effect::Hooks(hook) = step.effect {
+            prop_assert!(marked);
+            let (stand, stage) = match hook {
+                Hook::PreDrain => (&facts.hooks.pre_drain, hold.stage == Stage::Claiming),
+                Hook::PreReboot => (&facts.hooks.pre_reboot, hold.stage == Stage::Draining),
+                Hook::Undo => (&facts.hooks.undo, matches!(hold.stage, Stage::Undoing(_) | Stage::Releasing)),
+                Hook::Gate | Hook::PostBoot => return Err(TestCaseError::fail("not by an effect")),
+            };
+            prop_assert!(stage && matches!(stand, Stand::Some { running: false, .. }), "{:?} {:?}", hold.stage, stand);
+            let ours = facts.leases["default"].holder.as_deref() == Some(ME);
+            prop_assert!(hook == Hook::Undo || (ours && facts.writable && facts.closed.is_empty()));
+        }
+        let stage = next.map(|next| &next.stage);
+        let from = |stage: Stage| hold.stage == stage && hold.boot == facts.boot;
+        let cordons = from(Stage::Claiming) && stage == Some(&Stage::Draining);
+        prop_assert!(!cordons || well(&facts.hooks.pre_drain));
+        let reboots = from(Stage::Draining) && stage == Some(&Stage::Rebooting);
+        prop_assert!(!reboots || well(&facts.hooks.pre_reboot));
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub(super) fn about_to_reboot() -> Facts {
         foreign_cordon: false,
         alone: false,
         marks: Some(Marks::default()),
+        hooked: false,
         drain_spent: 0,
         asks: 1,
         asked: Some(NOW),
@@ -50,6 +51,7 @@ pub(super) fn about_to_reboot() -> Facts {
         started: true,
         host_read: Some(NOW),
         answers: Answers::NONE,
+        hooks: Standing::NONE,
         observed: Observed {
             request: Some(request()),
             ..Observed::default()

@@ -71,3 +71,36 @@ fn i6_killed_after_telling_what_it_does_it_reboots_once() {
     site.wait_rebooted(&host, 1);
     site.nothing_left(&host);
 }
+
+/// A request, and hooks: what those before the cordon and before the reboot set, that of `undo.d` takes back.
+const HOOKED: &str = r"
+set -e
+cd /etc/kube-rebootd
+for hook in pre-drain pre-reboot undo; do
+    mkdir -p hooks/$hook.d
+    echo '#!/bin/sh' > hooks/$hook.d/10-set
+    chmod 755 hooks/$hook.d/10-set
+done
+for hook in pre-drain pre-reboot; do
+    echo 'touch /var/lib/set-by-hooks' >> hooks/$hook.d/10-set
+done
+echo 'rm -f /var/lib/set-by-hooks; echo >> /var/lib/taken-back' >> hooks/undo.d/10-set
+touch /run/reboot-required";
+
+/// Before the cordon, after the drain, and before the Lease is given up.
+#[test]
+fn i3_i6_killed_beside_a_hook_it_reboots_once_and_takes_back_what_hooks_set() {
+    for (group, stage) in [
+        ("kmha", "claiming"),
+        ("kmhb", "draining"),
+        ("kmhc", "releasing"),
+    ] {
+        let site = Site::new(group, 1);
+        let point = format!("did Hooks {stage}");
+        let host = killed_at(&site, &point, "", HOOKED);
+        site.wait_rebooted(&host, 1);
+        site.nothing_left(&host);
+        host.sh("test ! -e /var/lib/set-by-hooks && test -s /var/lib/taken-back")
+            .unwrap();
+    }
+}

@@ -41,7 +41,7 @@ const STATIONS: [(Kind, &str, Runtime); 5] = [
 ];
 
 /// Effects that no cycle of a group that has its Lease comes to, and the test that has them.
-const ELSEWHERE: [(&str, &str); 4] = [
+const ELSEWHERE: [(&str, &str); 5] = [
     (
         "CancelShutdown",
         "i6_killed_after_cancelling_a_scheduled_reboot_it_reboots_once",
@@ -53,6 +53,10 @@ const ELSEWHERE: [(&str, &str); 4] = [
     (
         "Clear",
         "i6_killed_after_clearing_the_slot_of_a_node_that_is_gone_it_reboots_once",
+    ),
+    (
+        "Hooks",
+        "i3_i6_killed_beside_a_hook_it_reboots_once_and_takes_back_what_hooks_set",
     ),
     // How often it is written hangs on how long the phases take.
     (
