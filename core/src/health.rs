@@ -36,7 +36,7 @@ pub struct Policy {
     pub allow_degraded: bool,
     /// boot-complete.target must be active.
     pub boot_complete: bool,
-    /// How long Ready must have lasted, as observed by this process.
+    /// How long Ready must have lasted without a break, as observed by this process since it heard the kubelet.
     pub ready_for: Duration,
 }
 
@@ -279,7 +279,10 @@ pub(crate) struct Pulse {
     beat: bool,
     /// nodeInfo.bootID of the last Node seen.
     boot_id: String,
-    ready_since: Option<Duration>,
+    /// Since when Ready is seen to be True without a break, and the value of its last change.
+    ready: Option<(Duration, Option<Timestamp>)>,
+    /// Since when the kubelet is known to be alive.
+    alive: Option<Duration>,
 }
 
 impl Pulse {
@@ -291,15 +294,35 @@ impl Pulse {
     /// A view of the own Node at boot time `now`. Only consistent reads count for the heartbeat: a
     /// lagging watch may deliver two old ones.
     pub(crate) fn node(&mut self, node: &Seen, now: Duration) {
-        let Seen::Present(node) = node else {
-            self.ready_since = None;
-            return;
+        let node = match node {
+            // Whether Ready broke meanwhile is told by its last change, once it is read again.
+            Seen::Unknown => return,
+            Seen::Absent => {
+                self.ready = None;
+                return;
+            }
+            Seen::Present(node) => node,
         };
         if node.read.is_some() {
             self.beat |= changed(&mut self.heartbeat, node.heartbeat);
         }
         self.boot_id.clone_from(&node.boot_id);
-        self.ready_since = self.ready_since.or(Some(now)).filter(|_| node.ready);
+        // Between two looks it may have been False and True again, which its last change tells.
+        let known = self.ready.filter(|(_, turned)| *turned == node.turned);
+        self.ready = node.ready.then(|| known.unwrap_or((now, node.turned)));
+    }
+
+    /// Follows whether the kubelet is alive in this boot: a Ready from before it was heard is one of the last boot, and
+    /// does not count for `health.ready_for`.
+    pub(crate) fn hears(&mut self, boot: &Boot, before: Option<&Boot>, now: Duration) {
+        let alive = kubelet_alive(self, boot, before).is_ok();
+        self.alive = self.alive.or(Some(now)).filter(|_| alive);
+    }
+
+    /// Since when the Node is Ready by the word of a kubelet of this boot.
+    fn ready_since(&self) -> Option<Duration> {
+        let (ready, _) = self.ready?;
+        Some(ready.max(self.alive?))
     }
 }
 
@@ -394,7 +417,9 @@ fn not_ready(pulse: &Pulse, node: &Seen, ready_for: Duration, now: Duration) -> 
         Seen::Present(node) if !node.ready => Some("the Node is not Ready".to_owned()),
         Seen::Present(_) => {
             let lasted = |since| now.saturating_sub(since) >= ready_for;
-            (!pulse.ready_since.is_some_and(lasted)).then(|| {
+            // Of one that is not heard that is said already.
+            let short = pulse.alive.is_some() && !pulse.ready_since().is_some_and(lasted);
+            short.then(|| {
                 format!("the Node has been Ready for less than health.ready_for of {ready_for:?}")
             })
         }

@@ -54,6 +54,8 @@ impl Machine {
         if before.is_none() {
             marks.not_anew();
         }
+        let pulse = &mut self.memory.pulse;
+        pulse.hears(&facts.boot, before.as_ref(), now.boot);
         let host = self.memory.host.as_ref();
         let seen = HostSeen {
             boot: facts.boot.clone(),

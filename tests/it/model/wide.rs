@@ -216,6 +216,7 @@ impl Local {
             .collect(),
             ready: true,
             heartbeat: None,
+            turned: None,
             boot_id: String::new(),
             volumes_in_use: Vec::new(),
             conditions: Vec::new(),

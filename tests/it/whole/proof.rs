@@ -1,9 +1,13 @@
 //! What must be back after the boot, under a kubelet with `GracefulNodeShutdown`: it ends the pods of DaemonSets, their
 //! controller deletes them, and makes new ones only some time after the Node is Ready (I4).
 
-use super::cluster::{Pod, make_daemon_set};
-use super::world::{HOUR, MINUTE, World};
+use std::time::Duration;
+
+use super::cluster::{Pod, make_daemon_set, ready};
+use super::world::{HOUR, MINUTE, Plan, World};
 use crate::memory::{Answer, Fate, Fault, Verb};
+
+const SECOND: Duration = Duration::from_secs(1);
 
 pub(super) const AGENT: Pod<'static> = Pod {
     name: "agent",
@@ -157,4 +161,49 @@ async fn without_a_graceful_shutdown_the_kubelet_starts_pods_again() {
     world.want(0);
     world.until_rebooted(&[0], 1, HOUR).await;
     world.require(!world.said(0, "will not run again"), "it runs again");
+}
+
+/// A kubelet that comes and goes just after the boot: the Node is Ready, is not, and is again.
+#[tokio::test(start_paused = true)]
+async fn i4_a_node_that_flaps_after_the_boot_is_not_uncordoned_before_it_stayed_ready() {
+    let world = World::new(2, 1).await;
+    world.want(0);
+    world.until_phase(0, "Verifying", HOUR).await;
+    let kubelet = |status| ready(&world.server, "n0", status, None);
+    let is_ready = |world: &World| {
+        let conditions = world.node(0)["status"]["conditions"].clone();
+        let conditions = conditions.as_array().cloned().unwrap_or_default();
+        (conditions.iter()).any(|one| one["type"] == "Ready" && one["status"] == "True")
+    };
+    world.until("its kubelet is back", MINUTE, is_ready).await;
+    for _ in 0..10 {
+        world.pass(25 * SECOND).await;
+        world.require(world.cordoned(0), "it was not Ready for 30 s yet");
+        // So short that no look of the daemon's may have seen it.
+        kubelet("False");
+        kubelet("True");
+    }
+    world.pass(28 * SECOND).await;
+    world.require(world.cordoned(0), "nor after the last of them");
+    world.pass(8 * SECOND).await;
+    world.require(!world.cordoned(0), "it is now");
+    world.until_rebooted(&[0], 1, MINUTE).await;
+    let words = "verifying: the Node has been Ready for less than health.ready_for of 30s";
+    world.require(world.said(0, words), "the journal tells what it waits for");
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_ready_for_at_nothing_one_look_is_enough() {
+    let world = World::with(Plan {
+        hosts: 2,
+        slots: 1,
+        quorum: 0,
+        config: "[health]\nready_for = \"0s\"\n",
+    })
+    .await;
+    world.want(0);
+    world.until_phase(0, "Verifying", HOUR).await;
+    world
+        .until("it is uncordoned", 20 * SECOND, |world| !world.cordoned(0))
+        .await;
 }

@@ -218,6 +218,7 @@ prop_compose! {
             annotations: BTreeMap::new(),
             ready: true,
             heartbeat: None,
+            turned: None,
             boot_id: String::new(),
             volumes_in_use: Vec::new(),
             conditions: Vec::new(),

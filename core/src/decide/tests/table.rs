@@ -33,6 +33,7 @@ pub(super) fn about_to_reboot() -> Facts {
         annotations: [(names::STATE.to_owned(), record.annotation().unwrap())].into(),
         ready: true,
         heartbeat: None,
+        turned: None,
         boot_id: String::new(),
         volumes_in_use: Vec::new(),
         conditions: Vec::new(),

@@ -12,7 +12,10 @@ fn proving() -> Machine {
     let marks = Marks::take(&[pod("cni", "DaemonSet"), etcd]);
     machine.facts.record.hold.as_mut().unwrap().marks = Some(marks);
     "now".clone_into(&mut node(&mut machine).boot_id);
-    machine.memory.pulse.node(&machine.facts.node, ago(60));
+    let (pulse, facts) = (&mut machine.memory.pulse, &machine.facts);
+    pulse.node(&facts.node, ago(60));
+    let before = facts.record.hold.as_ref().map(|hold| &hold.boot);
+    pulse.hears(&facts.boot, before, ago(60));
     machine.saw_pods(Some(vec![back("cni", "DaemonSet"), etcd_back()]), None);
     machine.saw_hooks(Hook::PostBoot, Ok(false));
     machine
