@@ -9,6 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::before::{Before, failed_anew};
 use crate::boot::Boot;
 use crate::config::is_subdomain;
 use crate::node::Seen;
@@ -32,7 +33,7 @@ const ID_KEPT: usize = 16;
 /// `[health]` of the configuration, as far as it is judged here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
-    /// systemd's `SystemState` `degraded` counts as up.
+    /// systemd's `SystemState` `degraded` counts as up, where no unit failed that had not failed before.
     pub allow_degraded: bool,
     /// boot-complete.target must be active.
     pub boot_complete: bool,
@@ -362,6 +363,10 @@ pub(crate) struct HostSeen {
     pub before: Option<Boot>,
     /// systemd's `SystemState`, when it answered.
     pub system_state: Option<String>,
+    /// Units that have failed, when it answered.
+    pub failed: Option<BTreeSet<String>>,
+    /// As it was before the reboot, or before the host was worked on.
+    pub was: Before,
     /// boot-complete.target is active, when systemd answered.
     pub boot_complete: Option<bool>,
 }
@@ -385,7 +390,9 @@ pub(crate) fn host_healthy(
     }
     match host.system_state.as_deref() {
         Some("running") => {}
-        Some("degraded") if policy.allow_degraded => {}
+        Some("degraded") if policy.allow_degraded => {
+            missing.extend(failed_anew(host.failed.as_ref(), &host.was));
+        }
         Some(state) => missing.push(format!("systemd is {state}")),
         None => missing.push("systemd does not say its state".to_owned()),
     }

@@ -4,6 +4,7 @@
 pub mod alerts;
 pub mod backoff;
 pub mod beats;
+pub mod before;
 pub mod boot;
 pub mod budget;
 pub mod condition;

@@ -1,5 +1,6 @@
 //! What is looked at before a decision: the watches, the host, and whatever the machine says is due (I5, I7).
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kube_rebootd_core::machine::{HostNow, Sight};
@@ -95,12 +96,16 @@ impl Daemon {
         let locks = logind::locks(&self.bus).await.ok();
         let graceful = locks.as_ref().is_some_and(|locks| locks.kubelet);
         let inhibitors = locks.map(|locks| locks.block);
-        let (mut system_state, mut boot_complete) = (None, None);
-        if self.machine.verifying() {
-            system_state = systemd::system_state(&self.bus).await.ok();
-            if self.machine.config().health.boot_complete {
-                boot_complete = systemd::boot_complete(&self.bus).await.ok();
-            }
+        // Also where nothing is wanted: a look is good for some seconds, in which a slot may be taken and the host rebooted.
+        let system_state = systemd::system_state(&self.bus).await.ok();
+        let failed = match system_state.as_deref() {
+            Some("running") => Some(BTreeSet::new()),
+            Some(_) => systemd::failed_units(&self.bus).await.ok(),
+            None => None,
+        };
+        let mut boot_complete = None;
+        if self.machine.verifying() && self.machine.config().health.boot_complete {
+            boot_complete = systemd::boot_complete(&self.bus).await.ok();
         }
         let sessions = if self.machine.users_matter() {
             sessions::users(&self.bus).await.ok()
@@ -117,6 +122,7 @@ impl Daemon {
             inhibitors,
             graceful,
             system_state,
+            failed,
             boot_complete,
             sessions,
             scheduled,

@@ -308,11 +308,18 @@ fn policy() -> Policy {
     }
 }
 
+/// What had failed before the reboot.
+fn failed() -> BTreeSet<String> {
+    BTreeSet::from(["old.service".to_owned()])
+}
+
 fn host() -> HostSeen {
     HostSeen {
         boot: boot("b", 1),
         before: Some(boot("a", 1)),
         system_state: Some("running".to_owned()),
+        failed: Some(BTreeSet::new()),
+        was: Before::of(Some(&failed())),
         boot_complete: Some(true),
     }
 }
@@ -366,6 +373,25 @@ fn i4_step_a_names_each_thing_that_is_missing() {
     };
     assert_eq!(good(&systemd(Some("degraded")), &policy()), 1);
     assert_eq!(good(&systemd(Some("degraded")), &lenient), 0);
+    let units = |failed: Option<BTreeSet<String>>| HostSeen {
+        failed,
+        ..systemd(Some("degraded"))
+    };
+    let new = BTreeSet::from(["new.service".to_owned()]);
+    assert_eq!(good(&units(Some(failed())), &lenient), 0);
+    assert_eq!(good(&units(Some(new.clone())), &lenient), 1);
+    assert_eq!(good(&units(None), &lenient), 1, "systemd does not say");
+    let lost = HostSeen {
+        was: Before::default(),
+        ..units(Some(failed()))
+    };
+    assert_eq!(good(&lost, &lenient), 1, "nobody knows what had failed");
+    // While it starts, and where it may not be degraded, that alone is said.
+    let starting = HostSeen {
+        system_state: Some("starting".to_owned()),
+        ..units(Some(new))
+    };
+    assert_eq!(good(&starting, &lenient), 1);
     assert_eq!(good(&systemd(Some("starting")), &lenient), 1);
     assert_eq!(good(&systemd(None), &lenient), 1);
     assert_eq!(

@@ -1,6 +1,6 @@
 //! What one process knows beside the record and the facts; a restart begins it anew.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::{Discriminant, discriminant};
 use std::time::Duration;
 
@@ -38,7 +38,10 @@ pub struct HostNow {
     pub inhibitors: Option<Vec<Inhibitor>>,
     /// The kubelet ends the pods at a shutdown; false also when logind did not say.
     pub graceful: bool,
+    /// None when systemd did not say, or was not asked; so with the next.
     pub system_state: Option<String>,
+    /// Units that have failed.
+    pub failed: Option<BTreeSet<String>>,
     pub boot_complete: Option<bool>,
     /// Who is logged in; none when logind did not say, or was not asked.
     pub sessions: Option<Vec<Session>>,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kube_rebootd_core::before::Before;
 use kube_rebootd_core::boot::Boot;
 use kube_rebootd_core::facts::{
     Answers, Applied, Drained, Facts, Fenced, LastList, Point, Refusal, Rehearsed, Waiters,
@@ -118,6 +119,7 @@ impl Hold {
             alone: false,
             marks: None,
             hooked: false,
+            before: Before::default(),
             drain_spent: 0,
             asks: u32::from(self.asks),
             asked: some(host, self.asked),

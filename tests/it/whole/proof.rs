@@ -207,3 +207,58 @@ async fn with_ready_for_at_nothing_one_look_is_enough() {
         .until("it is uncordoned", 20 * SECOND, |world| !world.cordoned(0))
         .await;
 }
+
+/// systemd's state and what has failed, from now on and over boots. The daemon looks again within some seconds, or when it
+/// takes a slot.
+fn fails(world: &World, units: &[&str]) {
+    let mut systemd = world.hosts[0].logind();
+    let state = if units.is_empty() {
+        "running"
+    } else {
+        "degraded"
+    };
+    state.clone_into(&mut systemd.system_state);
+    systemd.failed = units.iter().map(|unit| (*unit).to_owned()).collect();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_unit_that_had_failed_before_the_reboot_keeps_no_slot() {
+    let world = World::new(2, 1).await;
+    fails(&world, &["old.service"]);
+    world.pass(MINUTE).await;
+    world.want(0);
+    world.until_rebooted(&[0], 1, HOUR).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn i4_a_unit_that_fails_anew_keeps_the_slot_until_it_runs_or_is_reset() {
+    let world = World::new(2, 1).await;
+    fails(&world, &["old.service"]);
+    world.pass(MINUTE).await;
+    world.want(0);
+    world.until_phase(0, "Rebooting", HOUR).await;
+    fails(&world, &["old.service", "new.service"]);
+    world.until_phase(0, "Verifying", 5 * MINUTE).await;
+    world.pass(20 * MINUTE).await;
+    let held = world.holder("default").as_deref() == Some("n0");
+    world.require(held && world.cordoned(0), "it is not healthy");
+    let words = "not healthy within health.timeout after the reboot: units have failed that had not failed before: new.service";
+    world.require(world.said(0, words), "it says which");
+    fails(&world, &["old.service"]);
+    world.until_rebooted(&[0], 1, 3 * MINUTE).await;
+}
+
+/// The daemon that looked before the reboot is gone, and so is its state file: the Node has the record.
+#[tokio::test(start_paused = true)]
+async fn i8_what_had_failed_before_is_read_from_the_node_where_the_state_file_is_lost() {
+    let world = World::new(2, 1).await;
+    fails(&world, &["old.service"]);
+    world.pass(MINUTE).await;
+    world.want(0);
+    world.until_phase(0, "Rebooting", HOUR).await;
+    world
+        .until("it has booted", 5 * MINUTE, |world| world.boots(0) == 1)
+        .await;
+    std::fs::remove_file(world.hosts[0].path("/var/lib/kube-rebootd/state.json")).unwrap();
+    world.until_rebooted(&[0], 1, 10 * MINUTE).await;
+}

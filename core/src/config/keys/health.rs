@@ -13,7 +13,9 @@ keys! {
     /// It keeps its slot all the same.
     TIMEOUT "timeout": Span = Span { default: minutes(15), least: SECOND, most: LONGEST, bound: "" };
 
-    /// Whether a system in which units have failed (systemd's state "degraded") is good enough.
+    /// Whether a system in which units have failed (systemd's state "degraded") is good enough, as long as each of them had
+    /// failed before the reboot as well.
+    /// A unit that fails anew keeps the slot; `systemctl reset-failed UNIT` says that it does not matter.
     ALLOW_DEGRADED "allow_degraded": bool = true;
 
     /// Whether `boot-complete.target` must have been reached; see systemd.special(7).

@@ -175,6 +175,7 @@ prop_compose! {
             alone: false,
             marks: Some(Marks::default()),
             hooked,
+            before: crate::before::Before::default(),
             drain_spent: 0,
             asks,
             asked: (asks > 0).then(|| NOW.checked_sub(Duration::from_secs(ago)).unwrap()),

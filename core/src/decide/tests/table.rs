@@ -14,6 +14,7 @@ pub(super) fn about_to_reboot() -> Facts {
         alone: false,
         marks: Some(Marks::default()),
         hooked: false,
+        before: crate::before::Before::default(),
         drain_spent: 0,
         asks: 1,
         asked: Some(NOW),
