@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use crate::booted::Booted;
 use crate::text::{self, NAME};
 
 /// Units on record at most, and bytes of their names: more than a host has that anybody looks after.
@@ -21,13 +22,20 @@ pub struct Before {
     /// Units that had failed; none: systemd did not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<BTreeSet<String>>,
+    /// What had come up with that boot; none: it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub booted: Option<Booted>,
+    /// The deployment that the next boot was to bring; none: none that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub staged: Option<String>,
 }
 
 impl Before {
-    /// What was seen, as much of it as is kept.
+    /// Which units have failed, as many of them as are kept.
     pub(crate) fn of(failed: Option<&BTreeSet<String>>) -> Self {
         Self {
             failed: failed.map(bounded),
+            ..Self::default()
         }
     }
 
@@ -42,6 +50,9 @@ impl Before {
         let earlier = earlier.cloned().unwrap_or_default();
         Self {
             failed: self.failed.or(earlier.failed),
+            booted: self.booted.or(earlier.booted),
+            // Each look knows: what was staged may be so no more.
+            staged: self.staged,
         }
     }
 
@@ -54,6 +65,8 @@ impl Before {
         };
         Self {
             failed: self.failed.map(clean),
+            booted: self.booted.map(Booted::cleaned),
+            staged: self.staged.map(|staged| text::name(&staged, NAME)),
         }
     }
 }
@@ -142,6 +155,7 @@ mod tests {
         for (now, before, wanted) in rows {
             let before = Before {
                 failed: before.map(units),
+                ..Before::default()
             };
             let found = failed_anew(Some(&units(now)), &before);
             assert_eq!(found.as_deref(), wanted, "{now:?} after {before:?}");
@@ -166,6 +180,7 @@ mod tests {
         );
         let odd = Before {
             failed: Some(units(&["a\u{1b}[2J.service"])),
+            ..Before::default()
         };
         let odd = odd.cleaned().failed.unwrap();
         assert!(!odd.iter().any(|unit| unit.contains('\u{1b}')), "{odd:?}");

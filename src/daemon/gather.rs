@@ -14,7 +14,7 @@ use crate::cluster::{daemon_sets, peers, watch};
 use crate::host::logind::{self, Changes};
 use crate::host::outdated::Locks;
 use crate::host::sentinel::Watch;
-use crate::host::{Bus, sessions, systemd};
+use crate::host::{Bus, booted, sessions, systemd};
 use crate::root::Root;
 
 /// What logind writes when a shutdown is scheduled (`logind-dbus.c`); its directory exists from boot.
@@ -60,6 +60,7 @@ impl Daemon {
         while let Ok(evicted) = self.evicted.try_recv() {
             (self.machine).evicted(&evicted.uid, evicted.answer, now.boot);
         }
+        self.machine.saw_staged(booted::staged(&self.root));
         self.machine.observe(&findings, now);
         // Before reads that may take long: of a shutdown that goes around the drain somebody must hear in time.
         self.warn();

@@ -7,6 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{alerts, commands, hooks, packages, tell};
+use crate::booted::Booted;
 use crate::drain::{Blocker, Drain, PodRef};
 use crate::facts::Facts;
 use crate::health::{DaemonSet, Found, Pulse};
@@ -65,6 +66,10 @@ pub(super) struct Memory {
     /// The scheduled shutdown was cancelled, or it was tried, then.
     pub(super) cancelled: Option<Duration>,
     pub(super) host: Option<HostNow>,
+    /// What came up with this boot.
+    pub(super) booted: Option<Booted>,
+    /// The deployment that the next boot is to bring.
+    pub(super) staged: Option<String>,
     /// The host said that something changed after that look.
     pub(super) host_changed: bool,
     pub(super) pods: Option<Vec<Pod>>,

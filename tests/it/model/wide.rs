@@ -161,6 +161,7 @@ impl Local {
                 proved_boot: Duration::ZERO,
                 reasons: BTreeMap::new(),
                 annotation: None,
+                missed: None,
             }),
             ..Record::default()
         }

@@ -320,6 +320,7 @@ prop_compose! {
                 proved_boot: NOW,
                 reasons: BTreeMap::new(),
                 annotation: None,
+                missed: None,
             }),
             ..Record::default()
         };
