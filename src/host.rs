@@ -5,7 +5,6 @@
 
 pub mod beside;
 pub mod boot;
-pub mod booted;
 pub mod bus;
 pub mod check;
 pub mod dbus;

@@ -8,7 +8,6 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::beats::Beats;
-use crate::before::Before;
 use crate::boot::Boot;
 use crate::condition::{Condition, Event};
 use crate::config::ConfigError;
@@ -96,8 +95,6 @@ pub struct Facts {
     pub crowd: Option<Crowd>,
     /// The pods of this node, once their watch has listed them.
     pub marks: Option<Marks>,
-    /// What of the host is to be compared after a reboot, as it was when `host_read` says.
-    pub before: Before,
     pub drain: Drained,
     /// Pods without a controller that stay and that the kubelet ends for ever with the shutdown.
     pub ending: Vec<PodRef>,
@@ -177,7 +174,6 @@ impl Facts {
             ready: None,
             crowd: None,
             marks: None,
-            before: Before::default(),
             drain: Drained::Starting,
             ending: Vec::new(),
             last_list: None,

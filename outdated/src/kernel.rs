@@ -5,8 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use kube_rebootd_core::release::{self, Release};
-
+use super::release::{self, Release};
 use super::{Answer, some};
 
 /// As many other kernels are named.

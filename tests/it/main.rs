@@ -21,6 +21,7 @@ mod cluster_queue;
 mod cluster_wish;
 mod control_plane;
 mod e2e;
+mod example_hooks;
 mod fake_bus;
 mod fake_login;
 mod fake_units;

@@ -155,8 +155,7 @@ pub(super) fn kubelet_back(server: &Server, name: &str, boot: &str) {
     });
 }
 
-/// The kubelet says whether its Node is Ready.
-pub(super) fn ready(server: &Server, name: &str, status: &str, boot: Option<&str>) {
+fn ready(server: &Server, name: &str, status: &str, boot: Option<&str>) {
     server.set(|state| {
         let now = state.now();
         state.edit(("nodes", "", name), "kubelet-status", |node| {

@@ -35,7 +35,6 @@ mod protected;
 mod quorum;
 mod races;
 mod reload;
-mod rolled_back;
 mod room;
 mod slow;
 mod story;

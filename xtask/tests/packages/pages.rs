@@ -140,6 +140,9 @@ fn the_page_about_updaters_says_what_the_examples_say() {
     let mut settings = 0;
     for entry in std::fs::read_dir(format!("{TOP}/packaging/examples")).unwrap() {
         let file = entry.unwrap().path();
+        if file.is_dir() {
+            continue;
+        }
         let name = file.file_name().unwrap().to_str().unwrap();
         let text = std::fs::read_to_string(&file).unwrap();
         let comment = |line: &&str| line.starts_with('#') || line.starts_with("//");

@@ -175,7 +175,6 @@ prop_compose! {
             alone: false,
             marks: Some(Marks::default()),
             hooked,
-            before: crate::before::Before::default(),
             drain_spent: 0,
             asks,
             asked: (asks > 0).then(|| NOW.checked_sub(Duration::from_secs(ago)).unwrap()),
@@ -219,7 +218,6 @@ prop_compose! {
             annotations: BTreeMap::new(),
             ready: true,
             heartbeat: None,
-            turned: None,
             boot_id: String::new(),
             volumes_in_use: Vec::new(),
             conditions: Vec::new(),
@@ -320,7 +318,6 @@ prop_compose! {
                 proved_boot: NOW,
                 reasons: BTreeMap::new(),
                 annotation: None,
-                missed: None,
             }),
             ..Record::default()
         };

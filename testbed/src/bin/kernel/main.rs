@@ -43,7 +43,6 @@ builtin_settle = \"0s\"
 period = \"10s\"
 [health]
 boot_complete = true
-ready_for = \"0s\"
 [reboot]
 max_per_day = 10
 ";
