@@ -5,6 +5,7 @@
 
 pub mod beside;
 pub mod boot;
+pub mod booted;
 pub mod bus;
 pub mod check;
 pub mod dbus;

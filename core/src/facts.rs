@@ -8,6 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::beats::Beats;
+use crate::before::Before;
 use crate::boot::Boot;
 use crate::condition::{Condition, Event};
 use crate::config::ConfigError;
@@ -95,6 +96,8 @@ pub struct Facts {
     pub crowd: Option<Crowd>,
     /// The pods of this node, once their watch has listed them.
     pub marks: Option<Marks>,
+    /// What of the host is to be compared after a reboot, as it was when `host_read` says.
+    pub before: Before,
     pub drain: Drained,
     /// Pods without a controller that stay and that the kubelet ends for ever with the shutdown.
     pub ending: Vec<PodRef>,
@@ -174,6 +177,7 @@ impl Facts {
             ready: None,
             crowd: None,
             marks: None,
+            before: Before::default(),
             drain: Drained::Starting,
             ending: Vec::new(),
             last_list: None,

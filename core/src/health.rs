@@ -9,6 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::before::{Before, failed_anew};
 use crate::boot::Boot;
 use crate::config::is_subdomain;
 use crate::node::Seen;
@@ -32,11 +33,11 @@ const ID_KEPT: usize = 16;
 /// `[health]` of the configuration, as far as it is judged here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
-    /// systemd's `SystemState` `degraded` counts as up.
+    /// systemd's `SystemState` `degraded` counts as up, where no unit failed that had not failed before.
     pub allow_degraded: bool,
     /// boot-complete.target must be active.
     pub boot_complete: bool,
-    /// How long Ready must have lasted, as observed by this process.
+    /// How long Ready must have lasted without a break, as observed by this process since it heard the kubelet.
     pub ready_for: Duration,
 }
 
@@ -279,7 +280,10 @@ pub(crate) struct Pulse {
     beat: bool,
     /// nodeInfo.bootID of the last Node seen.
     boot_id: String,
-    ready_since: Option<Duration>,
+    /// Since when Ready is seen to be True without a break, and the value of its last change.
+    ready: Option<(Duration, Option<Timestamp>)>,
+    /// Since when the kubelet is known to be alive.
+    alive: Option<Duration>,
 }
 
 impl Pulse {
@@ -291,15 +295,35 @@ impl Pulse {
     /// A view of the own Node at boot time `now`. Only consistent reads count for the heartbeat: a
     /// lagging watch may deliver two old ones.
     pub(crate) fn node(&mut self, node: &Seen, now: Duration) {
-        let Seen::Present(node) = node else {
-            self.ready_since = None;
-            return;
+        let node = match node {
+            // Whether Ready broke meanwhile is told by its last change, once it is read again.
+            Seen::Unknown => return,
+            Seen::Absent => {
+                self.ready = None;
+                return;
+            }
+            Seen::Present(node) => node,
         };
         if node.read.is_some() {
             self.beat |= changed(&mut self.heartbeat, node.heartbeat);
         }
         self.boot_id.clone_from(&node.boot_id);
-        self.ready_since = self.ready_since.or(Some(now)).filter(|_| node.ready);
+        // Between two looks it may have been False and True again, which its last change tells.
+        let known = self.ready.filter(|(_, turned)| *turned == node.turned);
+        self.ready = node.ready.then(|| known.unwrap_or((now, node.turned)));
+    }
+
+    /// Follows whether the kubelet is alive in this boot: a Ready from before it was heard is one of the last boot, and
+    /// does not count for `health.ready_for`.
+    pub(crate) fn hears(&mut self, boot: &Boot, before: Option<&Boot>, now: Duration) {
+        let alive = kubelet_alive(self, boot, before).is_ok();
+        self.alive = self.alive.or(Some(now)).filter(|_| alive);
+    }
+
+    /// Since when the Node is Ready by the word of a kubelet of this boot.
+    fn ready_since(&self) -> Option<Duration> {
+        let (ready, _) = self.ready?;
+        Some(ready.max(self.alive?))
     }
 }
 
@@ -339,6 +363,10 @@ pub(crate) struct HostSeen {
     pub before: Option<Boot>,
     /// systemd's `SystemState`, when it answered.
     pub system_state: Option<String>,
+    /// Units that have failed, when it answered.
+    pub failed: Option<BTreeSet<String>>,
+    /// As it was before the reboot, or before the host was worked on.
+    pub was: Before,
     /// boot-complete.target is active, when systemd answered.
     pub boot_complete: Option<bool>,
 }
@@ -362,7 +390,9 @@ pub(crate) fn host_healthy(
     }
     match host.system_state.as_deref() {
         Some("running") => {}
-        Some("degraded") if policy.allow_degraded => {}
+        Some("degraded") if policy.allow_degraded => {
+            missing.extend(failed_anew(host.failed.as_ref(), &host.was));
+        }
         Some(state) => missing.push(format!("systemd is {state}")),
         None => missing.push("systemd does not say its state".to_owned()),
     }
@@ -394,7 +424,9 @@ fn not_ready(pulse: &Pulse, node: &Seen, ready_for: Duration, now: Duration) -> 
         Seen::Present(node) if !node.ready => Some("the Node is not Ready".to_owned()),
         Seen::Present(_) => {
             let lasted = |since| now.saturating_sub(since) >= ready_for;
-            (!pulse.ready_since.is_some_and(lasted)).then(|| {
+            // Of one that is not heard that is said already.
+            let short = pulse.alive.is_some() && !pulse.ready_since().is_some_and(lasted);
+            short.then(|| {
                 format!("the Node has been Ready for less than health.ready_for of {ready_for:?}")
             })
         }

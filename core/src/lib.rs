@@ -4,7 +4,9 @@
 pub mod alerts;
 pub mod backoff;
 pub mod beats;
+pub mod before;
 pub mod boot;
+pub mod booted;
 pub mod budget;
 pub mod condition;
 pub mod config;
@@ -36,6 +38,7 @@ pub mod pod;
 pub mod protected;
 pub mod reason;
 pub mod record;
+pub mod release;
 pub mod scatter;
 pub mod selector;
 pub mod shutdown;

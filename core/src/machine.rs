@@ -35,6 +35,7 @@ pub use memory::{HostNow, Sight};
 pub use orders::Ordered;
 pub use packages::PackageManager;
 
+use crate::booted::Booted;
 use crate::config::{Bound, Config, ConfigError};
 use crate::decide::{self, Policy, Step};
 use crate::drain::{self, PodRef};
@@ -150,6 +151,18 @@ impl Machine {
     pub fn saw_host(&mut self, host: HostNow) {
         self.memory.host = Some(host);
         self.memory.host_changed = false;
+    }
+
+    /// What came up with this boot; none: it cannot be read.
+    #[must_use]
+    pub fn booted(mut self, booted: Option<Booted>) -> Self {
+        self.memory.booted = booted;
+        self
+    }
+
+    /// The deployment that the next boot is to bring, by a look just now.
+    pub fn saw_staged(&mut self, staged: Option<String>) {
+        self.memory.staged = staged;
     }
 
     /// The host's state may have changed since the last look.

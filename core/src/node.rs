@@ -35,6 +35,8 @@ pub struct Node {
     pub ready: bool,
     /// `lastHeartbeatTime` of Ready.
     pub heartbeat: Option<Timestamp>,
+    /// `lastTransitionTime` of Ready: a value that is compared with others of its own, and no time.
+    pub turned: Option<Timestamp>,
     /// `status.nodeInfo.bootID`; empty where the kubelet tells none (kubemark).
     pub boot_id: String,
     /// `status.volumesInUse`: attachable volumes that are not unmounted.
@@ -73,6 +75,7 @@ impl Node {
             annotations: Keys::new(),
             ready: true,
             heartbeat: None,
+            turned: None,
             boot_id: String::new(),
             volumes_in_use: Vec::new(),
             conditions: Vec::new(),

@@ -18,6 +18,8 @@ pub enum Reason {
     TriggerUnknown,
     /// The last reboot did not clear what asked for it.
     NotCleared,
+    /// It did not bring the kernel or the deployment that it was for: the same came up again, or an older one.
+    RolledBack,
     /// `mode = "observe"`: nothing is begun.
     Observing,
     /// A reboot is required, and something else than the reasons below keeps it pending.
@@ -84,10 +86,11 @@ pub enum Reason {
 
 impl Reason {
     /// All of them; docs/operating.md explains each to an operator.
-    pub const ALL: [Self; 41] = [
+    pub const ALL: [Self; 42] = [
         Self::Idle,
         Self::TriggerUnknown,
         Self::NotCleared,
+        Self::RolledBack,
         Self::Observing,
         Self::Pending,
         Self::Paused,
@@ -191,6 +194,7 @@ impl Reason {
         match self {
             Self::TriggerUnknown
             | Self::NotCleared
+            | Self::RolledBack
             | Self::StateNotWritable
             | Self::LimitReached
             | Self::Failing
@@ -257,6 +261,7 @@ impl Reason {
             Self::Idle => "no reboot is required",
             Self::TriggerUnknown => "a trigger gives no answer",
             Self::NotCleared => "the last reboot did not clear what asked for it",
+            Self::RolledBack => "the last reboot did not bring the update that it was for",
             Self::Observing => "a reboot is required, and the daemon only observes",
             Self::Pending => "a reboot is required, and waits",
             Self::Paused => "a reboot is required, and the node or its group is paused",
@@ -308,6 +313,7 @@ impl Reason {
             Self::Idle => "Idle",
             Self::TriggerUnknown => "TriggerUnknown",
             Self::NotCleared => "NotCleared",
+            Self::RolledBack => "RolledBack",
             Self::Observing => "Observing",
             Self::Pending => "Pending",
             Self::Paused => "Paused",

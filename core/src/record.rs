@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::backoff::remembered;
+use crate::before::Before;
 use crate::boot::Boot;
 use crate::health::Marks;
 use crate::history::Past;
@@ -106,6 +107,9 @@ pub struct Hold {
     /// Hooks of `pre-drain.d` or `pre-reboot.d` may have run: those of `undo.d` run before the hold ends.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hooked: bool,
+    /// The host, as it was last looked at before the reboot.
+    #[serde(default, skip_serializing_if = "Before::knows_nothing")]
+    pub before: Before,
     /// Seconds of the drain's clock used up so far, so that a restart goes on counting.
     #[serde(default)]
     pub drain_spent: u64,
@@ -320,6 +324,7 @@ impl Hold {
             alone: false,
             marks: None,
             hooked: false,
+            before: Before::default(),
             drain_spent: 0,
             asks: 0,
             asked: None,
@@ -418,6 +423,7 @@ impl Record {
             if let Stage::Undoing(why) = &mut hold.stage {
                 why.clean();
             }
+            hold.before = std::mem::take(&mut hold.before).cleaned();
         }
         self.request = self.request.map(Request::cleaned);
         if let Some(kept) = &mut self.kept {

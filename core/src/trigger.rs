@@ -127,6 +127,8 @@ pub(crate) struct Wishes<'a> {
     pub annotation: Asked<'a>,
     /// The scheduled shutdown that is adopted, in words.
     pub scheduled: Option<&'a str>,
+    /// The deployment that the next boot is to bring: it tells whether what did not take is asked for again.
+    pub staged: Option<&'a str>,
 }
 
 /// Packages kept of each reboot: a distribution upgrade replaces thousands.
@@ -312,7 +314,7 @@ pub(crate) fn observe(
                     since_boot: now.boot,
                     later: BTreeMap::new(),
                 };
-                if uncleared(&mut observed.settled, &fresh, boot, now) {
+                if uncleared(&mut observed.settled, &fresh, wishes.staged, boot, now) {
                     observed.uncleared.push(fresh);
                 } else {
                     reasons.push(match old {
@@ -380,7 +382,7 @@ fn asked<'a>(observed: &mut Observed, annotation: Asked<'a>, boot: &Boot, now: N
                 since_boot: now.boot,
                 later: BTreeMap::new(),
             };
-            if uncleared(&mut observed.settled, &reason, boot, now) {
+            if uncleared(&mut observed.settled, &reason, None, boot, now) {
                 observed.uncleared.push(reason);
                 return Asked::No;
             }

@@ -5,7 +5,8 @@
 
 use std::collections::BTreeSet;
 
-use super::release::{self, Release};
+use kube_rebootd_core::release::{self, Release};
+
 use super::{Answer, some};
 
 /// As many other kernels are named.

@@ -14,7 +14,6 @@ pub mod cgroup;
 pub mod kernel;
 pub mod libraries;
 pub mod maps;
-pub mod release;
 
 /// What a built-in check says; also what `kube-rebootd check --json` prints and the daemon reads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

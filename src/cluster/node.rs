@@ -206,6 +206,9 @@ pub fn read(object: &Object, asked: Option<Duration>) -> Node {
         heartbeat: condition(object)
             .and_then(|ready| ready.last_heartbeat_time.as_deref())
             .map(lean::time),
+        turned: condition(object)
+            .and_then(|ready| ready.last_transition_time.as_deref())
+            .map(lean::time),
         boot_id: status
             .and_then(|status| status.node_info.as_ref())
             .map(|info| info.boot_id.clone())

@@ -1,5 +1,6 @@
 //! What is looked at before a decision: the watches, the host, and whatever the machine says is due (I5, I7).
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kube_rebootd_core::machine::{HostNow, Sight};
@@ -13,7 +14,7 @@ use crate::cluster::{daemon_sets, peers, watch};
 use crate::host::logind::{self, Changes};
 use crate::host::outdated::Locks;
 use crate::host::sentinel::Watch;
-use crate::host::{Bus, sessions, systemd};
+use crate::host::{Bus, booted, sessions, systemd};
 use crate::root::Root;
 
 /// What logind writes when a shutdown is scheduled (`logind-dbus.c`); its directory exists from boot.
@@ -59,6 +60,7 @@ impl Daemon {
         while let Ok(evicted) = self.evicted.try_recv() {
             (self.machine).evicted(&evicted.uid, evicted.answer, now.boot);
         }
+        self.machine.saw_staged(booted::staged(&self.root));
         self.machine.observe(&findings, now);
         // Before reads that may take long: of a shutdown that goes around the drain somebody must hear in time.
         self.warn();
@@ -95,12 +97,16 @@ impl Daemon {
         let locks = logind::locks(&self.bus).await.ok();
         let graceful = locks.as_ref().is_some_and(|locks| locks.kubelet);
         let inhibitors = locks.map(|locks| locks.block);
-        let (mut system_state, mut boot_complete) = (None, None);
-        if self.machine.verifying() {
-            system_state = systemd::system_state(&self.bus).await.ok();
-            if self.machine.config().health.boot_complete {
-                boot_complete = systemd::boot_complete(&self.bus).await.ok();
-            }
+        // Also where nothing is wanted: a look is good for some seconds, in which a slot may be taken and the host rebooted.
+        let system_state = systemd::system_state(&self.bus).await.ok();
+        let failed = match system_state.as_deref() {
+            Some("running") => Some(BTreeSet::new()),
+            Some(_) => systemd::failed_units(&self.bus).await.ok(),
+            None => None,
+        };
+        let mut boot_complete = None;
+        if self.machine.verifying() && self.machine.config().health.boot_complete {
+            boot_complete = systemd::boot_complete(&self.bus).await.ok();
         }
         let sessions = if self.machine.users_matter() {
             sessions::users(&self.bus).await.ok()
@@ -117,6 +123,7 @@ impl Daemon {
             inhibitors,
             graceful,
             system_state,
+            failed,
             boot_complete,
             sessions,
             scheduled,

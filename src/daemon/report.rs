@@ -36,6 +36,7 @@ pub(super) struct Report {
     /// Verifying was said to take longer than `health.timeout`.
     late: bool,
     uncleared: Vec<String>,
+    missed: Option<String>,
     /// The first pod that holds up the drain now.
     blocked: Option<String>,
     /// What was said of this drain: pods by their UID, each with its budget, or with what else keeps it.
@@ -75,6 +76,7 @@ impl Report {
             naming.set(me);
         }
         self.uncleared(facts);
+        self.missed(facts);
         self.blocked(step, facts);
         self.ending(facts);
         self.would(step);
@@ -262,6 +264,18 @@ impl Report {
             );
         }
         self.uncleared = now;
+    }
+
+    /// An update that did not take is said once.
+    fn missed(&mut self, facts: &Facts) {
+        let settled = facts.record.settled.as_ref();
+        let now = settled.and_then(|settled| settled.missed.clone());
+        if let Some(words) = now.as_ref().filter(|_| now != self.missed) {
+            tracing::warn!(
+                "the update did not take: {words}; it is not tried again until another is to come, or somebody asks for a reboot"
+            );
+        }
+        self.missed = now;
     }
 
     /// What `kube-rebootd status` and `explain` show, if it is not what they showed.

@@ -28,7 +28,7 @@ use crate::host::boot::{self, BootError};
 use crate::host::dbus::{Orders, Publisher};
 use crate::host::motd::Motd;
 use crate::host::notify::Notify;
-use crate::host::{Bus, Store, Stored, check, metrics, zone};
+use crate::host::{Bus, Store, Stored, booted, check, metrics, zone};
 use crate::layers;
 use crate::notices::{Notices, Silences};
 use crate::root::Root;
@@ -100,7 +100,7 @@ pub async fn start(
         api_backoff: ApiBackoff::default(),
         heard: None,
         uncounted: 0,
-        machine: Machine::new(config, facts),
+        machine: Machine::new(config, facts).booted(booted::read(&root)),
         root,
         config_file,
         keys: tables,

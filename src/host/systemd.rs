@@ -3,6 +3,8 @@
 //! Interface: `org.freedesktop.systemd1(5)`. Properties are never cached: PID 1 announces changes
 //! only to clients that subscribed, and a stale state must not open a gate (I8).
 
+use std::collections::BTreeSet;
+
 use kube_rebootd_core::kubelet::{MainProcess, SERVICES};
 use kube_rebootd_core::text::{self, NAME};
 use zbus::{Connection, OwnedObjectPath, Proxy, Variant, proxy, proxy::CacheProperties};
@@ -84,6 +86,16 @@ pub async fn system_state(bus: &Bus) -> Result<String, BusError> {
     })
     .await
     .map(|state| text::clean(&state, NAME))
+}
+
+/// The units that have failed; with none of them `system_state` is not `degraded`.
+pub async fn failed_units(bus: &Bus) -> Result<BTreeSet<String>, BusError> {
+    bus.call("listing failed units", |connection| async move {
+        let manager = manager(&connection).await?;
+        manager.list_units_by_patterns(&["failed"], &[]).await
+    })
+    .await
+    .map(|rows| rows.iter().map(|row| text::name(&row.0, NAME)).collect())
 }
 
 /// systemd's version string.

@@ -8,6 +8,7 @@ use kube::{Api, ResourceExt};
 use kube_rebootd::cluster::lease::{Leases, Took, stored};
 use kube_rebootd::cluster::node::OwnNode;
 use kube_rebootd::host::lock::Lock;
+use kube_rebootd_core::before::Before;
 use kube_rebootd_core::boot::Boot;
 use kube_rebootd_core::node_fields::NodeFields;
 use kube_rebootd_core::record::{Hold, Record, Stage};
@@ -54,6 +55,7 @@ async fn held(slot: &'static str, stage: Stage, boot: Option<Boot>) -> Held {
             alone: false,
             marks: None,
             hooked: false,
+            before: Before::default(),
             drain_spent: 0,
             asks,
             asked: None,

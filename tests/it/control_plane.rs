@@ -17,8 +17,7 @@ const ROLE: &str = "node-role.kubernetes.io/control-plane=";
 const STATIC_PODS: usize = 12;
 /// Three cycles, each with the start of an API server.
 const ALL: Duration = Duration::from_secs(360);
-const CONFIG: &str =
-    "[coordination]\ngroup = \"stacked\"\nmax_unavailable = \"100%\"\n[drain]\nmode = \"always\"\n";
+const CONFIG: &str = "[health]\nready_for = \"0s\"\n[coordination]\ngroup = \"stacked\"\nmax_unavailable = \"100%\"\n[drain]\nmode = \"always\"\n";
 
 /// Without it systemd ends all containers at once, one of them waits for another that has gone, and systemd kills it
 /// only after a minute and a half (seen).

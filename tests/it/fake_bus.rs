@@ -92,6 +92,8 @@ pub(crate) struct Knobs {
     pub(crate) version: String,
     /// systemd's `SystemState`.
     pub(crate) system_state: String,
+    /// Units that have failed.
+    pub(crate) failed: Vec<String>,
     /// `ActiveState` of boot-complete.target.
     pub(crate) boot_complete: String,
     /// `RequiredBy` of a unit that is loaded by name.
@@ -136,6 +138,7 @@ impl Default for Knobs {
             listed: None,
             version: "257.13-fake".to_owned(),
             system_state: "running".to_owned(),
+            failed: Vec::new(),
             boot_complete: "active".to_owned(),
             required_by: &[],
             daemon: true,

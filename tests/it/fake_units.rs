@@ -240,10 +240,14 @@ impl FakeSystemd {
     #[allow(clippy::type_complexity)]
     async fn list_units_by_patterns(
         &self,
-        _states: Vec<String>,
+        states: Vec<String>,
         patterns: Vec<String>,
         #[zbus(connection)] connection: &Connection,
     ) -> Vec<UnitRow> {
+        if states == ["failed"] {
+            let failed = &self.state.lock().unwrap().failed;
+            return failed.iter().map(|name| row(name)).collect();
+        }
         let (leftovers, services) = {
             let state = self.state.lock().unwrap();
             (state.leftovers.clone(), state.services.clone())

@@ -1,5 +1,6 @@
 //! logind and systemd on a private bus: refusals by their names, and restarts of everything.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kube_rebootd::{
@@ -189,6 +190,10 @@ async fn calls_survive_a_restart_of_the_bus() {
     host.start_bus().await;
     host.knobs().system_state = "degraded".to_owned();
     assert_eq!(systemd::system_state(&bus).await.unwrap(), "degraded");
+    host.knobs().failed = vec!["a.service".to_owned(), "b\u{1b}.mount".to_owned()];
+    let failed = systemd::failed_units(&bus).await.unwrap();
+    let cleaned = ["a.service", "b\\u{1b}.mount"].map(str::to_owned);
+    assert_eq!(failed, BTreeSet::from(cleaned));
 }
 
 #[tokio::test]

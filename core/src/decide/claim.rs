@@ -211,6 +211,7 @@ fn cordon(context: &Context, hold: &Hold, node: &Node, peers: &Peers) -> Step {
         foreign_cordon: node_fields::foreign_cordon(node),
         alone: peers.census.as_ref().is_ok_and(Census::alone),
         marks: Some(marks.clone()),
+        before: context.before(Some(hold)),
         ..hold.clone()
     };
     let record = advance(context, &before, Stage::Draining);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::policy::Policy;
+use crate::before::Before;
 use crate::budget;
 use crate::drain::Mode;
 use crate::facts::{Effect, Facts, Point};
@@ -13,7 +14,7 @@ use crate::now::Now;
 use crate::peers::Peers;
 use crate::phase::Phase;
 use crate::reason::Reason;
-use crate::record::Record;
+use crate::record::{Hold, Record};
 use crate::slot::Lease;
 use crate::text::span;
 
@@ -104,6 +105,12 @@ impl<'a> Context<'a> {
     /// Waits for a change that wakes by itself.
     pub(super) fn stay(&self, phase: Phase, status: impl Into<String>) -> Step {
         self.wait(phase, self.now.boot + LOOK_AGAIN, status)
+    }
+
+    /// What of the host is to be on record in `hold`, to be compared after the reboot.
+    pub(super) fn before(&self, hold: Option<&Hold>) -> Before {
+        let earlier = hold.map(|hold| &hold.before);
+        self.facts.before.clone().or(earlier)
     }
 
     /// A look at the host that began at `asked` still counts.

@@ -128,6 +128,15 @@ fn idle(context: &Context, mut record: Record) -> Step {
     record.backoff = (record.backoff).filter(|backoff| backoff.left(boot, now) > 0);
     record.flaps = record.flaps.filter(|flaps| flaps.left(boot, now) > 0);
     record.waiting = None;
+    if let Some(missed) = did_not_take(context, &record) {
+        let status = format!(
+            "idle: the update did not take: {missed}; not tried again until another is to come, or somebody asks"
+        );
+        return Step {
+            reason: Reason::RolledBack,
+            ..without_record(context, record, Phase::Idle, status, None)
+        };
+    }
     let observed = &context.facts.observed;
     let (reason, status) = match (observed.uncleared.as_slice(), observed.unknown.as_slice()) {
         ([], []) => (Reason::Idle, "idle: no reboot needed".to_owned()),
@@ -153,6 +162,13 @@ fn idle(context: &Context, mut record: Record) -> Step {
         reason,
         ..without_record(context, record, Phase::Idle, status, None)
     }
+}
+
+/// What the reboot to this boot was to bring, and did not.
+fn did_not_take(context: &Context, record: &Record) -> Option<String> {
+    let settled = record.settled.as_ref();
+    let settled = settled.filter(|settled| settled.boot == context.facts.boot)?;
+    settled.missed.clone()
 }
 
 /// A request that may not queue yet: why, and when that ends if it is known.

@@ -363,7 +363,10 @@ fn take(context: &Context, mut record: Record, lease: &Lease, quorum: bool) -> S
         micros(context.now.wall),
         quorum,
     );
-    record.hold = Some(Hold::begin(take.clone(), context.facts.boot.clone()));
+    record.hold = Some(Hold {
+        before: context.before(None),
+        ..Hold::begin(take.clone(), context.facts.boot.clone())
+    });
     let status = format!("taking slot {}", lease.name);
     with(
         record,

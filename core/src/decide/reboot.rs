@@ -234,6 +234,7 @@ fn fence(context: &Context, hold: &Hold, armed: bool) -> Step {
         record.hold = Some(Hold {
             asks: hold.asks + 1,
             asked: Some(context.now.boot),
+            before: context.before(Some(hold)),
             ..hold.clone()
         });
     }

@@ -191,8 +191,13 @@ fn done(context: &Context, undone: Option<&Why>) -> Step {
     }
 }
 
-/// Doubles from `reboot.retry` to six hours, with up to a tenth of jitter.
+/// After an attempt that failed so.
 pub(super) fn backoff(context: &Context, record: &Record, why: &Why) -> Backoff {
+    backing_off(context, record, why.words())
+}
+
+/// Doubles from `reboot.retry` to six hours, with up to a tenth of jitter.
+pub(super) fn backing_off(context: &Context, record: &Record, why: String) -> Backoff {
     let before = record.backoff.as_ref();
     let left = |backoff: &Backoff| backoff.left(&context.facts.boot, context.now.boot);
     let failures = before.map_or(0, left) + 1;
@@ -202,6 +207,6 @@ pub(super) fn backoff(context: &Context, record: &Record, why: &Why) -> Backoff 
         failures,
         boot: context.facts.boot.clone(),
         until: context.now.boot + delay + jitter,
-        why: why.words(),
+        why,
     }
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use super::context::{Context, Step};
 use super::held::{Holding, advance, keeping};
+use super::release::backing_off;
 use crate::boot::Boot;
+use crate::booted;
 use crate::facts::{Effect, Point};
 use crate::history::Past;
 use crate::names;
@@ -175,6 +177,8 @@ fn again(context: &Context) -> Step {
     record.settled = Some(Settled {
         boot: boot.clone(),
         proved_boot: now,
+        // What this boot brought is not compared with anything.
+        missed: None,
         ..settled
     });
     Step {
@@ -299,6 +303,10 @@ fn settle(context: &Context, hold: &Hold, node: &Node) -> Step {
             .insert(0, past(context, hold, request.as_ref()));
         record.history.truncate(HISTORY_MAX);
     }
+    // The same kernel goes on over a soft-reboot.
+    let another = hold.boot.id != context.facts.boot.id;
+    let missed = booted::missed(&hold.before, &context.facts.before, request.as_ref());
+    let missed = missed.filter(|_| another);
     let mut settled = Settled::of(request.as_ref(), &context.facts.boot, context.now.boot);
     if request.is_none()
         && !found_in_this_boot(context, hold)
@@ -309,11 +317,22 @@ fn settle(context: &Context, hold: &Hold, node: &Node) -> Step {
     }
     // Whoever wants the node drained wants it still: the host rebooted before it was.
     record.request = request.and_then(Request::after_reboot);
+    record.backoff = None;
+    if let Some(missed) = &missed {
+        settled.did_not_take(missed);
+        let words = format!("the update did not take: {}", missed.words);
+        record.backoff = Some(backing_off(context, &record, words));
+    }
     // With what was on record: in this boot a trigger that comes late has not gone yet.
     record.settled = Some(settled.after(record.settled.take()));
-    record.backoff = None;
     record.waiting = None;
-    let status = "healthy: giving the slot up";
+    let status = match missed {
+        Some(missed) => format!(
+            "healthy, but the update did not take: {}; giving the slot up",
+            missed.words
+        ),
+        None => "healthy: giving the slot up".to_owned(),
+    };
     Step {
         record,
         ..context.step(Phase::Releasing, Effect::Wait, status)

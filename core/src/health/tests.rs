@@ -59,6 +59,7 @@ fn node(ready: bool, boot_id: &str, heartbeat: Option<i64>) -> Seen {
         annotations: BTreeMap::new(),
         ready,
         heartbeat: heartbeat.map(stamp),
+        turned: None,
         boot_id: boot_id.to_owned(),
         volumes_in_use: Vec::new(),
         conditions: Vec::new(),
@@ -244,6 +245,61 @@ fn i4_a_node_that_reports_an_earlier_boot_is_not_believed_because_its_lease_move
     assert_eq!(kubelet_alive(&pulse, &new, Some(&old)), Ok(()));
 }
 
+/// The Node with this time of the last change of Ready.
+fn turned(ready: bool, boot_id: &str, at: i64) -> Seen {
+    match node(ready, boot_id, None) {
+        Seen::Present(mut node) => {
+            node.turned = Some(stamp(at));
+            Seen::Present(node)
+        }
+        seen => seen,
+    }
+}
+
+/// Since when Ready counts, after each of these views, at 0 s, 10 s, and so on. The host was in boot a and is in b.
+#[test]
+fn i4_ready_counts_from_the_kubelet_of_this_boot_and_begins_anew_after_each_break() {
+    let ready = |at| turned(true, "b", at);
+    let rows: [(&str, Vec<Seen>, Option<u64>); 8] = [
+        ("it stays", vec![ready(1), ready(1), ready(1)], Some(0)),
+        ("of the last boot", vec![turned(true, "a", 1); 2], None),
+        (
+            "of the last boot, then of this one",
+            vec![turned(true, "a", 1), ready(1), ready(1)],
+            Some(10),
+        ),
+        ("not any more", vec![ready(1), turned(false, "b", 2)], None),
+        (
+            "a break that was seen",
+            vec![ready(1), turned(false, "b", 2), ready(3)],
+            Some(20),
+        ),
+        (
+            "a break between two looks",
+            vec![ready(1), ready(2)],
+            Some(10),
+        ),
+        (
+            "nobody knows for a while, and it did not break",
+            vec![ready(1), Seen::Unknown, ready(1)],
+            Some(0),
+        ),
+        (
+            "the Node was away",
+            vec![ready(1), Seen::Absent, ready(1)],
+            Some(20),
+        ),
+    ];
+    for (what, views, since) in rows {
+        let mut pulse = Pulse::default();
+        for (seen, at) in views.iter().zip((0u64..).step_by(10)) {
+            pulse.node(seen, secs(at));
+            pulse.hears(&boot("b", 1), Some(&boot("a", 1)), secs(at));
+        }
+        assert_eq!(pulse.ready_since(), since.map(secs), "{what}");
+    }
+}
+
 fn policy() -> Policy {
     Policy {
         allow_degraded: false,
@@ -252,11 +308,18 @@ fn policy() -> Policy {
     }
 }
 
+/// What had failed before the reboot.
+fn failed() -> BTreeSet<String> {
+    BTreeSet::from(["old.service".to_owned()])
+}
+
 fn host() -> HostSeen {
     HostSeen {
         boot: boot("b", 1),
         before: Some(boot("a", 1)),
         system_state: Some("running".to_owned()),
+        failed: Some(BTreeSet::new()),
+        was: Before::of(Some(&failed())),
         boot_complete: Some(true),
     }
 }
@@ -272,7 +335,9 @@ fn judged(
     let marks = Marks::take(&[mirror("m", "etcd")]);
     let mut pulse = Pulse::default();
     pulse.node(&node(true, "b", None), secs(0));
+    pulse.hears(&host.boot, host.before.as_ref(), secs(0));
     pulse.node(last, secs(10));
+    pulse.hears(&host.boot, host.before.as_ref(), secs(10));
     host_healthy(host, &pulse, last, &marks, pods, policy, late, secs(10))
 }
 
@@ -308,6 +373,25 @@ fn i4_step_a_names_each_thing_that_is_missing() {
     };
     assert_eq!(good(&systemd(Some("degraded")), &policy()), 1);
     assert_eq!(good(&systemd(Some("degraded")), &lenient), 0);
+    let units = |failed: Option<BTreeSet<String>>| HostSeen {
+        failed,
+        ..systemd(Some("degraded"))
+    };
+    let new = BTreeSet::from(["new.service".to_owned()]);
+    assert_eq!(good(&units(Some(failed())), &lenient), 0);
+    assert_eq!(good(&units(Some(new.clone())), &lenient), 1);
+    assert_eq!(good(&units(None), &lenient), 1, "systemd does not say");
+    let lost = HostSeen {
+        was: Before::default(),
+        ..units(Some(failed()))
+    };
+    assert_eq!(good(&lost, &lenient), 1, "nobody knows what had failed");
+    // While it starts, and where it may not be degraded, that alone is said.
+    let starting = HostSeen {
+        system_state: Some("starting".to_owned()),
+        ..units(Some(new))
+    };
+    assert_eq!(good(&starting, &lenient), 1);
     assert_eq!(good(&systemd(Some("starting")), &lenient), 1);
     assert_eq!(good(&systemd(None), &lenient), 1);
     assert_eq!(

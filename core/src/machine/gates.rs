@@ -1,6 +1,7 @@
 //! Which gates are closed, by all that was seen (I2, I8).
 
 use super::Machine;
+use crate::before::Before;
 use crate::drain::{self, Mode};
 use crate::facts::{Facts, Fenced};
 use crate::gates::{
@@ -21,6 +22,11 @@ impl Machine {
     pub(super) fn gates(&mut self, findings: &[Finding], now: Now) {
         let host = self.memory.host.as_ref();
         self.facts.host_read = host.map(|host| host.read);
+        self.facts.before = Before {
+            booted: self.memory.booted.clone(),
+            staged: self.memory.staged.clone(),
+            ..Before::of(host.and_then(|host| host.failed.as_ref()))
+        };
         let known = host.and_then(|host| host.shutting_down);
         self.facts.shutting_down = known.unwrap_or_else(|| may_go_down(&self.facts));
         self.facts.scheduled = host.and_then(|host| host.scheduled.clone());

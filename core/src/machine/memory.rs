@@ -1,12 +1,13 @@
 //! What one process knows beside the record and the facts; a restart begins it anew.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::{Discriminant, discriminant};
 use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::{alerts, commands, hooks, packages, tell};
+use crate::booted::Booted;
 use crate::drain::{Blocker, Drain, PodRef};
 use crate::facts::Facts;
 use crate::health::{DaemonSet, Found, Pulse};
@@ -38,7 +39,10 @@ pub struct HostNow {
     pub inhibitors: Option<Vec<Inhibitor>>,
     /// The kubelet ends the pods at a shutdown; false also when logind did not say.
     pub graceful: bool,
+    /// None when systemd did not say, or was not asked; so with the next.
     pub system_state: Option<String>,
+    /// Units that have failed.
+    pub failed: Option<BTreeSet<String>>,
     pub boot_complete: Option<bool>,
     /// Who is logged in; none when logind did not say, or was not asked.
     pub sessions: Option<Vec<Session>>,
@@ -62,6 +66,10 @@ pub(super) struct Memory {
     /// The scheduled shutdown was cancelled, or it was tried, then.
     pub(super) cancelled: Option<Duration>,
     pub(super) host: Option<HostNow>,
+    /// What came up with this boot.
+    pub(super) booted: Option<Booted>,
+    /// The deployment that the next boot is to bring.
+    pub(super) staged: Option<String>,
     /// The host said that something changed after that look.
     pub(super) host_changed: bool,
     pub(super) pods: Option<Vec<Pod>>,

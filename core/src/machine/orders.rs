@@ -200,6 +200,8 @@ impl Machine {
             let taken = request.latched.extract_if(.., own);
             words.extend(taken.map(|wish| format!("taken back: {} ({})", wish.by, wish.reason)));
         }
+        let missed = record.settled.as_mut().and_then(|it| it.missed.take());
+        words.extend(missed.map(|missed| format!("not told of any longer: {missed}")));
         if words.is_empty() {
             words.push("nobody asked on this host itself for a reboot".to_owned());
         }

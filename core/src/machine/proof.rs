@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Machine;
+use crate::before::Before;
 use crate::health::{self, DaemonSet, Found, HostSeen, Pulse};
 use crate::names;
 use crate::node::Seen;
@@ -45,6 +46,7 @@ impl Machine {
         let hold = facts.record.hold.as_ref();
         let marks = hold.and_then(|hold| hold.marks.clone());
         let mut marks = marks.unwrap_or_default();
+        let was = hold.map_or_else(Before::default, |hold| hold.before.clone());
         if !config.pods {
             marks.daemon_sets.clear();
         }
@@ -54,11 +56,15 @@ impl Machine {
         if before.is_none() {
             marks.not_anew();
         }
+        let pulse = &mut self.memory.pulse;
+        pulse.hears(&facts.boot, before.as_ref(), now.boot);
         let host = self.memory.host.as_ref();
         let seen = HostSeen {
             boot: facts.boot.clone(),
             before,
             system_state: host.and_then(|host| host.system_state.clone()),
+            failed: host.and_then(|host| host.failed.clone()),
+            was,
             boot_complete: host.and_then(|host| host.boot_complete),
         };
         let policy = health::Policy {

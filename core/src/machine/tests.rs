@@ -113,6 +113,7 @@ fn host(read: Duration) -> HostNow {
         inhibitors: Some(Vec::new()),
         graceful: false,
         system_state: Some("running".to_owned()),
+        failed: Some(std::collections::BTreeSet::new()),
         boot_complete: Some(true),
         sessions: Some(Vec::new()),
         scheduled: None,

@@ -87,6 +87,7 @@ impl Machine {
             Wishes {
                 annotation,
                 scheduled: adopts.as_deref(),
+                staged: self.memory.staged.as_deref(),
             },
             &self.facts.boot,
             now,

@@ -56,12 +56,16 @@ impl Fault {
 
 /// How a hold ended.
 const PROVED: &str = "proved";
+/// The host is healthy, and what the reboot was for did not come.
+const ROLLED_BACK: &str = "rolled_back";
 const UNDONE: &str = "undone";
 
 /// All ends of a hold that [`end`] tells.
-const ENDS: [[&str; 2]; 18] = [
+const ENDS: [[&str; 2]; 20] = [
     [PROVED, "automatic"],
     [PROVED, "person"],
+    [ROLLED_BACK, "automatic"],
+    [ROLLED_BACK, "person"],
     [UNDONE, "drain"],
     [UNDONE, "uncordoned"],
     [UNDONE, "lost"],
@@ -172,7 +176,10 @@ fn end(before: &Record, after: &Record) -> Option<[&'static str; 2]> {
         Stage::Releasing => {
             let automatic = after.history.first().is_none_or(|past| past.automatic);
             let wish = if automatic { "automatic" } else { "person" };
-            (was != Some(&Stage::Releasing)).then_some([PROVED, wish])
+            let settled = after.settled.as_ref();
+            let missed = settled.is_some_and(|settled| settled.missed.is_some());
+            let outcome = if missed { ROLLED_BACK } else { PROVED };
+            (was != Some(&Stage::Releasing)).then_some([outcome, wish])
         }
         Stage::Taking
         | Stage::Claiming
@@ -225,7 +232,9 @@ mod tests {
     use crate::boot::Boot;
     use crate::record::Hold;
     use crate::slot::{Lease, Take};
+    use crate::trigger::Settled;
     use jiff::Timestamp;
+    use std::time::Duration;
 
     fn at(stage: Stage) -> Record {
         let lease = Lease::free("default", "default");
@@ -285,6 +294,15 @@ mod tests {
         counters.wrote(&at(Stage::Uncordoned), &at(Stage::Releasing));
         counters.wrote(&at(Stage::Releasing), &at(Stage::Releasing));
         assert_eq!(ended(&counters), [(["proved", "automatic"], 1)]);
+        let mut counters = Counters::default();
+        let mut settled = Settled::of(None, &Boot::unknown(), Duration::ZERO);
+        settled.missed = Some("the same came again".to_owned());
+        let releasing = Record {
+            settled: Some(settled),
+            ..at(Stage::Releasing)
+        };
+        counters.wrote(&at(Stage::Uncordoned), &releasing);
+        assert_eq!(ended(&counters), [(["rolled_back", "automatic"], 1)]);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What is read back, and what is refused: no damage may pass for a record (I6, I8).
 
+use std::collections::BTreeSet;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -109,6 +111,7 @@ prop_compose! {
             alone: false,
             marks: flags.2.then(Marks::default),
             hooked: flags.3,
+            before: Before::of(flags.0.then(|| BTreeSet::from(["a.service".to_owned()])).as_ref()),
             drain_spent: spent,
             asks: u32::from(asked.is_some()),
             asked,
@@ -131,7 +134,7 @@ prop_compose! {
     /// Any record that the daemon could write.
     fn any_record()(hold in prop::option::of(any_hold()), words in prop::collection::vec(any::<String>(), 4),
                     at in moment(), since in clock(), boot in any_boot(), flags in any::<[bool; 6]>()) -> Record {
-        let pkgs = std::collections::BTreeSet::from([words[0].clone()]);
+        let pkgs = BTreeSet::from([words[0].clone()]);
         let reason = Reason { trigger: words[1].clone(), pkgs, words: words[2].clone(), since: at, since_boot: since, later: std::collections::BTreeMap::new() };
         let latched = Latched { by: words[0].clone(), reason: words[3].clone(), at, boot: flags[2].then(|| boot.clone()), ended: false };
         let request = Request { since: at, reasons: vec![reason], latched: vec![latched] };
@@ -156,7 +159,7 @@ fn full() -> Record {
     let at = Timestamp::UNIX_EPOCH;
     let reason = Reason {
         trigger: "sentinel /run/reboot-required".to_owned(),
-        pkgs: std::collections::BTreeSet::from(["linux".to_owned()]),
+        pkgs: BTreeSet::from(["linux".to_owned()]),
         words: "System restart required".to_owned(),
         since: at,
         since_boot: Duration::from_secs(7),

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{BY_ANNOTATION, Reason, Request, same_pkgs};
+use super::{BY_ANNOTATION, Reason, Request, same_pkgs, wish};
 use crate::boot::Boot;
+use crate::booted::{Missed, Target};
 use crate::now::Now;
 
 /// A reason that is there again this soon after the proof was not cleared by the reboot (I10): jobs
@@ -25,6 +26,9 @@ pub struct Settled {
     /// reboot stands among the reasons, also for later ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotation: Option<String>,
+    /// The update that the reboot was for did not take, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missed: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +37,24 @@ pub struct SettledReason {
     pub pkgs: BTreeSet<String>,
     /// The trigger said no since.
     pub gone: bool,
+    /// The reboot did not bring this, so that it is not tried again until something else is to come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missed: Option<Target>,
+}
+
+impl SettledReason {
+    fn of(pkgs: BTreeSet<String>) -> Self {
+        Self {
+            pkgs,
+            gone: false,
+            missed: None,
+        }
+    }
+
+    /// It outlives a trigger that is silent for a while.
+    fn lasts(&self) -> bool {
+        !self.gone || self.missed.is_some()
+    }
 }
 
 impl Settled {
@@ -41,7 +63,7 @@ impl Settled {
         let reasons = request.map_or(&[][..], |request| &request.reasons);
         let settle = |reason: &Reason| {
             let pkgs = reason.pkgs.clone();
-            (reason.trigger.clone(), SettledReason { pkgs, gone: false })
+            (reason.trigger.clone(), SettledReason::of(pkgs))
         };
         let latched = request.map_or(&[][..], |request| &request.latched);
         let mut asked = latched.iter().filter(|wish| wish.by == BY_ANNOTATION);
@@ -50,6 +72,7 @@ impl Settled {
             proved_boot: proved,
             reasons: reasons.iter().map(settle).collect(),
             annotation: None,
+            missed: None,
         };
         if let Some(wish) = asked.next() {
             settled.serves(&wish.reason);
@@ -57,11 +80,24 @@ impl Settled {
         settled
     }
 
+    /// The reboot did not bring what it was for. Who asked by the Node annotation may ask again.
+    pub(crate) fn did_not_take(&mut self, missed: &Missed) {
+        self.missed = Some(wish(&missed.words));
+        let Some(target) = &missed.target else {
+            return;
+        };
+        for (trigger, reason) in &mut self.reasons {
+            if target.behind(trigger) && trigger != BY_ANNOTATION {
+                reason.missed = Some(target.clone());
+            }
+        }
+    }
+
     /// The reboot was for the Node annotation with this text, too.
     pub(crate) fn serves(&mut self, text: &str) {
         self.annotation = Some(text.to_owned());
         let pkgs = BTreeSet::from([text.to_owned()]);
-        let reason = SettledReason { pkgs, gone: false };
+        let reason = SettledReason::of(pkgs);
         self.reasons.insert(BY_ANNOTATION.to_owned(), reason);
     }
 
@@ -70,7 +106,7 @@ impl Settled {
     #[must_use]
     pub(crate) fn after(mut self, before: Option<Self>) -> Self {
         let before = before.map(|before| before.reasons).unwrap_or_default();
-        for (trigger, reason) in before.into_iter().filter(|(_, reason)| !reason.gone) {
+        for (trigger, reason) in before.into_iter().filter(|(_, reason)| reason.lasts()) {
             self.reasons.entry(trigger).or_insert(reason);
         }
         self
@@ -96,10 +132,12 @@ pub(super) fn gone(settled: &mut Option<Settled>, trigger: &str) {
     }
 }
 
-/// Whether the last reboot was for this very reason (I10). If not, its trigger is settled no more.
+/// Whether the last reboot was for this very reason (I10), or one before it for what did not take and is to come again;
+/// `staged`: the deployment that the next boot is to bring. If not, its trigger is settled no more.
 pub(super) fn uncleared(
     settled: &mut Option<Settled>,
     reason: &Reason,
+    staged: Option<&str>,
     boot: &Boot,
     now: Now,
 ) -> bool {
@@ -108,7 +146,11 @@ pub(super) fn uncleared(
     let Some(entry) = settled.reasons.get_mut(&reason.trigger) else {
         return false;
     };
-    if same_pkgs(&entry.pkgs, &reason.pkgs) && !(entry.gone && over) {
+    let same = same_pkgs(&entry.pkgs, &reason.pkgs);
+    let missed = entry.missed.as_ref();
+    let again = missed.is_some_and(|missed| missed.again(same, staged));
+    let passed = missed.is_some_and(|missed| missed.passed(same, staged));
+    if again || same && !passed && !(entry.gone && over) {
         // There again: it must go once more.
         entry.gone = false;
         return true;
@@ -122,6 +164,6 @@ pub(super) fn forget(settled: &mut Option<Settled>, boot: &Boot, now: Now) {
     if let Some(settled) = settled
         && settled.over(boot, now)
     {
-        settled.reasons.retain(|_, entry| !entry.gone);
+        settled.reasons.retain(|_, entry| entry.lasts());
     }
 }

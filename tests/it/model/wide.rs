@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kube_rebootd_core::before::Before;
 use kube_rebootd_core::boot::Boot;
 use kube_rebootd_core::facts::{
     Answers, Applied, Drained, Facts, Fenced, LastList, Point, Refusal, Rehearsed, Waiters,
@@ -118,6 +119,7 @@ impl Hold {
             alone: false,
             marks: None,
             hooked: false,
+            before: Before::default(),
             drain_spent: 0,
             asks: u32::from(self.asks),
             asked: some(host, self.asked),
@@ -159,6 +161,7 @@ impl Local {
                 proved_boot: Duration::ZERO,
                 reasons: BTreeMap::new(),
                 annotation: None,
+                missed: None,
             }),
             ..Record::default()
         }
@@ -216,6 +219,7 @@ impl Local {
             .collect(),
             ready: true,
             heartbeat: None,
+            turned: None,
             boot_id: String::new(),
             volumes_in_use: Vec::new(),
             conditions: Vec::new(),

@@ -274,6 +274,7 @@ impl World {
             annotations: node.annotations.clone(),
             ready: node.status.ready,
             heartbeat: None,
+            turned: None,
             boot_id: node.status.boot_id.clone(),
             conditions: node.conditions.clone(),
             taints: Vec::new(),

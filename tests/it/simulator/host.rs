@@ -195,6 +195,7 @@ impl Host {
             inhibitors: Some(self.inhibited.then_some(backup).into_iter().collect()),
             graceful: false,
             system_state: Some("running".to_owned()),
+            failed: Some(BTreeSet::new()),
             boot_complete: None,
             sessions: Some(Vec::new()),
             scheduled: None,

@@ -96,6 +96,7 @@ fn own_node(name: &str) -> Node {
         annotations: BTreeMap::new(),
         ready: true,
         heartbeat: None,
+        turned: None,
         boot_id: String::new(),
         volumes_in_use: Vec::new(),
         conditions: Vec::new(),

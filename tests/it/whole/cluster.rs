@@ -155,7 +155,8 @@ pub(super) fn kubelet_back(server: &Server, name: &str, boot: &str) {
     });
 }
 
-fn ready(server: &Server, name: &str, status: &str, boot: Option<&str>) {
+/// The kubelet says whether its Node is Ready.
+pub(super) fn ready(server: &Server, name: &str, status: &str, boot: Option<&str>) {
     server.set(|state| {
         let now = state.now();
         state.edit(("nodes", "", name), "kubelet-status", |node| {

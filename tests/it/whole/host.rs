@@ -96,6 +96,8 @@ impl Host {
         };
         host.write("/etc/kube-rebootd/config.toml", config);
         std::fs::create_dir_all(host.path("/run")).unwrap();
+        host.write("/proc/sys/kernel/osrelease", "6.1.0-28-amd64\n");
+        host.write("/proc/sys/kernel/version", "#1 SMP Debian 6.1.119-1\n");
         host.name_boot();
         tokio::spawn(host.clone().live(ordered));
         host

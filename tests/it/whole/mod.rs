@@ -35,6 +35,7 @@ mod protected;
 mod quorum;
 mod races;
 mod reload;
+mod rolled_back;
 mod room;
 mod slow;
 mod story;

@@ -1,9 +1,13 @@
 //! What must be back after the boot, under a kubelet with `GracefulNodeShutdown`: it ends the pods of DaemonSets, their
 //! controller deletes them, and makes new ones only some time after the Node is Ready (I4).
 
-use super::cluster::{Pod, make_daemon_set};
-use super::world::{HOUR, MINUTE, World};
+use std::time::Duration;
+
+use super::cluster::{Pod, make_daemon_set, ready};
+use super::world::{HOUR, MINUTE, Plan, World};
 use crate::memory::{Answer, Fate, Fault, Verb};
+
+const SECOND: Duration = Duration::from_secs(1);
 
 pub(super) const AGENT: Pod<'static> = Pod {
     name: "agent",
@@ -157,4 +161,104 @@ async fn without_a_graceful_shutdown_the_kubelet_starts_pods_again() {
     world.want(0);
     world.until_rebooted(&[0], 1, HOUR).await;
     world.require(!world.said(0, "will not run again"), "it runs again");
+}
+
+/// A kubelet that comes and goes just after the boot: the Node is Ready, is not, and is again.
+#[tokio::test(start_paused = true)]
+async fn i4_a_node_that_flaps_after_the_boot_is_not_uncordoned_before_it_stayed_ready() {
+    let world = World::new(2, 1).await;
+    world.want(0);
+    world.until_phase(0, "Verifying", HOUR).await;
+    let kubelet = |status| ready(&world.server, "n0", status, None);
+    let is_ready = |world: &World| {
+        let conditions = world.node(0)["status"]["conditions"].clone();
+        let conditions = conditions.as_array().cloned().unwrap_or_default();
+        (conditions.iter()).any(|one| one["type"] == "Ready" && one["status"] == "True")
+    };
+    world.until("its kubelet is back", MINUTE, is_ready).await;
+    for _ in 0..10 {
+        world.pass(25 * SECOND).await;
+        world.require(world.cordoned(0), "it was not Ready for 30 s yet");
+        // So short that no look of the daemon's may have seen it.
+        kubelet("False");
+        kubelet("True");
+    }
+    world.pass(28 * SECOND).await;
+    world.require(world.cordoned(0), "nor after the last of them");
+    world.pass(8 * SECOND).await;
+    world.require(!world.cordoned(0), "it is now");
+    world.until_rebooted(&[0], 1, MINUTE).await;
+    let words = "verifying: the Node has been Ready for less than health.ready_for of 30s";
+    world.require(world.said(0, words), "the journal tells what it waits for");
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_ready_for_at_nothing_one_look_is_enough() {
+    let world = World::with(Plan {
+        hosts: 2,
+        slots: 1,
+        quorum: 0,
+        config: "[health]\nready_for = \"0s\"\n",
+    })
+    .await;
+    world.want(0);
+    world.until_phase(0, "Verifying", HOUR).await;
+    world
+        .until("it is uncordoned", 20 * SECOND, |world| !world.cordoned(0))
+        .await;
+}
+
+/// systemd's state and what has failed, from now on and over boots. The daemon looks again within some seconds, or when it
+/// takes a slot.
+fn fails(world: &World, units: &[&str]) {
+    let mut systemd = world.hosts[0].logind();
+    let state = if units.is_empty() {
+        "running"
+    } else {
+        "degraded"
+    };
+    state.clone_into(&mut systemd.system_state);
+    systemd.failed = units.iter().map(|unit| (*unit).to_owned()).collect();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_unit_that_had_failed_before_the_reboot_keeps_no_slot() {
+    let world = World::new(2, 1).await;
+    fails(&world, &["old.service"]);
+    world.pass(MINUTE).await;
+    world.want(0);
+    world.until_rebooted(&[0], 1, HOUR).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn i4_a_unit_that_fails_anew_keeps_the_slot_until_it_runs_or_is_reset() {
+    let world = World::new(2, 1).await;
+    fails(&world, &["old.service"]);
+    world.pass(MINUTE).await;
+    world.want(0);
+    world.until_phase(0, "Rebooting", HOUR).await;
+    fails(&world, &["old.service", "new.service"]);
+    world.until_phase(0, "Verifying", 5 * MINUTE).await;
+    world.pass(20 * MINUTE).await;
+    let held = world.holder("default").as_deref() == Some("n0");
+    world.require(held && world.cordoned(0), "it is not healthy");
+    let words = "not healthy within health.timeout after the reboot: units have failed that had not failed before: new.service";
+    world.require(world.said(0, words), "it says which");
+    fails(&world, &["old.service"]);
+    world.until_rebooted(&[0], 1, 3 * MINUTE).await;
+}
+
+/// The daemon that looked before the reboot is gone, and so is its state file: the Node has the record.
+#[tokio::test(start_paused = true)]
+async fn i8_what_had_failed_before_is_read_from_the_node_where_the_state_file_is_lost() {
+    let world = World::new(2, 1).await;
+    fails(&world, &["old.service"]);
+    world.pass(MINUTE).await;
+    world.want(0);
+    world.until_phase(0, "Rebooting", HOUR).await;
+    world
+        .until("it has booted", 5 * MINUTE, |world| world.boots(0) == 1)
+        .await;
+    std::fs::remove_file(world.hosts[0].path("/var/lib/kube-rebootd/state.json")).unwrap();
+    world.until_rebooted(&[0], 1, 10 * MINUTE).await;
 }

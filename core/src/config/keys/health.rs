@@ -1,5 +1,7 @@
 //! `[health]`
 
+use std::time::Duration;
+
 use super::{LONGEST, SECOND, Span, ZERO, minutes};
 
 keys! {
@@ -11,7 +13,9 @@ keys! {
     /// It keeps its slot all the same.
     TIMEOUT "timeout": Span = Span { default: minutes(15), least: SECOND, most: LONGEST, bound: "" };
 
-    /// Whether a system in which units have failed (systemd's state "degraded") is good enough.
+    /// Whether a system in which units have failed (systemd's state "degraded") is good enough, as long as each of them had
+    /// failed before the reboot as well.
+    /// A unit that fails anew keeps the slot; `systemctl reset-failed UNIT` says that it does not matter.
     ALLOW_DEGRADED "allow_degraded": bool = true;
 
     /// Whether `boot-complete.target` must have been reached; see systemd.special(7).
@@ -20,8 +24,10 @@ keys! {
     /// For every boot: `systemctl add-wants multi-user.target boot-complete.target`.
     BOOT_COMPLETE "boot_complete": bool = false;
 
-    /// How long the Node must have been Ready.
-    READY_FOR "ready_for": Span = Span { default: ZERO, least: ZERO, most: LONGEST, bound: "below timeout" };
+    /// How long the Node must have been Ready without a break, from when the kubelet of this boot was heard.
+    /// Kubelets come and go for a moment just after the boot, and the next node goes down when this one counts as healthy.
+    /// "0s": one look is enough.
+    READY_FOR "ready_for": Span = Span { default: Duration::from_secs(30), least: ZERO, most: LONGEST, bound: "below timeout" };
 
     /// Whether the pods of DaemonSets that were ready before the drain must be ready again.
     /// A DaemonSet without a pod on the node is missing as long as it exists and selects the node; where that cannot be read,

@@ -4,6 +4,9 @@
 use super::leaks::booted;
 use super::table::{own, place, slot};
 use super::*;
+use crate::booted::Booted;
+use crate::reason;
+use crate::trigger::Builtin;
 
 /// The host is healthy and uncordoned, its pods are not back yet, and the Node and the Lease show the hold.
 fn uncordoned() -> Facts {
@@ -259,6 +262,7 @@ fn i4_i6_a_give_up_in_another_boot_rests_on_a_proof_of_that_boot() {
         proved_boot: Duration::from_secs(5),
         reasons: BTreeMap::new(),
         annotation: Some("please".to_owned()),
+        missed: None,
     };
     for healthy in [false, true] {
         let mut facts = booted(Stage::Releasing);
@@ -324,4 +328,74 @@ fn i10_what_is_written_down_with_the_proof() {
         assert_eq!((settled.boot, settled.proved_boot), (boot("now"), NOW));
         assert_eq!(settled.annotation.as_deref(), serves);
     }
+}
+
+/// The built-in check had named a newer kernel; `came` is what runs now.
+fn for_a_kernel(came: &str) -> Step {
+    let booted = |kernel: &str| Booted {
+        kernel: kernel.to_owned(),
+        ..Booted::default()
+    };
+    with(|facts| {
+        facts.pod_health = Ok(());
+        let reason = &mut facts.record.request.as_mut().unwrap().reasons[0];
+        reason.trigger = Builtin::Kernel.trigger();
+        reason.pkgs = ["6.1.0-29-amd64".to_owned()].into();
+        facts.record.hold.as_mut().unwrap().before.booted = Some(booted("6.1.0-28-amd64"));
+        facts.before.booted = Some(booted(came));
+    })
+}
+
+/// The node is given back, as it is healthy; the attempt failed, and what it was for is not tried again.
+#[test]
+fn i10_a_kernel_that_did_not_come_up_is_a_failed_attempt() {
+    let step = for_a_kernel("6.1.0-28-amd64");
+    let words = "kernel 6.1.0-29-amd64 was to come up, and 6.1.0-28-amd64 came again";
+    assert_eq!(step.phase, Phase::Releasing);
+    assert!(step.status.contains(words), "{}", step.status);
+    let settled = step.record.settled.as_ref().unwrap();
+    assert_eq!(settled.missed.as_deref(), Some(words));
+    let backoff = step.record.backoff.as_ref().unwrap();
+    assert_eq!(backoff.failures, 1);
+    assert!(backoff.until > NOW && backoff.why.contains(words));
+    assert_eq!(step.record.history.len(), 1, "it counts for max_per_day");
+    // Told as long as this boot lasts.
+    for (boot_id, told) in [
+        ("now", reason::Reason::RolledBack),
+        ("later", reason::Reason::Idle),
+    ] {
+        let mut facts = booted(Stage::Releasing);
+        facts.record = Record {
+            hold: None,
+            ..step.record.clone()
+        };
+        facts.leases.clear();
+        unlabelled(&mut facts);
+        own(&mut facts).annotations.clear();
+        own(&mut facts).unschedulable = false;
+        facts.boot = boot(boot_id);
+        facts.observed = Observed {
+            settled: step.record.settled.clone(),
+            ..Observed::default()
+        };
+        let idle = decide(&facts, &policy(), now());
+        assert_eq!(
+            (idle.phase, idle.reason),
+            (Phase::Idle, told),
+            "{}",
+            idle.status
+        );
+        assert_eq!(
+            idle.status.contains(words),
+            told == reason::Reason::RolledBack
+        );
+    }
+}
+
+#[test]
+fn a_kernel_that_came_up_is_no_failed_attempt() {
+    let step = for_a_kernel("6.1.0-29-amd64");
+    assert_eq!(step.phase, Phase::Releasing);
+    assert_eq!(step.record.backoff, None);
+    assert_eq!(step.record.settled.unwrap().missed, None);
 }

@@ -175,6 +175,7 @@ prop_compose! {
             alone: false,
             marks: Some(Marks::default()),
             hooked,
+            before: crate::before::Before::default(),
             drain_spent: 0,
             asks,
             asked: (asks > 0).then(|| NOW.checked_sub(Duration::from_secs(ago)).unwrap()),
@@ -218,6 +219,7 @@ prop_compose! {
             annotations: BTreeMap::new(),
             ready: true,
             heartbeat: None,
+            turned: None,
             boot_id: String::new(),
             volumes_in_use: Vec::new(),
             conditions: Vec::new(),
@@ -318,6 +320,7 @@ prop_compose! {
                 proved_boot: NOW,
                 reasons: BTreeMap::new(),
                 annotation: None,
+                missed: None,
             }),
             ..Record::default()
         };

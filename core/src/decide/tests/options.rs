@@ -143,6 +143,7 @@ fn i10_what_a_reboot_did_not_clear_is_said_with_when_that_ends() {
             proved_boot: NOW,
             reasons: BTreeMap::new(),
             annotation: None,
+            missed: None,
         };
         facts.record.request = None;
         facts.record.settled = Some(settled.clone());

@@ -190,6 +190,7 @@ fn i8_what_cannot_be_asked_is_unknown() {
         (Reason::Idle, Status::False),
         (Reason::TriggerUnknown, Status::Unknown),
         (Reason::NotCleared, Status::True),
+        (Reason::RolledBack, Status::True),
     ] {
         let step = Step {
             reason,

@@ -12,10 +12,18 @@ fn proving() -> Machine {
     let marks = Marks::take(&[pod("cni", "DaemonSet"), etcd]);
     machine.facts.record.hold.as_mut().unwrap().marks = Some(marks);
     "now".clone_into(&mut node(&mut machine).boot_id);
-    machine.memory.pulse.node(&machine.facts.node, ago(60));
+    alive(&mut machine);
     machine.saw_pods(Some(vec![back("cni", "DaemonSet"), etcd_back()]), None);
     machine.saw_hooks(Hook::PostBoot, Ok(false));
     machine
+}
+
+/// The kubelet was heard a minute ago, and said that the Node is Ready.
+fn alive(machine: &mut Machine) {
+    let (pulse, facts) = (&mut machine.memory.pulse, &machine.facts);
+    pulse.node(&facts.node, ago(60));
+    let before = facts.record.hold.as_ref().map(|hold| &hold.boot);
+    pulse.hears(&facts.boot, before, ago(60));
 }
 
 /// With a container, which was not there when the pods were marked.
@@ -339,7 +347,7 @@ fn i4_a_yes_of_another_proof_or_hold_is_none() {
             m.facts.record.hold.as_mut().unwrap().boot = boot("before");
             m.judge(&[], at(4));
             "now".clone_into(&mut node(m).boot_id);
-            m.memory.pulse.node(&m.facts.node, ago(60));
+            alive(m);
         }),
         ("other hooks", |m| {
             m.hooks_begin(Hook::Gate, at(3));

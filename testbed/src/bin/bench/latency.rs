@@ -29,7 +29,9 @@ struct Times {
 
 /// The figures of row 2.
 pub(crate) fn measure(world: &World) -> Result<Vec<Figure>> {
-    let config = format!("[coordination]\ngroup = \"{GROUP}\"\n[reboot]\nmax_per_day = 100\n");
+    let config = format!(
+        "[health]\nready_for = \"0s\"\n[coordination]\ngroup = \"{GROUP}\"\n[reboot]\nmax_per_day = 100\n"
+    );
     let mut hosts = Vec::new();
     for name in NAMES {
         hosts.push(world.bed.boot(&HostSpec::named(name).config(&config))?);

@@ -43,6 +43,7 @@ builtin_settle = \"0s\"
 period = \"10s\"
 [health]
 boot_complete = true
+ready_for = \"0s\"
 [reboot]
 max_per_day = 10
 ";

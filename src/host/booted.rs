@@ -1,0 +1,82 @@
+//! What came up with this boot, and which deployment the next one is to bring (docs/design.md 9).
+//!
+//! Keeps I8: what cannot be read is not known, and nothing follows from it.
+
+use kube_rebootd_core::booted::{self, Booted};
+
+use crate::bounded;
+use crate::root::Root;
+
+const RELEASE: &str = "/proc/sys/kernel/osrelease";
+const BUILD: &str = "/proc/sys/kernel/version";
+const COMMAND_LINE: &str = "/proc/cmdline";
+/// A node has a mount for each volume of each pod.
+const MOUNTS: &str = "/proc/self/mountinfo";
+const MOUNTS_MAX: u64 = 16 * 1024 * 1024;
+const SMALL: u64 = 64 * 1024;
+/// ostree's word for its own shutdown service; and where older ones said that it is locked.
+const STAGED: &str = "/run/ostree/staged-deployment";
+const LOCKED: &str = "/run/ostree/staged-deployment-locked";
+
+/// What came up; none: not even the kernel is known.
+pub fn read(root: &Root) -> Option<Booted> {
+    let text = |path, limit| bounded::text(&root.path(path), limit).ok();
+    Some(Booted::of(
+        &text(RELEASE, SMALL)?,
+        &text(BUILD, SMALL)?,
+        &text(MOUNTS, MOUNTS_MAX).unwrap_or_default(),
+        &text(COMMAND_LINE, SMALL).unwrap_or_default(),
+    ))
+}
+
+/// The deployment that ostree or bootc brings with the next boot.
+pub fn staged(root: &Root) -> Option<String> {
+    let file = bounded::bytes(&root.path(STAGED), SMALL).ok()?;
+    booted::staged(&file).filter(|_| !root.path(LOCKED).exists())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn write(root: &Root, path: &str, text: &str) {
+        let path = root.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn i8_without_a_kernel_nothing_is_known() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::at(dir.path());
+        assert_eq!(read(&root), None);
+        write(&root, RELEASE, "6.1.0-28-amd64\n");
+        write(&root, BUILD, "#1 SMP\n");
+        let booted = read(&root).unwrap();
+        assert_eq!(
+            (booted.kernel.as_str(), booted.build.as_str()),
+            ("6.1.0-28-amd64", "#1 SMP")
+        );
+        assert_eq!(booted.deployment, "");
+    }
+
+    #[test]
+    fn what_is_staged_and_locked_comes_with_no_boot() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::at(dir.path());
+        assert_eq!(staged(&root), None);
+        let name = format!("{}.0", "b".repeat(64));
+        write(&root, STAGED, &format!("target\0\0name\0\0\0\0{name}\0\0s"));
+        assert_eq!(staged(&root), Some(name));
+        write(&root, LOCKED, "");
+        assert_eq!(staged(&root), None);
+        bounded::odd::each(&root.path(STAGED), SMALL, move || {
+            assert_eq!(staged(&root), None);
+            bounded::bytes(&root.path(STAGED), SMALL)
+                .unwrap_err()
+                .to_string()
+        });
+    }
+}
