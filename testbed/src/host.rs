@@ -166,7 +166,7 @@ impl Host {
     ///
     /// Before it exists nspawn has another child, still in this machine's namespaces: a command sent
     /// there would run on the outer machine.
-    fn leader(&self) -> Result<i32> {
+    pub fn leader(&self) -> Result<i32> {
         let text = fs::read_to_string(self.dir.join("nspawn.pid")).context("the host is off")?;
         let nspawn: i32 = text.trim().parse()?;
         let children = fs::read_to_string(format!("/proc/{nspawn}/task/{nspawn}/children"))?;

@@ -19,6 +19,7 @@ mod dbus;
 mod dead_holder;
 mod drain;
 mod explained;
+mod gates;
 mod holding;
 mod kill_matrix;
 mod kills;
