@@ -22,6 +22,7 @@ pub mod sentinel;
 pub mod sessions;
 pub mod store;
 pub mod systemd;
+pub mod timedated;
 pub mod view;
 pub mod zone;
 

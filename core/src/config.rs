@@ -254,6 +254,8 @@ pub struct Gates {
     pub window_close: Close,
     /// How long after it a reboot may begin, with [`Close::Finish`].
     pub window_overrun: Duration,
+    /// Windows count only while the clock is synchronized.
+    pub synchronized: bool,
     /// Conditions of the own Node that close a gate.
     pub conditions: Vec<Unwanted>,
     /// Pods that a reboot waits for.
@@ -270,6 +272,13 @@ pub struct Gates {
     pub users_delay: Duration,
     /// Which gates an old request passes over; it has both an age and gates, or neither.
     pub force: Force,
+}
+
+impl Gates {
+    /// Something is decided by the host's wall clock, which has to be synchronized for that.
+    pub fn rest_on_clock(&self) -> bool {
+        self.synchronized && !(self.windows.none() && self.force.after.is_zero())
+    }
 }
 
 /// `[[gates.command]]`: a command whose exit code says whether a reboot may begin (I8: any other code is unknown).

@@ -1,6 +1,7 @@
 //! Gates: what says not now (docs/design.md 10). Keeps I8: a gate that cannot be evaluated is closed.
 
 mod alerts;
+mod clock;
 mod commands;
 mod force;
 mod host;
@@ -15,6 +16,7 @@ use std::mem;
 use std::time::Duration;
 
 use alerts::alerts;
+use clock::clock;
 use commands::commands;
 use host::{inhibitors, packages};
 use node::{autoscaler, conditions};
@@ -25,6 +27,7 @@ use users::users;
 use windows::windows;
 
 pub(crate) use alerts::{Said, Server, asked};
+pub(crate) use clock::Clock;
 pub(crate) use commands::Commands;
 pub use force::Force;
 pub(crate) use host::Packages;
@@ -44,6 +47,7 @@ pub enum Gate {
     NodePaused,
     GroupPaused,
     Windows,
+    Clock,
     Inhibitors,
     PackageManager,
     Alerts,
@@ -65,6 +69,7 @@ impl Gate {
             Self::NodePaused => "node-paused",
             Self::GroupPaused => "group-paused",
             Self::Windows => "windows",
+            Self::Clock => "clock",
             Self::Inhibitors => "inhibitors",
             Self::PackageManager => "package-manager",
             Self::Alerts => "alerts",
@@ -87,6 +92,9 @@ impl Gate {
                 "when `kubectl rebootd resume --group GROUP` opens a slot of the group"
             }
             Self::Windows => "when a window opens that is long enough",
+            Self::Clock => {
+                "when `timedatectl` says that the system clock is synchronized, or gates.unsynchronized_clock is \"ignore\""
+            }
             Self::Inhibitors => "when that process lets go of its lock, or ends",
             Self::PackageManager => "30 seconds after the package manager has finished",
             Self::Alerts => {
@@ -111,6 +119,7 @@ impl Gate {
         match self {
             Self::NodePaused | Self::GroupPaused | Self::BlockingPods | Self::ProtectedPods => true,
             Self::Windows
+            | Self::Clock
             | Self::Inhibitors
             | Self::PackageManager
             | Self::Alerts
@@ -124,10 +133,11 @@ impl Gate {
     }
 
     /// All of them, in the order in which they are looked at.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::NodePaused,
         Self::GroupPaused,
         Self::Windows,
+        Self::Clock,
         Self::Inhibitors,
         Self::PackageManager,
         Self::Alerts,
@@ -149,6 +159,7 @@ impl Gate {
             Self::NodePaused
             | Self::GroupPaused
             | Self::Windows
+            | Self::Clock
             | Self::Alerts
             | Self::MinUptime
             | Self::Settle
@@ -219,6 +230,7 @@ pub(crate) struct GateFacts<'a> {
     /// Paused when every slot of the group is.
     pub group_pause: Pause,
     pub windows: WindowFacts<'a>,
+    pub clock: Clock,
     /// Foreign block inhibitors whose `what` contains shutdown; none when logind did not say.
     pub inhibitors: Option<Vec<Inhibitor>>,
     pub packages: Packages,
@@ -256,6 +268,7 @@ pub(crate) fn all(facts: &GateFacts, policy: &GatePolicy, now: Now) -> Vec<(Gate
         (Gate::NodePaused, pause("node", &facts.node_pause)),
         (Gate::GroupPaused, pause("group", &facts.group_pause)),
         (Gate::Windows, windows(&facts.windows, policy.close, now)),
+        (Gate::Clock, clock(facts.clock)),
         (Gate::Inhibitors, inhibitors(facts.inhibitors.as_deref())),
         (Gate::PackageManager, packages(&facts.packages)),
         (Gate::Alerts, alerts(&facts.alerts)),

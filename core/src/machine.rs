@@ -7,6 +7,7 @@
 
 mod alerts;
 mod answers;
+mod clock;
 mod commands;
 mod conditions;
 mod draining;

@@ -27,6 +27,8 @@ pub enum Reason {
     Paused,
     /// No window is open, or not for long enough.
     OutsideWindow,
+    /// The clock is not synchronized, and windows rest on it.
+    ClockNotSynchronized,
     Inhibited,
     PackageManager,
     /// Prometheus has alerts that are active, or cannot be asked.
@@ -86,7 +88,7 @@ pub enum Reason {
 
 impl Reason {
     /// All of them; docs/operating.md explains each to an operator.
-    pub const ALL: [Self; 42] = [
+    pub const ALL: [Self; 43] = [
         Self::Idle,
         Self::TriggerUnknown,
         Self::NotCleared,
@@ -95,6 +97,7 @@ impl Reason {
         Self::Pending,
         Self::Paused,
         Self::OutsideWindow,
+        Self::ClockNotSynchronized,
         Self::Inhibited,
         Self::PackageManager,
         Self::Alerts,
@@ -153,6 +156,7 @@ impl Reason {
             None => Self::Pending,
             Some(Gate::NodePaused | Gate::GroupPaused) => Self::Paused,
             Some(Gate::Windows) => Self::OutsideWindow,
+            Some(Gate::Clock) => Self::ClockNotSynchronized,
             Some(Gate::Inhibitors) => Self::Inhibited,
             Some(Gate::PackageManager) => Self::PackageManager,
             Some(Gate::Alerts) => Self::Alerts,
@@ -210,6 +214,7 @@ impl Reason {
             | Self::Pending
             | Self::Paused
             | Self::OutsideWindow
+            | Self::ClockNotSynchronized
             | Self::Inhibited
             | Self::PackageManager
             | Self::Alerts
@@ -266,6 +271,9 @@ impl Reason {
             Self::Pending => "a reboot is required, and waits",
             Self::Paused => "a reboot is required, and the node or its group is paused",
             Self::OutsideWindow => "a reboot is required, and waits for a window",
+            Self::ClockNotSynchronized => {
+                "a reboot is required, and the clock is not synchronized, on which windows rest"
+            }
             Self::Inhibited => "a reboot is required, and a program of the host inhibits it",
             Self::PackageManager => "a reboot is required, and a package manager works",
             Self::Alerts => "a reboot is required, and waits for alerts of Prometheus to end",
@@ -318,6 +326,7 @@ impl Reason {
             Self::Pending => "Pending",
             Self::Paused => "Paused",
             Self::OutsideWindow => "OutsideWindow",
+            Self::ClockNotSynchronized => "ClockNotSynchronized",
             Self::Inhibited => "Inhibited",
             Self::PackageManager => "PackageManager",
             Self::Alerts => "Alerts",

@@ -14,7 +14,7 @@ use crate::cluster::{daemon_sets, peers, watch};
 use crate::host::logind::{self, Changes};
 use crate::host::outdated::Locks;
 use crate::host::sentinel::Watch;
-use crate::host::{Bus, booted, sessions, systemd};
+use crate::host::{Bus, booted, sessions, systemd, timedated};
 use crate::root::Root;
 
 /// What logind writes when a shutdown is scheduled (`logind-dbus.c`); its directory exists from boot.
@@ -67,6 +67,7 @@ impl Daemon {
         if self.machine.host_due(now) {
             self.read_host().await;
         }
+        self.clock(now).await;
         self.pulse(now).await;
         self.daemon_sets(now).await;
         self.blocking(now).await;
@@ -128,6 +129,14 @@ impl Daemon {
             sessions,
             scheduled,
         });
+    }
+
+    /// Whether the clock is synchronized, where windows rest on it.
+    async fn clock(&mut self, now: Now) {
+        if self.machine.clock_due(now) {
+            let said = timedated::synchronized(&self.bus).await.ok();
+            self.machine.saw_clock(said, now);
+        }
     }
 
     /// Watches need current clients though no effect asks for any: a phase that waits may be long, and

@@ -25,13 +25,14 @@ use zbus::{
 };
 
 use crate::fake_login::{
-    FakeLogin, FakeSession, FakeSessionObject, SESSIONS, inhibited, session_path,
+    FakeLogin, FakeSession, FakeSessionObject, FakeTimedate, SESSIONS, inhibited, session_path,
 };
 use crate::fake_units::{FakeSystemd, Run};
 
 const LOGIN: &str = "org.freedesktop.login1";
 const LOGIN_PATH: &str = "/org/freedesktop/login1";
 const SYSTEMD: &str = "org.freedesktop.systemd1";
+const TIMEDATE_PATH: &str = "/org/freedesktop/timedate1";
 const SYSTEMD_PATH: &str = "/org/freedesktop/systemd1";
 
 /// How logind answers `Reboot`.
@@ -67,6 +68,8 @@ pub(crate) struct Knobs {
     pub(crate) inhibitors: Vec<InhibitorRow>,
     /// At most [`SESSIONS`].
     pub(crate) sessions: Vec<FakeSession>,
+    /// timedated's `NTPSynchronized`; none: it cannot be read.
+    pub(crate) synchronized: Option<bool>,
     pub(crate) refusal: Refusal,
     /// logind's `PreparingForShutdown`.
     pub(crate) preparing: bool,
@@ -125,6 +128,7 @@ impl Default for Knobs {
         Self {
             inhibitors: Vec::new(),
             sessions: Vec::new(),
+            synchronized: Some(true),
             refusal: Refusal::No,
             preparing: false,
             prepare_on_reboot: true,
@@ -163,10 +167,14 @@ pub(crate) async fn in_process(state: &Shared) -> (Connection, Connection) {
     let login = FakeLogin {
         state: Arc::clone(state),
     };
+    let timedate = FakeTimedate {
+        state: Arc::clone(state),
+    };
     let services = Builder::authenticated_socket(ours, guid.clone()).p2p();
     let services = with_sessions(services, state)
         .serve_at(LOGIN_PATH, login)
         .serve_at(SYSTEMD_PATH, FakeSystemd::new(Arc::clone(state)))
+        .serve_at(TIMEDATE_PATH, timedate)
         .build();
     let client = Builder::authenticated_socket(theirs, guid).p2p().build();
     let (services, client) = tokio::join!(services, client);

@@ -35,6 +35,20 @@ enum LoginError {
     OperationInProgress(String),
 }
 
+/// systemd-timedated.
+pub(crate) struct FakeTimedate {
+    pub(crate) state: Shared,
+}
+
+#[interface(name = "org.freedesktop.timedate1")]
+impl FakeTimedate {
+    #[zbus(property, name = "NTPSynchronized")]
+    fn synchronized(&self) -> fdo::Result<bool> {
+        let said = self.state.lock().unwrap().synchronized;
+        said.ok_or_else(|| fdo::Error::Failed("it does not know".to_owned()))
+    }
+}
+
 /// Sessions that there may be: each has an object, whether it is there or not.
 pub(crate) const SESSIONS: usize = 2;
 /// Id, user id, user, seat and object, as `ListSessions` has them.

@@ -381,6 +381,7 @@ fn gates(r: &mut Reader<'_>) -> Gates {
         windows: Windows::new(Vec::new(), r.dates(&gates::EXCLUDE_DATES)),
         window_close: r.choice(&gates::WINDOW_CLOSE),
         window_overrun: r.duration(&gates::WINDOW_OVERRUN),
+        synchronized: r.choice(&gates::UNSYNCHRONIZED_CLOCK),
         conditions: r.conditions(&gates::CONDITIONS),
         protection: Protection {
             blocking: r.pods(&gates::BLOCKING_PODS),

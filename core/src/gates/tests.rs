@@ -14,6 +14,7 @@ fn open() -> GateFacts<'static> {
         node_pause: Pause::None,
         group_pause: Pause::None,
         windows: WindowFacts::any_time(),
+        clock: Clock::Synchronized,
         inhibitors: Some(Vec::new()),
         packages: Packages::Quiet,
         alerts: Vec::new(),
@@ -55,6 +56,7 @@ fn i8_what_is_unknown_is_closed() {
     facts.node_pause = Pause::Unknown;
     facts.group_pause = Pause::Unknown;
     facts.inhibitors = None;
+    facts.clock = Clock::Unknown;
     facts.packages = Packages::Unknown("no permission".to_owned());
     facts.autoscaler = Signs::Unknown;
     facts.conditions = Signs::Unknown;
@@ -69,6 +71,7 @@ fn i8_what_is_unknown_is_closed() {
     let all = [
         Gate::NodePaused,
         Gate::GroupPaused,
+        Gate::Clock,
         Gate::Inhibitors,
         Gate::PackageManager,
         Gate::Alerts,
@@ -101,6 +104,7 @@ fn every_gate_says_something() {
             "node-paused",
             "group-paused",
             "windows",
+            "clock",
             "inhibitors",
             "package-manager",
             "alerts",
@@ -144,6 +148,7 @@ fn a_node_that_somebody_keeps_drained_waits_for_what_speaks_against_drains() {
     let aside: Vec<Gate> = aside.map(|(gate, _)| *gate).collect();
     let reboots = [
         Gate::Windows,
+        Gate::Clock,
         Gate::Inhibitors,
         Gate::PackageManager,
         Gate::Alerts,

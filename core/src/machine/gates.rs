@@ -46,6 +46,7 @@ impl Machine {
             node_pause: node_pause(&self.facts.node),
             group_pause: self.group_pause(),
             windows: self.window_facts(),
+            clock: self.clock(now),
             inhibitors: host
                 .filter(|host| host.shutting_down.is_some())
                 .and_then(|host| host.inhibitors.clone()),
@@ -243,7 +244,7 @@ impl Machine {
 }
 
 /// The stage begins with the cordon, or comes after it.
-fn cordoned(stage: &Stage) -> bool {
+pub(super) fn cordoned(stage: &Stage) -> bool {
     !matches!(stage, Stage::Taking | Stage::Claiming)
 }
 

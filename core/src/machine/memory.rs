@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{alerts, commands, hooks, packages, tell};
+use super::{alerts, clock, commands, hooks, packages, tell};
 use crate::booted::Booted;
 use crate::drain::{Blocker, Drain, PodRef};
 use crate::facts::Facts;
@@ -72,6 +72,7 @@ pub(super) struct Memory {
     pub(super) staged: Option<String>,
     /// The host said that something changed after that look.
     pub(super) host_changed: bool,
+    pub(super) clock: clock::Seen,
     pub(super) pods: Option<Vec<Pod>>,
     pub(super) sight: Sight,
     /// When the API server was last heard, if the drain does not know yet.

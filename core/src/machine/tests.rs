@@ -16,6 +16,7 @@ use crate::trigger::{BY_PERSON, Latched, Request, Settled};
 
 mod alerts;
 mod answers;
+mod clock;
 mod commands;
 mod draining;
 mod due;
@@ -89,6 +90,7 @@ fn wanted() -> Machine {
     machine.saw_packages(Ok(None), now());
     machine.saw_commands(Ok(Vec::new()));
     machine.listed_before(&[], now());
+    machine.saw_clock(Some(true), now());
     machine
 }
 

@@ -94,6 +94,7 @@ proptest! {
             node_pause: gates::Pause::None,
             group_pause: gates::Pause::None,
             windows: gates::WindowFacts::any_time(),
+            clock: gates::Clock::Unused,
             alerts: Vec::new(),
             inhibitors: Some(vec![one]),
             packages: gates::Packages::Quiet,

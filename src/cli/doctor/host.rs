@@ -5,7 +5,7 @@ use kube_rebootd_core::text::{NAME, clean};
 
 use super::{Check, Diagnosis, aside, slow};
 use crate::cli::status::UNIT;
-use crate::host::{Bus, BusError, Store, logind, outdated, systemd};
+use crate::host::{Bus, BusError, Store, logind, outdated, systemd, timedated};
 use crate::root::Root;
 
 /// The oldest systemd that was tried; older ones lack what the unit and the checks rest on.
@@ -16,6 +16,7 @@ const LOGIND: &str = "logind";
 const INHIBITORS: &str = "inhibitors";
 const PACKAGES: &str = "packages";
 const STATE: &str = "state";
+const CLOCK: &str = "clock";
 const BOOT: &str = "boot-complete";
 const BLESS: &str = "systemd-bless-boot.service";
 
@@ -44,7 +45,24 @@ pub(super) async fn checks(root: &Root, bus: &Bus, config: Option<&Config>) -> V
     if config.is_some_and(|config| config.health.boot_complete) {
         checks.push(boot_complete(bus).await);
     }
+    if config.is_some_and(|config| config.gates.rest_on_clock()) {
+        checks.push(clock(bus).await);
+    }
     checks
+}
+
+/// A host whose clock nobody synchronizes would wait for its window for ever.
+async fn clock(bus: &Bus) -> Check {
+    let said = match timedated::synchronized(bus).await {
+        Ok(true) => return Check::ok(CLOCK, "synchronized"),
+        Ok(false) => "it is not synchronized, and windows rest on it".to_owned(),
+        Err(err) => err.to_string(),
+    };
+    Check::warn(
+        CLOCK,
+        said,
+        "timedatectl set-ntp true; where the hypervisor keeps the clock: gates.unsynchronized_clock = \"ignore\"",
+    )
 }
 
 /// systemd-bless-boot.service begins the target only in a boot that systemd-boot counts (`make kernel`): a node whose reboot

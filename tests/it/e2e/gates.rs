@@ -56,7 +56,7 @@ impl Prometheus {
     }
 
     /// The alert is there: a server that has just begun has none yet.
-    fn fires(&self, site: &Site, host: &Host) {
+    fn fires(site: &Site, host: &Host) {
         let url = format!("http://127.0.0.1:{PORT}");
         site.wait("the alert to fire", || {
             let mut query = within(host, "promtool");
@@ -106,6 +106,8 @@ end = "{end}"
 time_zone = "UTC"
 
 [gates]
+# Whether this machine has it synchronized is its own matter.
+unsynchronized_clock = "ignore"
 users = "warn"
 users_delay = "20s"
 
@@ -187,7 +189,7 @@ fn i2_i8_each_gate_closes_and_opens_in_turn_and_the_journal_tells_it() {
     .unwrap();
     logs_in(&site, &host);
     site.wait_status(&host, "idle");
-    prometheus.fires(&site, &host);
+    Prometheus::fires(&site, &host);
     host.touch("/run/reboot-required").unwrap();
 
     let window = (Gate::Windows, "outside of the windows; \"quiet\" opens");
@@ -244,4 +246,29 @@ fn i2_i8_each_gate_closes_and_opens_in_turn_and_the_journal_tells_it() {
         let at = found.unwrap_or_else(|| panic!("{words:?} is not next in: {journal}"));
         from += at;
     }
+}
+
+/// What timedatectl says on the host is what the gate says.
+#[test]
+fn i8_a_window_opens_by_a_clock_that_systemd_calls_synchronized() {
+    let site = Site::new("clock", 1);
+    let config = "[[windows]]\nstart = \"00:00\"\nend = \"24:00\"\ntime_zone = \"UTC\"\n";
+    let host = site.host("clock-1", config);
+    site.pause("a test");
+    site.wait_status(&host, "idle");
+    let shown = host.sh("timedatectl show --property NTPSynchronized --value");
+    let synchronized = shown.unwrap().trim() == "yes";
+    host.touch("/run/reboot-required").unwrap();
+    let mut wanted = vec![(Gate::GroupPaused, "a test")];
+    if !synchronized {
+        wanted.push((Gate::Clock, "the clock is not synchronized"));
+    }
+    waits_at(&site, &host, &wanted);
+    let doctor = host.run(&["kube-rebootd", "doctor"]).unwrap().stdout;
+    let said = if synchronized {
+        "synchronized"
+    } else {
+        "timedatectl set-ntp true"
+    };
+    assert!(doctor.contains(said), "{doctor}");
 }

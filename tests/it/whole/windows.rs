@@ -142,3 +142,45 @@ async fn i2_an_old_request_passes_over_the_windows_and_says_so() {
     world.pass(119 * MINUTE).await;
     untouched(&world, 1);
 }
+
+/// A clock of which nobody knows whether it is right opens no window; a drain that has begun goes on.
+#[tokio::test(start_paused = true)]
+async fn i2_i8_windows_rest_on_a_clock_that_is_synchronized() {
+    let config = "[[windows]]\nstart = \"11:00\"\nend = \"20:00\"\n";
+    for said in [Some(false), None] {
+        let world = world(2, config).await;
+        Pod {
+            ends: 5 * 60,
+            grace: 6 * 60,
+            ..Pod::new("web", "n0")
+        }
+        .make(&world.server);
+        world.hosts[0].logind().synchronized = said;
+        world.want(0);
+        world.pass(HOUR).await;
+        untouched(&world, 0);
+        let why = match said {
+            Some(_) => "reboot pending: the clock is not synchronized, and windows rest on it",
+            None => "reboot pending: not known whether the clock is synchronized",
+        };
+        world.require(world.said(0, why), "it says why");
+        world.hosts[0].logind().synchronized = Some(true);
+        world.until_phase(0, "Draining", 2 * MINUTE).await;
+        world.hosts[0].logind().synchronized = said;
+        world.until_rebooted(&[0], 1, 10 * MINUTE).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_nobody_synchronizes_may_be_believed() {
+    for config in [
+        "[[windows]]\nstart = \"11:00\"\nend = \"20:00\"\n[gates]\nunsynchronized_clock = \"ignore\"\n",
+        // Nothing rests on it.
+        "",
+    ] {
+        let world = world(1, config).await;
+        world.hosts[0].logind().synchronized = Some(false);
+        world.want(0);
+        world.until_rebooted(&[0], 1, 10 * MINUTE).await;
+    }
+}

@@ -36,6 +36,12 @@ keys! {
     /// How long after the end of the window in which the slot was taken a reboot may begin, with "finish".
     WINDOW_OVERRUN "window_overrun": Span = Span { default: minutes(30), least: ZERO, most: LONGEST, bound: "" };
 
+    /// What a clock means that is not synchronized (`timedatectl`), where windows, excluded dates or `force_after` rest on it:
+    /// "block" waits until it is, "ignore" believes it. chrony, ntpd and PTP count as well as systemd-timesyncd. It is "block", as a
+    /// clock that begins at any date turns the night of a window into any hour of the day. A drain that has begun goes on, and
+    /// `kube-rebootd reboot --now` asks no clock.
+    UNSYNCHRONIZED_CLOCK "unsynchronized_clock": Choice<bool> = choice(&[("block", true), ("ignore", false)]);
+
     /// Conditions of the own Node during which no reboot begins, for example those of node-problem-detector:
     /// ["KernelDeadlock", "FrequentKubeletRestart=False"].
     /// A type alone closes while its status is True or Unknown, a type with a status while it is exactly that.

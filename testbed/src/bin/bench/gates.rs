@@ -41,6 +41,7 @@ time_zone = "America/New_York"
 
 [gates]
 min_uptime = "1s"
+unsynchronized_clock = "ignore"
 exclude_dates = ["01-01..12-31"]
 conditions = ["KernelDeadlock", "ReadonlyFilesystem"]
 force_after = "14d"
