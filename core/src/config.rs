@@ -125,6 +125,8 @@ pub struct Coordination {
     pub min_interval: Duration,
     /// How long a holder's Node must be gone before its slot is cleared.
     pub stale_after: Duration,
+    /// For how long after a hold autoscalers are kept from the Node; zero: never.
+    pub autoscaler_protect: Duration,
 }
 
 impl Coordination {

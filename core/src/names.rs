@@ -74,8 +74,21 @@ pub fn looks_at_taint(key: &str) -> bool {
 
 /// Annotation on a pod: `"false"` asks cluster-autoscaler to leave its Node where it is.
 pub const SAFE_TO_EVICT: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict";
-/// Annotation on a pod, Karpenter's: `"true"`, or for how long after the pod's start.
+/// Annotation on a pod or a Node, Karpenter's: `"true"`, or on a pod for how long after its start.
 pub const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
+/// Annotations on a Node, with their values, by which autoscalers and the repair of a provider leave it alone:
+/// cluster-autoscaler's, the reason that AKS wants beside it, and Karpenter's.
+pub const GUARDS: [(&str, &str); 3] = [
+    (
+        "cluster-autoscaler.kubernetes.io/scale-down-disabled",
+        "true",
+    ),
+    (
+        "kubernetes.azure.com/azure-cluster-autoscaler-scale-down-disabled-reason",
+        "upgrade",
+    ),
+    (DO_NOT_DISRUPT, "true"),
+];
 /// Label on a pod, Cluster API's: `skip` or `wait-completed`.
 pub const CLUSTER_API_DRAIN: &str = "cluster.x-k8s.io/drain";
 

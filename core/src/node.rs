@@ -31,6 +31,8 @@ pub struct Node {
     pub cordon_owners: Vec<String>,
     pub labels: Keys,
     pub annotations: Keys,
+    /// Keys of [`names::GUARDS`] that this daemon has applied, and nobody has changed since.
+    pub guarded: Vec<String>,
     /// Condition Ready is True.
     pub ready: bool,
     /// `lastHeartbeatTime` of Ready.
@@ -73,6 +75,7 @@ impl Node {
             cordon_owners: Vec::new(),
             labels: Keys::new(),
             annotations: Keys::new(),
+            guarded: Vec::new(),
             ready: true,
             heartbeat: None,
             turned: None,

@@ -91,6 +91,10 @@ impl NodeFields {
         {
             set.annotations.insert(names::STATE.to_owned(), state);
         }
+        let guards = record.hold.as_ref().is_some_and(|hold| hold.guards);
+        if guards || record.guard.is_some() {
+            set.annotations.extend(guard(node));
+        }
         set
     }
 
@@ -121,6 +125,17 @@ impl NodeFields {
     }
 }
 
+/// What keeps autoscalers from `node`. What others have set there is theirs, whatever its value: it is neither changed nor
+/// taken away. What is not named by an apply goes only if nobody else owns it as well.
+fn guard(node: &Node) -> Keys {
+    let free = |key: &str| {
+        !node.annotations.contains_key(key) || node.guarded.iter().any(|ours| ours == key)
+    };
+    let ours = names::GUARDS.into_iter().filter(|(key, _)| free(key));
+    ours.map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect()
+}
+
 /// What the record on the Node says, if it is one of ours and can be read.
 pub fn recorded(node: &Node) -> Option<Record> {
     let record = Record::decode(node.annotations.get(names::STATE)?).ok()?;
@@ -144,7 +159,10 @@ pub fn dropped(node: &Node, set: &NodeFields) -> Option<String> {
         missing.map(|(key, _)| key.clone()).collect()
     };
     let mut dropped = lacks(&node.labels, &set.labels);
-    dropped.extend(lacks(&node.annotations, &set.annotations));
+    // No reboot waits because autoscalers cannot be kept away.
+    let guard = |key: &String| names::GUARDS.iter().any(|(guard, _)| guard == key);
+    let annotations = lacks(&node.annotations, &set.annotations);
+    dropped.extend(annotations.into_iter().filter(|key| !guard(key)));
     if set.unschedulable && !node.unschedulable {
         dropped.push("spec.unschedulable".to_owned());
     }
@@ -233,7 +251,7 @@ mod tests {
 
     use super::*;
     use crate::boot::Boot;
-    use crate::record::Kept;
+    use crate::record::{Guard, Kept, Why};
     use crate::slot::{Lease, Take};
 
     fn key(key: &str, value: &str) -> Keys {
@@ -316,6 +334,66 @@ mod tests {
             ..left
         };
         assert_eq!(cordon.words(), format!("{keys}, spec.unschedulable"));
+    }
+
+    /// Which keys an apply sets: what is absent or ours, and never what others have set, whatever its value.
+    #[test]
+    fn i3_autoscalers_are_kept_away_by_what_is_absent_or_ours() {
+        let [(first, _), (second, _), (third, _)] = names::GUARDS;
+        let mut guards = held(Stage::Claiming);
+        if let Some(hold) = &mut guards.hold {
+            hold.guards = true;
+        }
+        let after = Record {
+            guard: Some(Guard {
+                boot: Boot::unknown(),
+                until: std::time::Duration::ZERO,
+            }),
+            ..Record::default()
+        };
+        let stages = [Stage::Draining, Stage::Rebooting, Stage::Uncordoned];
+        let stages = stages
+            .into_iter()
+            .chain([Stage::Releasing, Stage::Undoing(Why::Lost)]);
+        let records = stages.map(|stage| {
+            let mut record = guards.clone();
+            record.hold.as_mut().expect("a hold").stage = stage;
+            record
+        });
+        let mut records: Vec<Record> = records.collect();
+        records.extend([guards, after]);
+        let set = |record: &Record, node: &Node| {
+            let set = NodeFields::of(record, node);
+            let keys = set.annotations.into_iter();
+            keys.filter(|(key, _)| names::GUARDS.iter().any(|(guard, _)| guard == key))
+                .collect::<Keys>()
+        };
+        for record in records {
+            let mut node = Node::ready();
+            assert_eq!(set(&record, &node).len(), 3, "{record:?}");
+            // Somebody's own, with any value, and one of ours.
+            node.annotations = key(first, "false");
+            node.annotations.extend(key(second, "upgrade"));
+            node.guarded = vec![second.to_owned()];
+            let mut wanted = key(second, "upgrade");
+            wanted.extend(key(third, "true"));
+            assert_eq!(set(&record, &node), wanted, "{record:?}");
+            // Nothing of it is asked any more.
+            let nothing = Record::default();
+            assert_eq!(set(&nothing, &node), Keys::new());
+            assert_eq!(set(&held(Stage::Draining), &node), Keys::new());
+        }
+    }
+
+    /// A webhook that takes them away keeps no node from rebooting.
+    #[test]
+    fn what_keeps_autoscalers_away_may_be_dropped() {
+        let (guard, value) = names::GUARDS[0];
+        let set = NodeFields {
+            annotations: key(guard, value),
+            ..NodeFields::default()
+        };
+        assert_eq!(dropped(&Node::ready(), &set), None);
     }
 
     /// Of a full Node nothing new is asked, and of what is there nothing that is longer.

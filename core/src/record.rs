@@ -57,6 +57,9 @@ pub struct Record {
     /// Requests that ended without a reboot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flaps: Option<Flaps>,
+    /// Autoscalers are kept from the Node for a while after a hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guard: Option<Guard>,
     /// How the time of the cycle under way went so far, as of the last write.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<Times>,
@@ -75,6 +78,7 @@ impl Default for Record {
             kept: None,
             backoff: None,
             flaps: None,
+            guard: None,
             times: None,
             history: Vec::new(),
         }
@@ -82,6 +86,7 @@ impl Default for Record {
 }
 
 /// From the write-ahead of the take to the end of the give-up.
+#[allow(clippy::struct_excessive_bools)] // facts about a hold, not states
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hold {
@@ -98,6 +103,9 @@ pub struct Hold {
     /// Somebody else had cordoned the Node before us.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub foreign_cordon: bool,
+    /// Autoscalers are kept from the Node: [`names::GUARDS`](crate::names::GUARDS).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub guards: bool,
     /// The cluster had no other Node when this one was cordoned: with `drain.mode = "auto"` nothing is evicted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub alone: bool,
@@ -287,6 +295,21 @@ pub struct Kept {
     pub why: String,
 }
 
+/// For how long autoscalers are kept from the Node after a hold.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Guard {
+    /// It ends with this boot, or at `until` on its clock.
+    pub boot: Boot,
+    pub until: Duration,
+}
+
+impl Guard {
+    pub(crate) fn lasts(&self, boot: &Boot, now: Duration) -> bool {
+        self.boot == *boot && now < self.until
+    }
+}
+
 /// In so long a time one failed attempt is forgotten: as long as the longest back-off.
 const FORGOTTEN: Duration = Duration::from_secs(6 * 3600);
 
@@ -321,6 +344,7 @@ impl Hold {
             node_uid: None,
             stage: Stage::Taking,
             foreign_cordon: false,
+            guards: false,
             alone: false,
             marks: None,
             hooked: false,
@@ -459,6 +483,7 @@ impl Record {
             ("hold.asked", hold.and_then(|hold| hold.asked)),
             ("backoff.until", backoff.map(|backoff| backoff.until)),
             ("flaps.until", flaps.map(|flaps| flaps.until)),
+            ("guard.until", self.guard.as_ref().map(|guard| guard.until)),
             (
                 "settled.proved_boot",
                 self.settled.as_ref().map(|settled| settled.proved_boot),
@@ -487,6 +512,7 @@ impl Record {
             flaps: None,
             waiting: None,
             settled: None,
+            guard: None,
             ..self.clone()
         };
         if let Some(request) = &mut carried.request {

@@ -17,9 +17,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
     FieldsV1, ManagedFieldsEntry, ObjectMeta, OwnerReference, Time,
 };
 use kube::Resource;
+use kube_rebootd_core::names;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 /// A Node.
 pub type Node = Lean<FullNode, NodeSpec, NodeStatus>;
@@ -155,11 +156,12 @@ struct Meta {
     managed_fields: Option<Vec<Entry>>,
 }
 
-/// What is looked at of an entry of `managedFields`: who owns `spec.unschedulable`.
+/// What is looked at of an entry of `managedFields`: who owns `spec.unschedulable`, and what keeps autoscalers away.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct Entry {
     manager: Option<String>,
+    operation: Option<String>,
     subresource: Option<String>,
     fields_v1: Option<Fields>,
 }
@@ -168,6 +170,36 @@ struct Entry {
 struct Fields {
     #[serde(rename = "f:spec")]
     spec: Option<SpecFields>,
+    #[serde(rename = "f:metadata")]
+    metadata: Option<MetaFields>,
+}
+
+#[derive(Deserialize)]
+struct MetaFields {
+    #[serde(rename = "f:annotations")]
+    annotations: Option<Guards>,
+}
+
+/// [`names::GUARDS`] by their fields, in their order: a Node has many annotations, and a list of Nodes many Nodes.
+#[derive(Deserialize)]
+struct Guards {
+    #[serde(rename = "f:cluster-autoscaler.kubernetes.io/scale-down-disabled")]
+    cluster_autoscaler: Option<IgnoredAny>,
+    #[serde(rename = "f:kubernetes.azure.com/azure-cluster-autoscaler-scale-down-disabled-reason")]
+    aks: Option<IgnoredAny>,
+    #[serde(rename = "f:karpenter.sh/do-not-disrupt")]
+    karpenter: Option<IgnoredAny>,
+}
+
+impl Guards {
+    fn fields(&self) -> Map<String, Value> {
+        let there = [&self.cluster_autoscaler, &self.aks, &self.karpenter];
+        let all = names::GUARDS.iter().zip(there);
+        let owned = all.filter(|(_, there)| there.is_some());
+        owned
+            .map(|((key, _), _)| (format!("f:{key}"), json!({})))
+            .collect()
+    }
 }
 
 #[derive(Deserialize)]
@@ -177,12 +209,22 @@ struct SpecFields {
 }
 
 impl Entry {
-    fn cordon(self) -> Option<ManagedFieldsEntry> {
-        self.fields_v1?.spec?.unschedulable?;
-        Some(ManagedFieldsEntry {
+    fn looked_at(self) -> Option<ManagedFieldsEntry> {
+        let fields = self.fields_v1?;
+        let mut kept = Map::new();
+        if fields.spec.and_then(|spec| spec.unschedulable).is_some() {
+            kept.insert("f:spec".to_owned(), json!({"f:unschedulable": {}}));
+        }
+        let guards = fields.metadata.and_then(|metadata| metadata.annotations);
+        let guards = guards.map(|guards| guards.fields());
+        if let Some(guards) = guards.filter(|guards| !guards.is_empty()) {
+            kept.insert("f:metadata".to_owned(), json!({"f:annotations": guards}));
+        }
+        (!kept.is_empty()).then(|| ManagedFieldsEntry {
             manager: self.manager,
+            operation: self.operation,
             subresource: self.subresource,
-            fields_v1: Some(FieldsV1(json!({"f:spec": {"f:unschedulable": {}}}))),
+            fields_v1: Some(FieldsV1(Value::Object(kept))),
             ..ManagedFieldsEntry::default()
         })
     }
@@ -202,7 +244,7 @@ fn meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Err
         deletion_timestamp: meta.deletion_timestamp.map(|text| Time(time(&text))),
         deletion_grace_period_seconds: meta.deletion_grace_period_seconds,
         managed_fields: (meta.managed_fields)
-            .map(|entries| entries.into_iter().filter_map(Entry::cordon).collect()),
+            .map(|entries| entries.into_iter().filter_map(Entry::looked_at).collect()),
         ..ObjectMeta::default()
     })
 }

@@ -202,6 +202,7 @@ pub fn read(object: &Object, asked: Option<Duration>) -> Node {
         cordon_owners: cordon_owners(object),
         labels: object.labels().clone(),
         annotations: annotations(object),
+        guarded: guarded(object),
         ready: ready(object),
         heartbeat: condition(object)
             .and_then(|ready| ready.last_heartbeat_time.as_deref())
@@ -236,6 +237,28 @@ fn annotations(object: &Object) -> Keys {
         }
     }
     annotations
+}
+
+/// Those of the keys that keep autoscalers away that this daemon has applied; whoever changes a value takes it over.
+fn guarded(object: &Object) -> Vec<String> {
+    let ours = object.managed_fields().iter().filter(|entry| {
+        entry.manager.as_deref() == Some(names::NODE_MANAGER)
+            && entry.operation.as_deref() == Some("Apply")
+            && entry.subresource.as_deref().unwrap_or_default().is_empty()
+    });
+    let fields = ours.filter_map(|entry| {
+        let fields = &entry.fields_v1.as_ref()?.0;
+        fields.get("f:metadata")?.get("f:annotations")
+    });
+    let fields: Vec<&Value> = fields.collect();
+    let keys = names::GUARDS.iter().map(|(key, _)| *key);
+    keys.filter(|key| {
+        fields
+            .iter()
+            .any(|fields| fields.get(format!("f:{key}")).is_some())
+    })
+    .map(str::to_owned)
+    .collect()
 }
 
 /// Those that this daemon may write, whoever wrote them.
@@ -362,6 +385,28 @@ mod tests {
         let node = read(&object, None);
         assert_eq!(node.cordon_owners, ["kube-rebootd", "kubectl-cordon"]);
         assert!(node.ready && node.unschedulable && node.heartbeat.is_some());
+    }
+
+    #[test]
+    fn i3_what_keeps_autoscalers_away_is_ours_only_if_we_applied_it() {
+        let [(first, _), (second, _), (third, _)] = names::GUARDS;
+        let field = |key: &str| json!({"f:metadata": {"f:annotations": {format!("f:{key}"): {}}}});
+        let object: Object = serde_json::from_value(json!({
+            "metadata": {"name": "n1", "annotations": {first: "true", second: "upgrade", third: "true"},
+                "managedFields": [
+                    {"manager": "kube-rebootd", "operation": "Apply", "fieldsV1": field(first)},
+                    {"manager": "kube-rebootd", "operation": "Update", "fieldsV1": field(second)},
+                    {"manager": "kubectl-annotate", "operation": "Update", "fieldsV1": field(third)},
+                ]},
+        }))
+        .expect("a Node");
+        assert_eq!(read(&object, None).guarded, [first]);
+        for (key, _) in names::GUARDS {
+            let object =
+                serde_json::from_value(json!({"metadata": {"name": "n1", "managedFields": [
+                {"manager": "kube-rebootd", "operation": "Apply", "fieldsV1": field(key)}]}}));
+            assert_eq!(read(&object.expect("a Node"), None).guarded, [key]);
+        }
     }
 
     #[test]

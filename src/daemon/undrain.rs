@@ -71,6 +71,13 @@ impl Daemon {
                 // Whoever gives all back wants no later daemon to drain the node for somebody who has forgotten it.
                 self.durable(record);
             }
+            let record = &self.machine.facts().record;
+            if self.machine.facts().started && record.guard.is_some() {
+                self.durable(Record {
+                    guard: None,
+                    ..record.clone()
+                });
+            }
             self.machine.keep_request();
             if released(self.machine.facts(), &self.policy(), self.now()) {
                 break;

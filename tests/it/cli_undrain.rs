@@ -52,6 +52,7 @@ async fn held(slot: &'static str, stage: Stage, boot: Option<Boot>) -> Held {
             node_uid: Some(seen.uid.clone()),
             stage,
             foreign_cordon: false,
+            guards: false,
             alone: false,
             marks: None,
             hooked: false,

@@ -101,6 +101,31 @@ async fn volumes_in_use_are_read_and_watched() {
     }
 }
 
+/// A node may set them on itself. They are ours by ownership, and whoever changes one takes it over.
+#[tokio::test]
+async fn i3_what_keeps_autoscalers_away_goes_with_the_set_and_leaves_others_alone() {
+    let host = enter().host().await;
+    let before = get(&host).await;
+    let [(first, _), (second, _), (third, _)] = names::GUARDS;
+    let guards = NodeFields {
+        annotations: names::GUARDS
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into(),
+        ..empty(&before)
+    };
+    let node = apply(&host, &guards).await;
+    assert_eq!(node.guarded, [first, second, third]);
+    let theirs = json!({"metadata": {"annotations": {first: "false"}}});
+    admin(&host, "kubectl-annotate", theirs).await;
+    let node = get(&host).await;
+    assert_eq!(node.guarded, [second, third]);
+    let node = apply(&host, &empty(&node)).await;
+    assert!(node.guarded.is_empty(), "{:?}", node.guarded);
+    let there = |key: &str| node.annotations.get(key).map(String::as_str);
+    let all = [there(first), there(second), there(third)];
+    assert_eq!(all, [Some("false"), None, None]);
+}
+
 #[tokio::test]
 async fn i3_all_of_ours_comes_and_goes_with_the_set() {
     let host = enter().host().await;

@@ -274,6 +274,7 @@ fn coordination(r: &mut Reader<'_>) -> Coordination {
         count_cordoned: r.flag(&coordination::COUNT_CORDONED),
         min_interval: r.duration(&coordination::MIN_INTERVAL),
         stale_after: r.duration(&coordination::STALE_AFTER),
+        autoscaler_protect: r.duration(&coordination::AUTOSCALER_PROTECT),
     };
     let nothing_to_prove = coordination.impersonate.is_none() || coordination.kubeconfig.is_some();
     if coordination.prove_node && nothing_to_prove && r.sound(&["impersonate", "kubeconfig"]) {

@@ -166,6 +166,7 @@ fn label(context: &Context, hold: &Hold, node: &Node) -> Step {
         hold: Some(Hold {
             node_uid: Some(node.uid.clone()),
             foreign_cordon: node_fields::foreign_cordon(node),
+            guards: context.policy.guards(),
             ..hold.clone()
         }),
         ..context.facts.record.clone()

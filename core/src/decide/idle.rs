@@ -19,7 +19,20 @@ pub(super) fn decide(context: &Context) -> Step {
     if let Some(step) = stray(context) {
         return step;
     }
-    let record = context.facts.record.clone();
+    let mut record = context.facts.record.clone();
+    record.guard = record
+        .guard
+        .filter(|guard| guard.lasts(&context.facts.boot, context.now.boot));
+    let until = record.guard.as_ref().map(|guard| guard.until);
+    let mut step = follow(context, record);
+    // Nothing else says that this time is over.
+    if let Some(until) = until {
+        step.wake = Some(step.wake.map_or(until, |wake| wake.min(until)));
+    }
+    step
+}
+
+fn follow(context: &Context, record: Record) -> Step {
     let Some(request) = &record.request else {
         return idle(context, record);
     };
@@ -64,7 +77,8 @@ fn stray(context: &Context) -> Option<Step> {
     let Seen::Present(node) = &context.facts.node else {
         return None;
     };
-    kept(context, node).or_else(|| unmark(context, node))
+    let left = kept(context, node).or_else(|| unmark(context, node));
+    left.or_else(|| unguard(context, node))
 }
 
 /// A cordon kept for a person ends with `resume` (the pause is gone), their uncordon, or a new Node.
@@ -119,6 +133,27 @@ fn unmark(context: &Context, node: &Node) -> Option<Step> {
             status,
         )),
     }
+}
+
+/// What keeps autoscalers from the Node has had its time, or no record knows of it.
+fn unguard(context: &Context, node: &Node) -> Option<Step> {
+    let (boot, now) = (&context.facts.boot, context.now.boot);
+    let guard = context.facts.record.guard.as_ref();
+    // What is refused keeps no reboot waiting: the next apply names it no more either.
+    let refused = (context.facts.refused.as_ref()).is_some_and(|it| it.point == Point::default());
+    if node.guarded.is_empty() || refused || guard.is_some_and(|guard| guard.lasts(boot, now)) {
+        return None;
+    }
+    let phase = context.facts.record.phase(Some(boot));
+    let status = "letting autoscalers have the Node again";
+    if node.read.is_none() {
+        return Some(context.step(phase, Effect::ReadNode, status));
+    }
+    let record = Record {
+        guard: None,
+        ..context.facts.record.clone()
+    };
+    Some(apply(context, phase, record, node, status))
 }
 
 /// Nothing asks for a reboot.

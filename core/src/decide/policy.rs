@@ -23,6 +23,8 @@ pub struct Policy {
     pub min_interval: Duration,
     /// `coordination.stale_after`; none where the API server lets no node clear another's slot.
     pub stale_after: Option<Duration>,
+    /// `coordination.autoscaler_protect`: for how long after a hold autoscalers are kept from the Node; zero: never.
+    pub autoscaler_protect: Duration,
     /// `drain.mode`
     pub drain: Mode,
     /// `drain.on_timeout = "reboot"`: a drain may end with pods that are left.
@@ -51,6 +53,7 @@ impl Policy {
             // `manifests --strict`: a node may clear its own name only.
             stale_after: (!config.coordination.prove_node)
                 .then_some(config.coordination.stale_after),
+            autoscaler_protect: config.coordination.autoscaler_protect,
             drain: config.drain.mode,
             leaves_pods: config.drain.policy.on_timeout == OnTimeout::Reboot,
             retry: config.reboot.retry,
@@ -58,5 +61,10 @@ impl Policy {
             reboot_timeout: config.reboot.timeout,
             health_timeout: config.health.timeout,
         }
+    }
+
+    /// A hold keeps autoscalers from the Node.
+    pub(super) fn guards(&self) -> bool {
+        !self.autoscaler_protect.is_zero()
     }
 }

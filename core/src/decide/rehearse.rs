@@ -65,6 +65,7 @@ fn set(context: &Context, record: &Record, lease: &Lease, node: &Node) -> NodeFi
     let hold = Hold {
         stage: Stage::Draining,
         node_uid: Some(node.uid.clone()),
+        guards: context.policy.guards(),
         marks: context.facts.marks.clone(),
         before: context.before(None),
         ..Hold::begin(take, context.facts.boot.clone())

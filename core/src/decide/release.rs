@@ -11,7 +11,7 @@ use crate::names;
 use crate::node::{Node, Seen};
 use crate::node_fields::{self, Leftovers};
 use crate::phase::Phase;
-use crate::record::{Backoff, Hold, Record, Why};
+use crate::record::{Backoff, Guard, Hold, Record, Why};
 use crate::scatter::share;
 use crate::slot::{GiveUp, hints};
 use crate::trigger::wish;
@@ -167,8 +167,15 @@ fn give_up(
 
 /// The hold is over. A failed attempt backs off, and its place in the queue stays; a reboot ends both.
 fn done(context: &Context, undone: Option<&Why>) -> Step {
+    let guards = context.facts.record.hold.as_ref();
+    // Who has all given back wants nothing of ours to stay.
+    let guards = guards.is_some_and(|hold| hold.guards) && undone != Some(&Why::Ordered);
     let mut record = Record {
         hold: None,
+        guard: (guards && context.policy.guards()).then(|| Guard {
+            boot: context.facts.boot.clone(),
+            until: (context.now.boot).saturating_add(context.policy.autoscaler_protect),
+        }),
         ..context.facts.record.clone()
     };
     let phase = match undone {

@@ -57,6 +57,7 @@ fn node(ready: bool, boot_id: &str, heartbeat: Option<i64>) -> Seen {
         cordon_owners: Vec::new(),
         labels: BTreeMap::new(),
         annotations: BTreeMap::new(),
+        guarded: Vec::new(),
         ready,
         heartbeat: heartbeat.map(stamp),
         turned: None,

@@ -108,6 +108,7 @@ prop_compose! {
             node_uid,
             stage,
             foreign_cordon: flags.1,
+            guards: flags.2,
             alone: false,
             marks: flags.2.then(Marks::default),
             hooked: flags.3,
@@ -147,6 +148,7 @@ prop_compose! {
             kept: flags[4].then(|| Kept { node_uid: words[1].clone(), since: at, why: words[2].clone() }),
             backoff: flags[5].then(|| Backoff { failures: 3, boot: boot.clone(), until: since, why: words[3].clone() }),
             flaps: flags[5].then(|| Flaps { times: 3, boot: boot.clone(), until: since }),
+            guard: flags[5].then(|| Guard { boot: boot.clone(), until: since }),
             times: flags[0].then(|| any_times(at)),
             hold,
         }
@@ -188,6 +190,10 @@ fn full() -> Record {
             since: at,
             why: "w".to_owned(),
         }),
+        guard: Some(Guard {
+            boot: boot.clone(),
+            until: Duration::from_secs(9),
+        }),
         backoff: Some(Backoff {
             failures: 1,
             boot,
@@ -212,6 +218,7 @@ fn sound(text: &str) -> Result<(), TestCaseError> {
         prop_assert!(hold.drain_spent < CLOCK_MAX.as_secs() && hold.asked < Some(CLOCK_MAX));
     }
     let clocks = (record.backoff.iter().map(|backoff| backoff.until))
+        .chain(record.guard.iter().map(|guard| guard.until))
         .chain(record.settled.iter().map(|settled| settled.proved_boot))
         .chain(
             record

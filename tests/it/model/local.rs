@@ -72,6 +72,8 @@ impl Local {
             min_interval: Duration::ZERO,
             // A stale holder's slot is cleared as anybody may clear it: `Move::Clear`.
             stale_after: None,
+            // Annotations that nobody here looks at.
+            autoscaler_protect: Duration::ZERO,
             leaves_pods: false,
             drain: kube_rebootd_core::drain::Mode::Auto,
             retry: Duration::ZERO,

@@ -116,6 +116,7 @@ impl Hold {
                 Stage::Undoing => record::Stage::Undoing(Why::Ordered),
             },
             foreign_cordon: self.foreign,
+            guards: false,
             alone: false,
             marks: None,
             hooked: false,
@@ -217,6 +218,7 @@ impl Local {
                 .map(|state| (names::STATE.to_owned(), state))
                 .into_iter())
             .collect(),
+            guarded: Vec::new(),
             ready: true,
             heartbeat: None,
             turned: None,

@@ -94,6 +94,7 @@ fn own_node(name: &str) -> Node {
         cordon_owners: Vec::new(),
         labels: BTreeMap::new(),
         annotations: BTreeMap::new(),
+        guarded: Vec::new(),
         ready: true,
         heartbeat: None,
         turned: None,

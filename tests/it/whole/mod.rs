@@ -16,6 +16,7 @@ mod conditions;
 mod evictions;
 mod explained;
 mod faults;
+mod guards;
 mod hooks;
 mod host;
 mod known;

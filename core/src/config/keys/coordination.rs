@@ -1,7 +1,7 @@
 //! `[coordination]`
 
 use super::{
-    DNS_LABEL, LABEL_KEY, LABEL_VALUE, LONGEST, MaxUnavailable, PATH, SECOND, SERVICE_ACCOUNT,
+    DAY, DNS_LABEL, LABEL_KEY, LABEL_VALUE, LONGEST, MaxUnavailable, PATH, SECOND, SERVICE_ACCOUNT,
     Span, Word, ZERO, minutes,
 };
 
@@ -45,6 +45,14 @@ keys! {
     /// Rest from the end of one hold of the group to the next take.
     /// It is counted on this host's own clock, since it saw the end; a daemon that has just started counts from its start.
     MIN_INTERVAL "min_interval": Span = Span { default: ZERO, least: ZERO, most: LONGEST, bound: "" };
+
+    /// How long autoscalers and the repair of a provider are kept from the own Node after a hold; during a hold they always are,
+    /// but with "0s", which leaves the Node alone.
+    /// The Node then carries the annotations `cluster-autoscaler.kubernetes.io/scale-down-disabled: "true"`,
+    /// `kubernetes.azure.com/azure-cluster-autoscaler-scale-down-disabled-reason: "upgrade"` and
+    /// `karpenter.sh/do-not-disrupt: "true"`, each only where somebody else has not set it.
+    /// A drained node looks unused, and one that boots looks broken: else it may be removed in the middle of its reboot.
+    AUTOSCALER_PROTECT "autoscaler_protect": Span = Span { default: minutes(15), least: ZERO, most: DAY, bound: "" };
 
     /// How long the Node of a holder must not have existed, and no Node's label have claimed its slot, before a node that
     /// waits clears the slot.

@@ -114,6 +114,7 @@ const WRONG: &[(&str, &str, &[&str])] = &[
     ("coordination", "count_cordoned", &["\"yes\"", "1"]),
     ("coordination", "min_interval", &["60", "\"-1s\"", "\"9000h\""]),
     ("coordination", "stale_after", &["30", "\"0s\"", "\"9000h\""]),
+    ("coordination", "autoscaler_protect", &["15", "true", "\"25h\""]),
     ("triggers", "sentinels", &["\"/run/x\"", "[1]", "[\"run/x\"]", "[\"/x\\u0000\"]"]),
     ("triggers", "node_annotation", &["\"yes\"", "1"]),
     ("triggers", "scheduled_shutdown", &["\"cancel\"", "true"]),

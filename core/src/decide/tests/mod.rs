@@ -32,6 +32,7 @@ mod boots;
 mod drained;
 mod ends;
 mod gates;
+mod guards;
 mod hooks;
 mod killed;
 mod labels;
@@ -172,6 +173,7 @@ prop_compose! {
             node_uid: Some("node-uid".to_owned()),
             stage,
             foreign_cordon: foreign,
+            guards: false,
             alone: false,
             marks: Some(Marks::default()),
             hooked,
@@ -217,6 +219,7 @@ prop_compose! {
             cordon_owners: Vec::new(),
             labels: BTreeMap::new(),
             annotations: BTreeMap::new(),
+            guarded: Vec::new(),
             ready: true,
             heartbeat: None,
             turned: None,
