@@ -26,6 +26,7 @@ mod host;
 mod marks;
 mod pods;
 mod refused;
+mod repair;
 mod rights;
 mod rivals;
 mod settings;

@@ -59,6 +59,7 @@ async fn a_healthy_host_passes() {
         "API server",
         "identity",
         "clock",
+        "node repair",
         "own Node",
         "own heartbeat",
         "pods",

@@ -7,6 +7,7 @@ use kube_rebootd_core::names;
 use kube_rebootd_core::node::Node;
 
 use super::certificate::{CREDENTIAL, credential};
+use super::repair::{REPAIR, repair};
 use super::{Check, aside, rights, slow};
 use crate::clock::Clock;
 use crate::cluster::answer::ApiError;
@@ -47,7 +48,7 @@ pub(super) async fn checks(root: &Root, bus: &Bus, config: Option<&Config>) -> V
 
 /// Everything behind the kubeconfig.
 fn all_skipped(needs: &'static str) -> Vec<Check> {
-    let here = [CREDENTIAL, SERVER, IDENTITY, CLOCK, NODE];
+    let here = [CREDENTIAL, SERVER, IDENTITY, CLOCK, NODE, REPAIR];
     let names = here.into_iter().chain(rights::NAMES);
     names.map(|name| Check::skipped(name, needs)).collect()
 }
@@ -139,7 +140,7 @@ fn not_connected(found: Vec<Check>, err: &ConnectError) -> Vec<Check> {
         ),
     };
     let needs = if server.failed() { SERVER } else { IDENTITY };
-    let rest = [CLOCK, NODE].into_iter().chain(rights::NAMES);
+    let rest = [CLOCK, NODE, REPAIR].into_iter().chain(rights::NAMES);
     let rest = rest.map(|name| Check::skipped(name, needs));
     found
         .into_iter()
@@ -160,7 +161,11 @@ async fn connected(clients: &Clients, config: &Config) -> Vec<Check> {
     };
     let (clock, seen) = tokio::join!(clock(&clients.node), own_node(clients));
     let (node, seen) = seen;
-    let mut checks = vec![Check::ok(SERVER, "answers"), identity, clock, node];
+    let repair = match &seen {
+        Some(node) => repair(node, config),
+        None => Check::skipped(REPAIR, NODE),
+    };
+    let mut checks = vec![Check::ok(SERVER, "answers"), identity, clock, node, repair];
     checks.extend(Box::pin(rights::checks(clients, config, seen.as_ref())).await);
     checks
 }
