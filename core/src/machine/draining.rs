@@ -78,6 +78,10 @@ impl Machine {
     /// The drain with all that is new, and the time it took.
     fn progress(&mut self, pods: &[Pod], now: Duration) -> (Next, Duration) {
         let memory = &mut self.memory;
+        if memory.drain.is_none() {
+            // Its time begins now: an answer of an hour ago would count this hour.
+            (memory.answered, memory.heard) = (None, None);
+        }
         let hold = self.facts.record.hold.as_ref();
         let spent = Duration::from_secs(hold.map_or(0, |hold| hold.drain_spent));
         let begin = if memory.begun {

@@ -104,3 +104,26 @@ fn i9_a_drain_that_leaves_pods_behind_keeps_no_node_drained() {
         assert_eq!((failed, done), (keeps, !keeps), "{:?}", machine.facts.drain);
     }
 }
+
+/// Found in virtual time: what the API server had answered an hour before the drain made this hour a part of the drain, which
+/// failed by its time-out as soon as it had begun.
+#[test]
+fn i7_what_was_answered_before_the_drain_began_does_not_count() {
+    let signs: [fn(&mut Machine, Duration); 2] =
+        [Machine::heard, |machine, at| machine.answered(at, at)];
+    for sign in signs {
+        let mut machine = held(Stage::Draining);
+        machine.wrote(machine.facts.record.clone());
+        sign(&mut machine, ago(3600));
+        machine.saw_pods(Some(vec![web()]), Some(Sight::Seen));
+        assert_eq!(evicts(&mut machine), Some((1, false)));
+        machine.sent();
+        machine.answered(NOW, NOW);
+        assert_eq!(evicts(&mut machine), Some((0, false)));
+        let spent = match &machine.facts.drain {
+            Drained::Going { spent, .. } => *spent,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(spent, Duration::ZERO);
+    }
+}
