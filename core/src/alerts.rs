@@ -249,6 +249,9 @@ struct Answer {
     data: Data,
     #[serde(default)]
     warnings: Vec<String>,
+    /// As `VictoriaMetrics` calls it when one of its stores is away.
+    #[serde(default, rename = "isPartial")]
+    partial: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -270,15 +273,15 @@ struct Sample {
 /// When, and a number in words.
 type Value = (IgnoredAny, String);
 
-/// Samples, or a number; one that lacks something is no empty one (I8).
-fn read(answer: &[u8]) -> Result<Data, Unclear> {
+/// Samples, or a number; and what the answer lacks, if anything: with that it never says that nothing is active (I8).
+fn read(answer: &[u8]) -> Result<(Data, Result<(), Unclear>), Unclear> {
     let answer: Answer = serde_json::from_slice(answer).map_err(|_| Unclear::Prometheus)?;
-    match (&answer.data, answer.warnings.first()) {
-        (Data::Vector(samples), Some(first)) if samples.is_empty() => {
-            Err(Unclear::Lacks(clean(first, WORDS)))
-        }
-        _ => Ok(answer.data),
-    }
+    let whole = match answer.warnings.first() {
+        Some(first) => Err(Unclear::Lacks(clean(first, WORDS))),
+        None if answer.partial => Err(Unclear::Lacks("the answer is partial".to_owned())),
+        None => Ok(()),
+    };
+    Ok((answer.data, whole))
 }
 
 /// A number that says no.
@@ -288,29 +291,34 @@ fn zero(value: &Value) -> bool {
 
 /// The alerts of an answer that count.
 pub fn active(answer: &[u8], selection: &Selection) -> Result<Vec<Alert>, Unclear> {
-    let Data::Vector(samples) = read(answer)? else {
+    let (Data::Vector(samples), whole) = read(answer)? else {
         return Err(Unclear::Prometheus);
     };
     let there = samples
         .into_iter()
         .filter(|one| !one.value.as_ref().is_some_and(zero));
     let alerts = there.map(|one| Alert::of(one.metric));
-    Ok(alerts.filter(|one| selection.counts(one)).collect())
+    let alerts: Vec<Alert> = alerts.filter(|one| selection.counts(one)).collect();
+    if alerts.is_empty() {
+        whole?;
+    }
+    Ok(alerts)
 }
 
 /// What an answer to a query says against a reboot, for people: as in a rule of an alert each sample does, whatever its
 /// value, and so does every number but 0.
 pub fn against(answer: &[u8]) -> Result<Option<String>, Unclear> {
-    let samples = match read(answer)? {
+    let (data, whole) = read(answer)?;
+    let samples = match data {
         Data::Vector(samples) => samples,
-        Data::Scalar(value) if zero(&value) => return Ok(None),
+        Data::Scalar(value) if zero(&value) => return whole.map(|()| None),
         Data::Scalar((_, value)) => {
             return Ok(Some(format!("the query is {}", clean(&value, NAME))));
         }
         Data::Matrix(_) | Data::String(_) => return Err(Unclear::Kind),
     };
     let Some(first) = samples.first() else {
-        return Ok(None);
+        return whole.map(|()| None);
     };
     let label = |(name, value): (&String, &String)| format!("{name}={value:?}");
     let labels: Vec<String> = first.metric.iter().map(label).collect();

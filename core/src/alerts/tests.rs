@@ -126,6 +126,33 @@ fn i8_an_answer_that_is_not_understood_or_lacks_something_is_none() {
     let wanted = Unclear::Lacks("a store is away".to_owned());
     assert_eq!(active(&lacks, &all), Err(wanted.clone()));
     assert_eq!(against(&lacks), Err(wanted));
+    // Found by review: what the filter leaves out passed for an answer that lacks nothing.
+    let watchdog = json!([{"metric": {"__name__": "ALERTS", "alertname": "Watchdog", "alertstate": "firing"}, "value": [0, "1"]}]);
+    let none = Selection {
+        ignore: Some(Pattern::anywhere(".").unwrap()),
+        ..Selection::default()
+    };
+    let zero = json!([0, "0"]);
+    for (key, value, why) in [
+        ("warnings", json!(["a store is away"]), "a store is away"),
+        ("isPartial", json!(true), "the answer is partial"),
+    ] {
+        let wanted = Unclear::Lacks(why.to_owned());
+        let mut answer =
+            json!({"status": "success", "data": {"resultType": "vector", "result": watchdog}});
+        answer[key] = value.clone();
+        let answer = answer.to_string().into_bytes();
+        assert_eq!(active(&answer, &none), Err(wanted.clone()));
+        assert_eq!(
+            active(&answer, &all).unwrap().len(),
+            1,
+            "one that counts does"
+        );
+        let mut number =
+            json!({"status": "success", "data": {"resultType": "scalar", "result": zero}});
+        number[key] = value;
+        assert_eq!(against(&number.to_string().into_bytes()), Err(wanted));
+    }
     let garbled = vector(&[alert("A", "firing", "")]);
     for cut in 0..garbled.len() {
         assert!(active(&garbled[..cut], &all).is_err(), "{cut}");
