@@ -21,10 +21,13 @@ const LOCKED: &str = "/run/ostree/staged-deployment-locked";
 /// What came up; none: not even the kernel is known.
 pub fn read(root: &Root) -> Option<Booted> {
     let text = |path, limit| bounded::text(&root.path(path), limit).ok();
+    // A mount point of an ordinary user may be no text.
+    let mounts = bounded::bytes(&root.path(MOUNTS), MOUNTS_MAX).unwrap_or_default();
+    let mounts = String::from_utf8_lossy(&mounts);
     Some(Booted::of(
         &text(RELEASE, SMALL)?,
         &text(BUILD, SMALL)?,
-        &text(MOUNTS, MOUNTS_MAX).unwrap_or_default(),
+        &mounts,
         &text(COMMAND_LINE, SMALL).unwrap_or_default(),
     ))
 }
@@ -60,6 +63,24 @@ mod tests {
             ("6.1.0-28-amd64", "#1 SMP")
         );
         assert_eq!(booted.deployment, "");
+    }
+
+    /// Found by review: a mount point of an ordinary user that is no text hid the deployment.
+    #[test]
+    fn i14_a_mount_of_an_ordinary_user_hides_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::at(dir.path());
+        write(&root, RELEASE, "6.1.0-28-amd64\n");
+        write(&root, BUILD, "#1 SMP\n");
+        let own = format!("/ostree/deploy/os/deploy/{}.0", "b".repeat(64));
+        let line = format!("1 0 8:1 {own} / rw - ext4 /dev/sda1 rw\n");
+        write(&root, MOUNTS, &line);
+        let deployment = read(&root).unwrap().deployment;
+        assert!(deployment.starts_with("bbbb"), "{deployment:?}");
+        let mut bytes = b"2 0 0:9 / /home/a/\xff rw - fuse a\xff rw\n".to_vec();
+        bytes.extend(line.bytes());
+        fs::write(root.path(MOUNTS), bytes).unwrap();
+        assert_eq!(read(&root).unwrap().deployment, deployment);
     }
 
     #[test]

@@ -306,7 +306,8 @@ fn settle(context: &Context, hold: &Hold, node: &Node) -> Step {
     // The same kernel goes on over a soft-reboot.
     let another = hold.boot.id != context.facts.boot.id;
     let missed = booted::missed(&hold.before, &context.facts.before, request.as_ref());
-    let missed = missed.filter(|_| another);
+    // What is staged comes with a shutdown, and not after a power cut: one that was not asked for was no attempt.
+    let missed = missed.filter(|_| another && hold.asked());
     let mut settled = Settled::of(request.as_ref(), &context.facts.boot, context.now.boot);
     if request.is_none()
         && !found_in_this_boot(context, hold)
