@@ -38,15 +38,16 @@ pub(crate) struct ClosePolicy {
 }
 
 impl Expected {
-    /// The longest that it took here, by `history`; what is not known there takes as long as it `may`.
+    /// The longest that it took here, by `history`; what is not known there takes as long as it `may`, and nothing longer: a host
+    /// that was off over a weekend once would close every window for good.
     pub(crate) fn of(history: &[Past], may: Self) -> Self {
         let longest = |took: fn(&Past) -> Option<u64>| {
             let longest = history.iter().filter_map(took).max();
             longest.map(Duration::from_secs)
         };
         Self {
-            drain: longest(Past::drained_in).unwrap_or(may.drain),
-            boot: longest(Past::back_in).unwrap_or(may.boot),
+            drain: longest(Past::drained_in).map_or(may.drain, |took| took.min(may.drain)),
+            boot: longest(Past::back_in).map_or(may.boot, |took| took.min(may.boot)),
         }
     }
 }

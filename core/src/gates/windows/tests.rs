@@ -209,4 +209,7 @@ fn what_is_expected_is_the_longest_that_was_seen_here() {
         boot: seconds(130),
     };
     assert_eq!(Expected::of(&known, none), longest);
+    // Found by review: one reboot that took a weekend closed all windows, which only a reboot could have opened again.
+    let weekend = [past(1, 9_000, Some(200_000), 5)];
+    assert_eq!(Expected::of(&weekend, none), none);
 }
