@@ -40,6 +40,7 @@ pub(crate) use windows::{ClosePolicy, Expected, WindowFacts};
 use crate::inhibitor::Inhibitor;
 use crate::now::Now;
 use crate::trigger::{Finding, Request};
+use crate::users::Users;
 
 /// Every gate there is; a new one is a variant, a line in [`all`], and a file or a function of its family below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -115,7 +116,7 @@ impl Gate {
 
     /// It speaks against a drain; the others speak against a reboot alone, which is not done while somebody wants the node
     /// drained.
-    fn about_drains(self) -> bool {
+    pub(crate) fn about_drains(self) -> bool {
         match self {
             Self::NodePaused | Self::GroupPaused | Self::BlockingPods | Self::ProtectedPods => true,
             Self::Windows
@@ -182,11 +183,12 @@ pub struct Closed {
 }
 
 impl Closed {
-    /// Why, without what a command of the admin says, which may change with each run.
+    /// Why, without what a command of the admin or the query of a Prometheus says, which may change with each answer.
     pub fn steady(&self) -> &str {
         let who = self.why.split_once(": ").map(|(who, _)| who);
         match (self.gate, who) {
             (Gate::Commands, Some(who)) => who,
+            (Gate::Alerts, Some(who)) if self.why.contains(": the query ") => who,
             _ => &self.why,
         }
     }
@@ -284,8 +286,13 @@ pub(crate) fn all(facts: &GateFacts, policy: &GatePolicy, now: Now) -> Vec<(Gate
     let aside = |gate: Gate| kept && !gate.about_drains();
     all.into_iter()
         .map(|(gate, state)| {
-            let state = if aside(gate) { State::Aside } else { state };
-            (gate, policy.force.over(gate, state, facts.request, now))
+            let state = match gate {
+                _ if aside(gate) => State::Aside,
+                // Nothing is won by no warning: it delays by minutes.
+                Gate::Users if policy.users.users == Users::Warn => state,
+                _ => policy.force.over(gate, state, facts.request, now),
+            };
+            (gate, state)
         })
         .collect()
 }

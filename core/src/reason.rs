@@ -272,7 +272,7 @@ impl Reason {
             Self::Paused => "a reboot is required, and the node or its group is paused",
             Self::OutsideWindow => "a reboot is required, and waits for a window",
             Self::ClockNotSynchronized => {
-                "a reboot is required, and the clock is not synchronized, on which windows rest"
+                "a reboot is required, and the clock, by which windows open, is not synchronized"
             }
             Self::Inhibited => "a reboot is required, and a program of the host inhibits it",
             Self::PackageManager => "a reboot is required, and a package manager works",

@@ -132,7 +132,12 @@ pub(super) fn taken_back(
     let no = last.and_then(|last| Some((last, last.said.no()?)));
     let Some((last, why)) = no else {
         if last.is_some() && !running {
-            return None;
+            // On disk before the slot goes: a daemon that is killed then must not run them beside the next holder.
+            let mut step = context.wait(phase, now, words);
+            if let Some(hold) = &mut step.record.hold {
+                hold.hooked = false;
+            }
+            return Some(step);
         }
         let what = "running the hooks of undo.d";
         let status = format!("{words}; {what}");

@@ -70,6 +70,8 @@ fn stray(context: &Context) -> Option<Step> {
         }
         let hold = Hold {
             boot: context.facts.boot.clone(),
+            // The mark is on disk before a hook runs, and there is a record without it.
+            hooked: false,
             ..start::found(context, lease)
         };
         return Some(undo(context, &hold, Why::NoHold));

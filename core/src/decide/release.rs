@@ -188,6 +188,9 @@ fn done(context: &Context, undone: Option<&Why>) -> Step {
             record.request = (record.request).and_then(|request| request.without(|it| it.ended));
             if why.backs_off() {
                 record.backoff = Some(backoff(context, &record, why));
+            } else if matches!(why, Why::Gate(_)) {
+                // What the hold itself closes, as an alert that the drain causes, would otherwise begin and end it for ever.
+                record.backoff = Some(after(context, &record, why.words(), 1));
             }
             Phase::Pending
         }
@@ -205,10 +208,18 @@ pub(super) fn backoff(context: &Context, record: &Record, why: &Why) -> Backoff 
 
 /// Doubles from `reboot.retry` to six hours, with up to a tenth of jitter.
 pub(super) fn backing_off(context: &Context, record: &Record, why: String) -> Backoff {
+    after(context, record, why, 0)
+}
+
+/// The same, where the first `free` failures in a row wait for nothing.
+fn after(context: &Context, record: &Record, why: String, free: u32) -> Backoff {
     let before = record.backoff.as_ref();
     let left = |backoff: &Backoff| backoff.left(&context.facts.boot, context.now.boot);
     let failures = before.map_or(0, left) + 1;
-    let delay = doubled(context.policy.retry, failures - 1, BACKOFF_MAX);
+    let delay = match (failures - 1).checked_sub(free) {
+        Some(before) => doubled(context.policy.retry, before, BACKOFF_MAX),
+        None => Duration::ZERO,
+    };
     let jitter = share(delay / 10, &[context.me, &failures.to_string()]);
     Backoff {
         failures,

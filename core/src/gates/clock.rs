@@ -18,8 +18,10 @@ pub(super) fn clock(clock: Clock) -> State {
     match clock {
         Clock::Unused | Clock::Synchronized => State::Open,
         Clock::Unknown => unknown(
-            "not known whether the clock is synchronized, on which windows rest: systemd-timedated did not say",
+            "not known whether the clock is synchronized, on which windows, excluded dates or gates.force_after rest: systemd-timedated did not say",
         ),
-        Clock::Free => shut("the clock is not synchronized, and windows rest on it"),
+        Clock::Free => shut(
+            "the clock is not synchronized, and windows, excluded dates or gates.force_after rest on it",
+        ),
     }
 }

@@ -34,13 +34,18 @@ impl Force {
         ("users", Gate::Users),
     ];
 
-    /// When `gate` is passed over for this request; none: never.
+    /// When `gate` is passed over for this request; none: never. It is as old as what asks for a reboot now: a wish to keep the
+    /// node drained ages nothing, and neither does a reason that has gone.
     fn since(&self, gate: Gate, request: Option<&Request>) -> Option<Timestamp> {
         if self.after.is_zero() || !self.gates.contains(&gate) {
             return None;
         }
         let after = SignedDuration::try_from(self.after).ok()?;
-        request?.since.checked_add(after).ok()
+        let request = request?;
+        let reasons = request.reasons.iter().map(|one| one.since);
+        let wishes = request.latched.iter().filter(|one| one.keeper().is_none());
+        let first = reasons.chain(wishes.map(|one| one.at)).min()?;
+        first.checked_add(after).ok()
     }
 
     /// The request is old enough for `gate` to be passed over.

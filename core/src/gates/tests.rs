@@ -375,10 +375,72 @@ fn i14_few_of_many_inhibitors_are_named() {
 }
 
 fn old_request(since: i64) -> Request {
+    let since = Timestamp::from_second(since).unwrap();
     Request {
-        since: Timestamp::from_second(since).unwrap(),
-        reasons: Vec::new(),
+        since,
+        reasons: vec![Reason {
+            trigger: "check dnf".to_owned(),
+            pkgs: BTreeSet::new(),
+            words: String::new(),
+            since,
+            since_boot: Duration::ZERO,
+            later: std::collections::BTreeMap::new(),
+        }],
         latched: Vec::new(),
+    }
+}
+
+/// Found by review: a node that was kept drained for weeks would reboot at noon, as soon as something asks for it.
+#[test]
+fn a_request_is_as_old_as_what_asks_for_a_reboot_now() {
+    let force = Force {
+        after: Duration::from_secs(60),
+        gates: vec![Gate::Windows],
+    };
+    let now = Now {
+        wall: Timestamp::from_second(1_000).unwrap(),
+        boot: Duration::from_secs(100),
+    };
+    let passes = |request: &Request| force.passes(Gate::Windows, Some(request), now);
+    let wish = |by: &str, at| Latched {
+        by: by.to_owned(),
+        reason: "the rack is moved".to_owned(),
+        at: Timestamp::from_second(at).unwrap(),
+        boot: None,
+        ended: true,
+    };
+    let mut request = old_request(999);
+    request.since = Timestamp::UNIX_EPOCH;
+    assert!(!passes(&request), "what began it has gone");
+    request.latched = vec![wish(Keeper::Person.begins(), 0)];
+    assert!(!passes(&request), "that was no wish for a reboot");
+    request.latched.push(wish(crate::trigger::BY_PERSON, 940));
+    assert!(passes(&request), "that was one");
+    assert!(passes(&old_request(940)));
+}
+
+/// What is written to the Node and to the journal does not change with each answer.
+#[test]
+fn what_a_query_says_is_not_steady() {
+    let closed = |gate, why: &str| Closed {
+        gate,
+        why: why.to_owned(),
+        opens: None,
+    };
+    for (gate, why, steady) in [
+        (
+            Gate::Alerts,
+            "Prometheus \"main\": the query returns {} 0.05",
+            "Prometheus \"main\"",
+        ),
+        (
+            Gate::Alerts,
+            "Prometheus \"main\": active alerts: A",
+            "Prometheus \"main\": active alerts: A",
+        ),
+        (Gate::Commands, "command ceph: 2 of 3", "command ceph"),
+    ] {
+        assert_eq!(closed(gate, why).steady(), steady);
     }
 }
 
@@ -499,4 +561,45 @@ fn a_gate_that_is_to_be_passed_over_says_when_and_what_it_would_say() {
     };
     assert_eq!(opens, Some(Duration::from_secs(140)));
     assert_eq!(said(60), State::Forced { why });
+}
+
+/// Found by review: whoever was to be warned was told nothing before the drain.
+#[test]
+fn an_old_request_passes_over_users_who_block_and_warns_all_others() {
+    use crate::users::Session;
+    let request = old_request(0);
+    let sessions = [Session {
+        id: "1".to_owned(),
+        user: "alice".to_owned(),
+        terminal: "pts/0".to_owned(),
+        remote: String::new(),
+        idle: Some(Duration::ZERO),
+    }];
+    let mut facts = open();
+    facts.request = Some(&request);
+    facts.users.sessions = Some(&sessions);
+    for (users, passed) in [(Users::Warn, false), (Users::Block, true)] {
+        let policy = GatePolicy {
+            users: UserPolicy {
+                users,
+                ..UserPolicy::default()
+            },
+            force: Force {
+                after: Duration::from_secs(60),
+                gates: vec![Gate::Users],
+            },
+            ..GatePolicy::default()
+        };
+        let now = Now {
+            wall: Timestamp::from_second(60).unwrap(),
+            boot: Duration::from_secs(100),
+        };
+        let all = all(&facts, &policy, now);
+        let (_, state) = all.last().unwrap();
+        assert_eq!(
+            matches!(state, State::Forced { .. }),
+            passed,
+            "{users:?}: {state:?}"
+        );
+    }
 }

@@ -118,6 +118,20 @@ impl Machine {
         }
     }
 
+    /// Why the hooks of `undo.d` wait until they are run again, if they do.
+    pub(super) fn undo_waits(&self) -> Option<&str> {
+        let round = self.memory.hooks.round.as_ref()?;
+        let last = self.last(Hook::Undo)?;
+        last.said.no().filter(|_| !round.runs)
+    }
+
+    /// A person has mended what they need: they are run again at once.
+    pub(super) fn undo_again(&mut self) {
+        if self.undo_waits().is_some() {
+            self.memory.hooks.round = None;
+        }
+    }
+
     /// What asks for the reboot, for them: what the hold is for.
     pub fn hold_reasons(&self) -> String {
         let request = self.facts.record.request.as_ref();
@@ -145,6 +159,11 @@ impl Machine {
         (last.begun >= self.counts_from(hook)?).then_some(last)
     }
 
+    fn hooks_run(&self) -> bool {
+        let round = self.memory.hooks.round.as_ref();
+        round.is_some_and(|round| round.runs)
+    }
+
     fn stand(&self, hook: Hook) -> Stand {
         match &self.memory.hooks.looked {
             Some((looked, there)) if *looked == hook => match there {
@@ -152,14 +171,12 @@ impl Machine {
                     "not known which hooks there are in {}: {why}",
                     hook.directory()
                 )),
-                Ok(false) => Stand::None,
-                Ok(true) => {
-                    let round = self.memory.hooks.round.as_ref();
-                    Stand::Some {
-                        running: round.is_some_and(|round| round.runs),
-                        last: self.last(hook).cloned(),
-                    }
-                }
+                // One that still runs is waited for, whatever became of its file.
+                Ok(false) if !self.hooks_run() => Stand::None,
+                Ok(_) => Stand::Some {
+                    running: self.hooks_run(),
+                    last: self.last(hook).cloned(),
+                },
             },
             _ => Stand::Unlooked,
         }

@@ -52,6 +52,7 @@ impl Machine {
     pub fn ordered(&mut self, ordered: Ordered) {
         if ordered.tries {
             self.facts.rehearsed.take_if(|last| last.said.is_err());
+            self.undo_again();
         }
         self.wrote(ordered.record);
     }
@@ -93,7 +94,8 @@ impl Machine {
         let request = record.request.iter();
         let kept = request.flat_map(Request::kept).map(|(keeper, _)| keeper);
         words.extend(kept.map(|it| format!("it waits until {}", it.ends())));
-        words.extend(self.pauses());
+        let pause = |gate| matches!(gate, Gate::NodePaused | Gate::GroupPaused);
+        words.extend(self.waits_for(pause));
         Ok(Ordered {
             record,
             words,
@@ -102,11 +104,10 @@ impl Machine {
     }
 
     /// What a person's wish waits for besides its turn.
-    fn pauses(&self) -> impl Iterator<Item = String> {
-        let pause = |gate| matches!(gate, Gate::NodePaused | Gate::GroupPaused);
-        let pauses = self.facts.closed.iter();
-        let pauses = pauses.filter(move |closed| pause(closed.gate));
-        pauses.map(|closed| format!("it waits as long as this lasts: {}", closed.why))
+    fn waits_for(&self, counts: impl Fn(Gate) -> bool) -> impl Iterator<Item = String> {
+        let closed = self.facts.closed.iter();
+        let closed = closed.filter(move |closed| counts(closed.gate));
+        closed.map(|closed| format!("it waits as long as this lasts: {}", closed.why))
     }
 
     /// A slot is held for it as for a reboot, and the node stays drained.
@@ -128,7 +129,7 @@ impl Machine {
                 keeper.ends()
             )];
             words.extend(self.ends_wait(&mut record, now)?);
-            words.extend(self.pauses());
+            words.extend(self.waits_for(Gate::about_drains));
             words
         };
         let wish = Latched {
@@ -222,6 +223,15 @@ impl Machine {
 
     fn tried_again(&self, now: Now) -> Result<Ordered, OrderError> {
         let mut record = self.facts.record.clone();
+        if let Some(why) = self.undo_waits() {
+            return Ok(Ordered {
+                record,
+                words: vec![format!(
+                    "the hooks of undo.d are run again now, after this: {why}"
+                )],
+                tries: true,
+            });
+        }
         let mut words = self.ends_wait(&mut record, now)?;
         if words.is_empty() {
             words.push("it does not wait after a failure".to_owned());

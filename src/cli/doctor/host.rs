@@ -16,7 +16,7 @@ const LOGIND: &str = "logind";
 const INHIBITORS: &str = "inhibitors";
 const PACKAGES: &str = "packages";
 const STATE: &str = "state";
-const CLOCK: &str = "clock";
+const CLOCK: &str = "clock sync";
 const BOOT: &str = "boot-complete";
 const BLESS: &str = "systemd-bless-boot.service";
 
@@ -55,7 +55,10 @@ pub(super) async fn checks(root: &Root, bus: &Bus, config: Option<&Config>) -> V
 async fn clock(bus: &Bus) -> Check {
     let said = match timedated::synchronized(bus).await {
         Ok(true) => return Check::ok(CLOCK, "synchronized"),
-        Ok(false) => "it is not synchronized, and windows rest on it".to_owned(),
+        Ok(false) => {
+            "it is not synchronized, and windows, excluded dates or gates.force_after rest on it"
+                .to_owned()
+        }
         Err(err) => err.to_string(),
     };
     Check::warn(
@@ -63,6 +66,7 @@ async fn clock(bus: &Bus) -> Check {
         said,
         "timedatectl set-ntp true; where the hypervisor keeps the clock: gates.unsynchronized_clock = \"ignore\"",
     )
+    .until("the clock is synchronized")
 }
 
 /// systemd-bless-boot.service begins the target only in a boot that systemd-boot counts (`make kernel`): a node whose reboot

@@ -60,7 +60,8 @@ fn gate(standing: &Standing, wanted: bool) -> Gate {
         }
         gates::State::Unknown { why } => (State::Unknown, Some(why.clone()), None),
     };
-    let untimed = state == State::Closed && opens.is_none();
+    let shut = matches!(state, State::Closed | State::Unknown);
+    let untimed = shut && opens.is_none();
     Gate {
         gate: standing.gate.name().to_owned(),
         state,
@@ -205,7 +206,7 @@ mod tests {
         let when: Vec<bool> = gates.iter().map(|gate| gate.opens_when.is_some()).collect();
         assert_eq!(
             when,
-            [false, false, true, false],
+            [false, true, true, false],
             "it has no time of its own"
         );
         assert_eq!(gates[3].opens, Some(seconds(900)));

@@ -160,7 +160,9 @@ async fn i2_i8_windows_rest_on_a_clock_that_is_synchronized() {
         world.pass(HOUR).await;
         untouched(&world, 0);
         let why = match said {
-            Some(_) => "reboot pending: the clock is not synchronized, and windows rest on it",
+            Some(_) => {
+                "reboot pending: the clock is not synchronized, and windows, excluded dates or gates.force_after rest on it"
+            }
             None => "reboot pending: not known whether the clock is synchronized",
         };
         world.require(world.said(0, why), "it says why");

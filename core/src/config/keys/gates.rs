@@ -89,6 +89,6 @@ keys! {
     FORCE_AFTER "force_after": Span = Span { default: ZERO, least: ZERO, most: LONGEST, bound: "" };
 
     /// Which gates `force_after` passes over: "windows", "alerts", "autoscaler", "conditions", "protected-pods", "commands",
-    /// "users".
+    /// "users" (with `users = "block"`; a warning comes as ever).
     FORCE "force": Choices<Gate> = Choices { words: Force::WORDS, what: "gates" };
 }

@@ -166,3 +166,40 @@ fn what_is_not_taken_back_is_said_once_for_each_hook_that_fails() {
     machine.hooks_ended(failed("pre-drain.d/a", "x"), now());
     assert_eq!(machine.take_warnings(), [""; 0]);
 }
+
+/// Found by review: somebody who had mended a hook waited for half an hour with the slot held, and was told that nothing waits.
+#[test]
+fn a_person_who_mended_a_hook_has_it_run_again_at_once() {
+    for machine in [undoing, released] {
+        let mut machine = machine();
+        let stand = |machine: &mut Machine| {
+            machine.judge(&[], at(1));
+            machine.facts.hooks.undo.clone()
+        };
+        machine.saw_hooks(Hook::Undo, Ok(true));
+        machine.hooks_begin(Hook::Undo, now());
+        machine.hooks_ended(Said::Failed("no quorum".to_owned()), now());
+        assert!(matches!(
+            stand(&mut machine),
+            Stand::Some { last: Some(_), .. }
+        ));
+        let ordered = machine.order(&crate::order::Order::Retry, at(1)).unwrap();
+        let words = ["the hooks of undo.d are run again now, after this: no quorum"];
+        assert_eq!(ordered.words, words);
+        machine.ordered(ordered);
+        assert_eq!(stand(&mut machine), some(false, None));
+    }
+}
+
+/// Found by review: with the file of a hook that hangs the slot went, and the hook ended beside the next holder.
+#[test]
+fn i6_a_hook_that_runs_is_waited_for_though_its_file_is_gone() {
+    let mut machine = undoing();
+    machine.hooks_begin(Hook::Undo, now());
+    machine.saw_hooks(Hook::Undo, Ok(false));
+    machine.judge(&[], now());
+    assert_eq!(machine.facts.hooks.undo, some(true, None));
+    machine.hooks_ended(Said::Failed("killed".to_owned()), now());
+    machine.judge(&[], now());
+    assert_eq!(machine.facts.hooks.undo, Stand::None);
+}
