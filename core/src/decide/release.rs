@@ -188,7 +188,7 @@ fn done(context: &Context, undone: Option<&Why>) -> Step {
             record.request = (record.request).and_then(|request| request.without(|it| it.ended));
             if why.backs_off() {
                 record.backoff = Some(backoff(context, &record, why));
-            } else if matches!(why, Why::Gate(_)) {
+            } else if matches!(why, Why::Gate(_)) && !context.policy.observe {
                 // What the hold itself closes, as an alert that the drain causes, would otherwise begin and end it for ever.
                 record.backoff = Some(after(context, &record, why.words(), 1));
             }
