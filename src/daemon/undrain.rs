@@ -14,6 +14,9 @@ use super::Daemon;
 /// Between two looks while something is waited for: a person looks on.
 const LOOK: Duration = Duration::from_millis(200);
 
+/// The longest that a round of hooks takes: the last one is begun within five minutes.
+const ROUND: Duration = Duration::from_secs(7 * 60);
+
 /// What could not be given back in time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Left {
@@ -37,11 +40,16 @@ pub struct Released {
 }
 
 impl Daemon {
-    /// Gives back whatever hold is on record, within `limit`: what was given back, or what is left and
+    /// Gives back whatever hold is on record, within `limit`, or as long as hooks of `undo.d` run meanwhile: what was given back, or what is left and
     /// what to do. Being cut off at any point is as harmless as a SIGKILL.
     pub async fn release(mut self, limit: Duration) -> Result<Released, Left> {
         let mut lease = None;
-        let done = timeout(limit, self.give_all_back(&mut lease)).await;
+        let begun = self.now();
+        let mut done = timeout(limit, self.give_all_back(&mut lease)).await;
+        // A hook that takes back is let end: whoever tries again would end it and begin it anew, time after time.
+        while done.is_err() && self.takes_back() && self.now().since(begun.boot) < ROUND {
+            done = timeout(limit, self.give_all_back(&mut lease)).await;
+        }
         // Nobody goes on to say it.
         self.motd.show(None);
         let left = done.err().map(|_| self.left(lease.clone()));
@@ -96,6 +104,14 @@ impl Daemon {
         if let Mark::Shown(_) = &self.machine.facts().mark {
             self.act(Effect::Unmark, self.now()).await;
         }
+    }
+
+    /// Hooks of `undo.d` run.
+    fn takes_back(&self) -> bool {
+        matches!(
+            self.machine.facts().hooks.undo,
+            Stand::Some { running: true, .. }
+        )
     }
 
     /// Turns the hold on record into one that goes back, durably if that is possible.

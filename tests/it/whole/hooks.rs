@@ -463,6 +463,25 @@ async fn i3_who_gives_all_back_takes_back_what_hooks_have_done() {
     }
 }
 
+/// Found by review: each try ended the hook of the one before and began it anew.
+#[tokio::test(start_paused = true)]
+async fn i3_who_gives_all_back_lets_a_hook_end_that_takes_longer_than_the_limit() {
+    let world = hooked(1).await;
+    // Its time limit ends it, after a minute.
+    says(&world, UNDO, Unit::RUNNING);
+    world.want(0);
+    moment(&world, "the first runs", |world| runs(world, DRAIN) == 1).await;
+    world.hosts[0].order(Order::Kill(10 * HOUR));
+    world.pass(Duration::from_secs(1)).await;
+    let left = world.hosts[0].release(Duration::from_secs(30)).await;
+    let left = left.expect_err("it did not end well");
+    world.require(
+        left.trouble.contains("undo.d/10-noout failed"),
+        &left.trouble,
+    );
+    world.require(runs(&world, UNDO) == 1, "one round, to its end");
+}
+
 #[tokio::test(start_paused = true)]
 async fn i8_i14_a_directory_that_others_can_change_keeps_a_node_from_its_drain() {
     let world = hooked(1).await;
