@@ -263,6 +263,27 @@ async fn a_host_without_logind_or_with_an_old_systemd_is_told() {
     );
 }
 
+/// Found by review: all was said to be well on a host that would wait for its window for ever.
+#[tokio::test]
+async fn a_clock_that_nobody_synchronizes_is_told_where_windows_rest_on_it() {
+    let host = healthy("doc-clock").await;
+    host.bus.knobs().synchronized = Some(false);
+    let said = host.run(&["doctor"]).await;
+    assert!(!said.out.contains("clock sync"), "{}", said.out);
+    let window = "[[windows]]\nstart = \"22:00\"\nend = \"05:00\"\ntime_zone = \"UTC\"\n";
+    host.write("/etc/kube-rebootd/config.d/50-windows.toml", window);
+    for (synchronized, verdict) in [(Some(true), "ok "), (None, "warn"), (Some(false), "warn")] {
+        host.bus.knobs().synchronized = synchronized;
+        let said = host.run(&["doctor"]).await;
+        let (found, cure) = lines(&said, "clock sync");
+        assert!(found.starts_with(verdict), "{synchronized:?}: {}", said.out);
+        let cured = cure.contains("timedatectl set-ntp true");
+        assert_eq!(cured, verdict == "warn", "{}", said.out);
+        let last = said.out.lines().last().unwrap_or_default();
+        assert_eq!(last.contains("the clock is synchronized"), cured, "{last}");
+    }
+}
+
 #[tokio::test]
 async fn updaters_that_reboot_fail_and_what_passes_is_waited_for() {
     let host = healthy("doc-rivals").await;

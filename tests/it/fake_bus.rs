@@ -32,6 +32,7 @@ use crate::fake_units::{FakeSystemd, Run};
 const LOGIN: &str = "org.freedesktop.login1";
 const LOGIN_PATH: &str = "/org/freedesktop/login1";
 const SYSTEMD: &str = "org.freedesktop.systemd1";
+const TIMEDATE: &str = "org.freedesktop.timedate1";
 const TIMEDATE_PATH: &str = "/org/freedesktop/timedate1";
 const SYSTEMD_PATH: &str = "/org/freedesktop/systemd1";
 
@@ -311,7 +312,14 @@ impl FakeHostBus {
                     state: Arc::clone(&self.state),
                 },
             )
+            .serve_at(
+                TIMEDATE_PATH,
+                FakeTimedate {
+                    state: Arc::clone(&self.state),
+                },
+            )
             .name(LOGIN)
+            .name(TIMEDATE)
             .build()
             .await
             .unwrap();

@@ -5,19 +5,8 @@ use serde_json::json;
 
 use super::cluster::Pod;
 use super::host::Order;
-use super::world::{HOUR, MINUTE, Plan, World};
+use super::world::{HOUR, MINUTE, World};
 use crate::memory::annotation;
-
-async fn world(config: &'static str) -> World {
-    World::with(Plan {
-        // Where a node is alone nothing is evicted.
-        hosts: 2,
-        slots: 1,
-        quorum: 0,
-        config,
-    })
-    .await
-}
 
 /// Which of the annotations the Node of this host carries, with our values.
 fn guards(world: &World, host: usize) -> usize {
@@ -30,7 +19,7 @@ fn guards(world: &World, host: usize) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn i4_autoscalers_are_kept_from_a_node_during_its_hold_and_for_a_while_after_it() {
-    let world = world("").await;
+    let world = World::pair("").await;
     Pod {
         ends: 60,
         grace: 120,
@@ -67,7 +56,7 @@ async fn i4_autoscalers_are_kept_from_a_node_during_its_hold_and_for_a_while_aft
 /// Their value says something else than ours would.
 #[tokio::test(start_paused = true)]
 async fn i3_what_others_have_set_for_autoscalers_stays_as_it_is() {
-    let world = world("").await;
+    let world = World::pair("").await;
     let (key, _) = names::GUARDS[0];
     let set = |value: &str| {
         let value = json!(value);
@@ -102,7 +91,7 @@ async fn i3_what_others_have_set_for_autoscalers_stays_as_it_is() {
 
 #[tokio::test(start_paused = true)]
 async fn i3_a_node_is_left_alone_where_that_is_configured() {
-    let world = world("[coordination]\nautoscaler_protect = \"0s\"\n").await;
+    let world = World::pair("[coordination]\nautoscaler_protect = \"0s\"\n").await;
     world.want(0);
     for phase in ["Claiming", "Draining", "Rebooting", "Verifying"] {
         world.until_phase(0, phase, 5 * MINUTE).await;
@@ -115,7 +104,7 @@ async fn i3_a_node_is_left_alone_where_that_is_configured() {
 /// Nobody is there any more to take them off.
 #[tokio::test(start_paused = true)]
 async fn i4_who_gives_all_back_leaves_nothing_for_autoscalers() {
-    let world = world("").await;
+    let world = World::pair("").await;
     world.want(0);
     world.until_rebooted(&[0], 1, 10 * MINUTE).await;
     world.require(guards(&world, 0) == 3, "after a hold");

@@ -4,20 +4,9 @@
 use serde_json::{Value, json};
 
 use super::cluster::Pod;
-use super::world::{HOUR, MINUTE, Plan, World};
+use super::world::{HOUR, MINUTE, World};
 
 const DEADLOCK: &str = "[gates]\nconditions = [\"KernelDeadlock\"]\n";
-
-async fn world(config: &'static str) -> World {
-    World::with(Plan {
-        // Where a node is alone nothing is evicted.
-        hosts: 2,
-        slots: 1,
-        quorum: 0,
-        config,
-    })
-    .await
-}
 
 fn edit(world: &World, change: impl FnOnce(&mut Value)) {
     let server = &world.server;
@@ -54,7 +43,7 @@ fn untouched(world: &World) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn i2_a_reboot_waits_while_a_condition_of_the_node_is_unwanted() {
-    let world = world(DEADLOCK).await;
+    let world = World::pair(DEADLOCK).await;
     report(&world, "KernelDeadlock", "Unknown");
     world.want(0);
     world.pass(HOUR).await;
@@ -69,7 +58,7 @@ async fn i2_a_reboot_waits_while_a_condition_of_the_node_is_unwanted() {
 #[tokio::test(start_paused = true)]
 async fn i2_i3_a_hold_is_undone_when_a_condition_becomes_unwanted() {
     for phase in ["Claiming", "Draining", "Rebooting"] {
-        let world = world(DEADLOCK).await;
+        let world = World::pair(DEADLOCK).await;
         Pod::new("web", "n0").make(&world.server);
         world.want(0);
         world.until_phase(0, phase, 5 * MINUTE).await;
@@ -88,7 +77,7 @@ async fn i2_i3_a_hold_is_undone_when_a_condition_becomes_unwanted() {
 async fn i2_i3_nothing_begins_on_a_node_that_an_autoscaler_removes() {
     for key in ["ToBeDeletedByClusterAutoscaler", "karpenter.sh/disruption"] {
         for claiming in [false, true] {
-            let world = world("").await;
+            let world = World::pair("").await;
             if claiming {
                 world.want(0);
                 world.until_phase(0, "Claiming", 5 * MINUTE).await;
@@ -110,7 +99,7 @@ async fn i2_i3_nothing_begins_on_a_node_that_an_autoscaler_removes() {
 /// as soon as pods were back, for ever.
 #[tokio::test(start_paused = true)]
 async fn a_drain_goes_on_when_an_autoscaler_marks_what_it_has_emptied() {
-    let world = world("").await;
+    let world = World::pair("").await;
     Pod {
         ends: 300,
         grace: 600,
@@ -126,7 +115,7 @@ async fn a_drain_goes_on_when_an_autoscaler_marks_what_it_has_emptied() {
 /// A node that takes no pods is down for whoever waits for room: the next one does not go before it is back.
 #[tokio::test(start_paused = true)]
 async fn i4_a_node_with_a_taint_of_the_readiness_controller_keeps_its_slot() {
-    let world = world("").await;
+    let world = World::pair("").await;
     world.want(0);
     world.until_phase(0, "Rebooting", 5 * MINUTE).await;
     taint(&world, "readiness.k8s.io/network");

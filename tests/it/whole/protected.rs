@@ -6,22 +6,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::cluster::Pod;
-use super::world::{HOUR, MINUTE, Plan, World};
+use super::world::{HOUR, MINUTE, World};
 
 const SECOND: Duration = Duration::from_secs(1);
 const EVICT: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict";
 const DISRUPT: &str = "karpenter.sh/do-not-disrupt";
-
-async fn world(config: &'static str) -> World {
-    World::with(Plan {
-        // Where a node is alone nothing is evicted.
-        hosts: 2,
-        slots: 1,
-        quorum: 0,
-        config,
-    })
-    .await
-}
 
 fn edit(world: &World, pod: &str, change: impl FnOnce(&mut Value)) {
     let at = ("pods", "shop", pod);
@@ -79,7 +68,7 @@ async fn i2_i8_a_reboot_waits_for_a_protected_pod_and_names_it() {
             "shop/work has the annotation",
         ),
     ] {
-        let world = world(config).await;
+        let world = World::pair(config).await;
         annotated(&world, key, value);
         world.want(0);
         world.pass(HOUR).await;
@@ -94,7 +83,7 @@ async fn i2_i8_a_reboot_waits_for_a_protected_pod_and_names_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_is_waited_for_no_longer_than_it_asks_for() {
-    let world = world("").await;
+    let world = World::pair("").await;
     annotated(&world, DISRUPT, "1h30m");
     world.want(0);
     world.pass(88 * MINUTE).await;
@@ -109,7 +98,7 @@ async fn a_pod_is_waited_for_no_longer_than_it_asks_for() {
 /// The pod comes when the slot is taken already.
 #[tokio::test(start_paused = true)]
 async fn i2_i3_a_hold_is_undone_before_the_cordon_when_a_protected_pod_comes() {
-    let world = world("").await;
+    let world = World::pair("").await;
     world.want(0);
     world.until_phase(0, "Claiming", 5 * MINUTE).await;
     annotated(&world, DISRUPT, "true");
@@ -125,7 +114,7 @@ async fn i2_i3_a_hold_is_undone_before_the_cordon_when_a_protected_pod_comes() {
 /// An undone drain would begin again when such a pod has gone, and so on without end.
 #[tokio::test(start_paused = true)]
 async fn a_drain_goes_on_when_a_protected_pod_comes_after_the_cordon() {
-    let world = world("").await;
+    let world = World::pair("").await;
     Pod {
         ends: 60,
         grace: 120,
@@ -145,7 +134,7 @@ async fn what_the_configuration_does_not_honour_keeps_nothing_waiting() {
         "[gates]\nhonour_annotations = false\n",
         "[drain]\nskip = [\"app=work\"]\n",
     ] {
-        let world = world(config).await;
+        let world = World::pair(config).await;
         let stays = config.contains("skip");
         world.server.set(|state| state.pods_may_stay = stays);
         annotated(&world, EVICT, "false");
@@ -157,7 +146,7 @@ async fn what_the_configuration_does_not_honour_keeps_nothing_waiting() {
 #[tokio::test(start_paused = true)]
 async fn i9_cluster_api_s_label_says_what_the_drain_does_with_a_pod() {
     for value in ["skip", "wait-completed"] {
-        let world = world("").await;
+        let world = World::pair("").await;
         let stays = value == "skip";
         world.server.set(|state| state.pods_may_stay = stays);
         Pod::new("work", "n0").make(&world.server);

@@ -52,6 +52,17 @@ impl World {
         .await
     }
 
+    /// Two hosts and a slot: where a node is alone nothing is evicted.
+    pub(super) async fn pair(config: &'static str) -> Self {
+        Self::with(Plan {
+            hosts: 2,
+            slots: 1,
+            quorum: 0,
+            config,
+        })
+        .await
+    }
+
     pub(super) async fn with(plan: Plan) -> Self {
         let wall = Timestamp::from_second(START).unwrap();
         let clock = Clock::starting_at(Now {
