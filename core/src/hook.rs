@@ -97,9 +97,7 @@ impl Said {
             Answer::Unknown(why) => Self::Failed(format!("hook {place}{FAILED_WORDS}{why}")),
         }
     }
-}
 
-impl Said {
     /// Why it is no yes.
     pub fn no(&self) -> Option<&str> {
         match self {

@@ -3,8 +3,7 @@
 use super::{
     Choice, Choices, ConditionsList, DatesList, LONGEST, PodSelectors, Span, ZERO, choice, minutes,
 };
-use crate::gates::Force;
-use crate::gates::Gate;
+use crate::gates::{Force, Gate};
 use crate::users::Users;
 use crate::windows::Close;
 
