@@ -15,9 +15,8 @@ const DAY: SignedDuration = SignedDuration::from_hours(24);
 /// Reasons and packages of one reboot: a Node's annotation has 16 triggers and 16 wishes at most, and fewer packages.
 const MOST: usize = 32;
 
-/// One reboot that was done.
+/// One reboot that was done. What a newer daemon adds is passed over: no record is lost for what is only shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Past {
     pub at: Timestamp,
     /// Counts for `reboot.max_per_day`.
@@ -36,6 +35,9 @@ pub struct Past {
     /// How the time went; none: it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<Times>,
+    /// The update that it was for did not take, in words; none: it did, nothing was expected, or nobody knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rolled_back: Option<String>,
 }
 
 impl Past {
@@ -54,6 +56,7 @@ impl Past {
             .map(|(one, at)| (text::clean(&one, WORDS), at))
             .collect();
         self.times = self.times.and_then(Times::cleaned);
+        self.rolled_back = self.rolled_back.map(|words| text::clean(&words, WORDS));
         self
     }
 
@@ -92,6 +95,7 @@ impl Past {
                 .collect(),
             later: request.map(Request::later).unwrap_or_default(),
             times: None,
+            rolled_back: None,
         }
     }
 
@@ -138,10 +142,13 @@ mod tests {
             packages: many("libc6\u{1b}"),
             since: vec![at(700); 5000],
             later: (0..5000).map(|n| (format!("libc{n}"), at(800))).collect(),
+            rolled_back: Some("kernel\u{1b} ".repeat(5000)),
             ..Past::of(None, at(1000))
         };
         let past = past.cleaned();
         assert_eq!(past.later.len(), MOST);
+        let rolled_back = past.rolled_back.expect("words");
+        assert!(rolled_back.chars().count() <= WORDS && !rolled_back.contains('\u{1b}'));
         assert_eq!(past.reasons, vec!["a"; MOST]);
         assert_eq!(past.packages, vec!["libc6"; MOST]);
         assert_eq!(past.since, vec![at(700); MOST]);
@@ -167,6 +174,7 @@ mod tests {
         let past = |hours: i64, automatic| Past {
             since: Vec::new(),
             times: None,
+            rolled_back: None,
             later: BTreeMap::new(),
             packages: Vec::new(),
             at: at(hours * 3600),

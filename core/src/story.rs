@@ -146,6 +146,8 @@ pub struct Ended {
 pub enum Outcome {
     /// And proved healthy.
     Rebooted,
+    /// And proved healthy, but the update did not take, and what came up.
+    RolledBack(String),
     /// For a person or a script, who has ended it.
     KeptDrained,
     /// Nothing was rebooted, and why.
@@ -157,8 +159,17 @@ impl Outcome {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Rebooted => "rebooted",
+            Self::RolledBack(_) => "rolled-back",
             Self::KeptDrained => "kept-drained",
             Self::Undone(_) => "undone",
+        }
+    }
+
+    /// The host was rebooted by it.
+    pub fn reboots(&self) -> bool {
+        match self {
+            Self::Rebooted | Self::RolledBack(_) => true,
+            Self::KeptDrained | Self::Undone(_) => false,
         }
     }
 }
@@ -200,7 +211,7 @@ impl Ended {
     fn reboot(lease: String, past: &Past) -> Self {
         Self {
             lease,
-            outcome: Outcome::Rebooted,
+            outcome: (past.rolled_back.clone()).map_or(Outcome::Rebooted, Outcome::RolledBack),
             reasons: past.reasons.clone(),
             packages: past.packages.clone(),
             since: past.since.iter().min().copied(),
@@ -222,10 +233,12 @@ impl Ended {
         let since = since.map_or_else(String::new, |since| format!(", first seen {since:.0}"));
         let wanted = reasons + &packages + &since;
         let times = self.times.as_ref();
+        let all = || times.map_or_else(String::new, |times| format!(": {}", times.words()));
         match &self.outcome {
-            Outcome::Rebooted => {
-                let took = times.map_or_else(String::new, |times| format!(": {}", times.words()));
-                format!("rebooted{wanted}{took}")
+            Outcome::Rebooted => format!("rebooted{wanted}{}", all()),
+            Outcome::RolledBack(why) => {
+                let took = all();
+                format!("rebooted{wanted}, but the update did not take ({why}){took}")
             }
             Outcome::KeptDrained => {
                 let took = times.map_or_else(String::new, |it| format!(": drain {}", it.drained()));

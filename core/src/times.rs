@@ -22,9 +22,9 @@ const LONGEST: u64 = 100 * 366 * 24 * 3600;
 const PODS_MAX: u32 = 1_000_000_000;
 
 /// How the time of one cycle went, in whole seconds of this host's boot clock while the daemon ran; what it could not see is
-/// in none of them. `slot` and `boot` are by the wall clock, and wrong if that was set in between.
+/// in none of them. `slot` and `boot` are by the wall clock, and wrong if that was set in between. What a newer daemon adds is
+/// passed over.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Times {
     /// From the request to the take of the slot, known at the end; none: not known, or the clock was set back.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -122,6 +122,8 @@ pub struct Done {
     pub later: BTreeMap<String, Timestamp>,
     /// How the time went; null: it is not known.
     pub times: Option<Took>,
+    /// The update that it was for did not take, in words; null: it did, nothing was expected, or an older release did not keep it.
+    pub rolled_back: Option<String>,
 }
 
 /// How the time of a cycle went, in seconds while the daemon ran.
@@ -397,6 +399,7 @@ pub(super) fn done(past: Past) -> Done {
         since: past.since,
         later: past.later,
         times: past.times.map(took),
+        rolled_back: past.rolled_back,
     }
 }
 
@@ -491,6 +494,9 @@ fn table(status: &Status) -> String {
                 of(&past.packages)
             ),
         );
+        if let Some(why) = &past.rolled_back {
+            line("missed", &did_not_take(why));
+        }
         if let Some(times) = &past.times {
             line("times", &times.words);
         }
@@ -517,6 +523,11 @@ fn waiting(status: &Status, line: &mut impl FnMut(&str, &str)) {
     for holder in &status.holders {
         line("holder", &format!("{} holds {}", holder.node, holder.slot));
     }
+}
+
+/// What a reboot did not bring.
+pub(super) fn did_not_take(why: &str) -> String {
+    format!("the update did not take: {why}")
 }
 
 /// Packages in brackets.

@@ -142,6 +142,7 @@ fn past(at: Timestamp) -> Past {
             verify: 60,
             ..Times::default()
         }),
+        rolled_back: None,
     }
 }
 

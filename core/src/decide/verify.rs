@@ -297,17 +297,19 @@ fn reapply(context: &Context, hold: &Hold, node: &Node) -> Step {
 fn settle(context: &Context, hold: &Hold, node: &Node) -> Step {
     let mut record = advance(context, hold, Stage::Releasing);
     let request = record.request.take();
-    if !found_in_this_boot(context, hold) {
-        record
-            .history
-            .insert(0, past(context, hold, request.as_ref()));
-        record.history.truncate(HISTORY_MAX);
-    }
     // The same kernel goes on over a soft-reboot.
     let another = hold.boot.id != context.facts.boot.id;
     let missed = booted::missed(&hold.before, &context.facts.before, request.as_ref());
     // What is staged comes with a shutdown, and not after a power cut: one that was not asked for was no attempt.
     let missed = missed.filter(|_| another && hold.asked());
+    if !found_in_this_boot(context, hold) {
+        let past = Past {
+            rolled_back: missed.as_ref().map(|missed| wish(&missed.words)),
+            ..past(context, hold, request.as_ref())
+        };
+        record.history.insert(0, past);
+        record.history.truncate(HISTORY_MAX);
+    }
     let mut settled = Settled::of(request.as_ref(), &context.facts.boot, context.now.boot);
     if request.is_none()
         && !found_in_this_boot(context, hold)

@@ -61,7 +61,7 @@ const ROLLED_BACK: &str = "rolled_back";
 const UNDONE: &str = "undone";
 
 /// All ends of a hold that [`end`] tells.
-const ENDS: [[&str; 2]; 20] = [
+const ENDS: [[&str; 2]; 21] = [
     [PROVED, "automatic"],
     [PROVED, "person"],
     [ROLLED_BACK, "automatic"],
@@ -82,6 +82,7 @@ const ENDS: [[&str; 2]; 20] = [
     [UNDONE, "no_hold"],
     [UNDONE, "ordered"],
     [UNDONE, "maintained"],
+    [UNDONE, "hook"],
 ];
 
 /// All answers of an eviction that [`answer`] tells.
@@ -268,6 +269,7 @@ mod tests {
             Why::NoHold,
             Why::Ordered,
             Why::Maintained,
+            Why::Hook(words()),
         ]
     }
 

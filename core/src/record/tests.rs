@@ -524,9 +524,34 @@ fn i6_what_was_written_without_times_is_read() {
         panic!("{record:?}");
     };
     assert_eq!((past.since.as_slice(), &past.times), ([].as_slice(), &None));
+    assert_eq!(past.rolled_back, None);
     // Where there is nothing to tell, an older daemon finds nothing that it does not know.
     let text = record.encode();
-    assert!(!text.contains("times"), "{text}");
+    assert!(
+        !text.contains("times") && !text.contains("rolled_back"),
+        "{text}"
+    );
+}
+
+/// A daemon that is set back finds what a newer one has added to what is only shown.
+#[test]
+fn i6_what_a_newer_daemon_adds_to_the_history_loses_no_record() {
+    let newer = r#"{"version":1,"history":[{"at":"2026-11-01T03:00:00Z","automatic":true,"reasons":["check dnf"],
+        "rolled_back":"kernel 2 was to come up, and 1 came again","times":{"drain":5,"kexec":3},"outcome":"?"}]}"#;
+    let record = Record::decode(newer).expect("a record");
+    let [past] = record.history.as_slice() else {
+        panic!("{record:?}");
+    };
+    assert_eq!(past.times.as_ref().map(|times| times.drain), Some(5));
+    let words = "kernel 2 was to come up, and 1 came again";
+    assert_eq!(past.rolled_back.as_deref(), Some(words));
+    let again = Record::decode(&record.encode());
+    assert_eq!(again.as_ref(), Ok(&record));
+    let shown = record.history_annotation().expect("a history");
+    assert!(
+        shown.contains(&format!(r#""rolled_back":"{words}""#)),
+        "{shown}"
+    );
 }
 
 /// Nothing rests on them: neither the hold nor the history is lost for them.

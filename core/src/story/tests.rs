@@ -229,6 +229,16 @@ fn a_hold_is_summed_up_once_it_is_over() {
         "rebooted for check dnf (glibc, kernel), first seen 2026-11-24T02:00:00Z: slot after 11m 5s (Settling 10m, \
          Queued 1m), drain 2m 5s (2 pods evicted), boot 45s, verified in 20s"
     );
+    let words = "kernel 6.1.0-29 was to come up, and 6.1.0-28 came again";
+    rebooted.record.history[0].rolled_back = Some(words.to_owned());
+    let ended = over(&rebooted).expect("it is over");
+    assert_eq!(ended.outcome.name(), "rolled-back");
+    assert_eq!(
+        ended.words(),
+        "rebooted for check dnf (glibc, kernel), first seen 2026-11-24T02:00:00Z, but the update did not take (kernel \
+         6.1.0-29 was to come up, and 6.1.0-28 came again): slot after 11m 5s (Settling 10m, Queued 1m), drain 2m 5s (2 \
+         pods evicted), boot 45s, verified in 20s"
+    );
     let undone = facts(Some(hold(Stage::Undoing(Why::Lost), 0)), "a");
     let ended = over(&undone).expect("it is over");
     assert_eq!(

@@ -71,6 +71,7 @@ fn status() -> Status {
                 verify: 31,
                 ..Times::default()
             })),
+            rolled_back: None,
         }],
         problems: Vec::new(),
         config_error: Vec::new(),

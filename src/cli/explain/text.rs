@@ -5,7 +5,7 @@ use kube_rebootd_core::now::Now;
 
 use super::page::{Page, Row};
 use super::{Drain, Explained, Fated, Gate, Queue, Trigger};
-use crate::cli::status::Done;
+use crate::cli::status::{self, Done};
 use crate::host::view::{State, Verdict};
 
 /// Of those who wait before this node; the others are counted.
@@ -285,6 +285,7 @@ pub(super) fn reboots(page: &mut Page, history: &[Done]) {
             };
             let asked = past.reasons.join(", ");
             let mut lines = vec![format!("{} for {asked}{packages}", page.when(past.at))];
+            lines.extend(past.rolled_back.as_deref().map(status::did_not_take));
             lines.extend(past.times.as_ref().map(|times| times.words.clone()));
             (String::new(), lines)
         })

@@ -82,6 +82,8 @@ pub struct Reboot {
     pub took_seconds: Option<u64>,
     /// What of that is known: seconds by the reason of the condition.
     pub spent_seconds: BTreeMap<String, u64>,
+    /// The update that it was for did not take, in words.
+    pub rolled_back: Option<String>,
 }
 
 /// All Nodes, a page at a time.
@@ -278,6 +280,7 @@ fn last_reboot(node: &Node) -> Option<Reboot> {
             .unwrap_or_default(),
         reasons: last.reasons,
         packages: last.packages,
+        rolled_back: last.rolled_back,
     })
 }
 

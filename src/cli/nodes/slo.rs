@@ -42,7 +42,7 @@ struct Reach {
     at: Option<Timestamp>,
     /// What that time went to, as far as it is known: seconds by the reason of the condition.
     spent_seconds: BTreeMap<String, u64>,
-    /// What a node that waits says.
+    /// What a node that waits says, or that the update of its last reboot did not take.
     message: Option<String>,
 }
 
@@ -159,11 +159,12 @@ fn reach(node: &Member, limit: Duration, now: Timestamp) -> Option<Reach> {
     Some(Reach {
         node: node.node.clone(),
         waits: false,
-        within: seconds <= limit.as_secs(),
+        // The node was rebooted in time, and does not have what it was rebooted for.
+        within: seconds <= limit.as_secs() && last.rolled_back.is_none(),
         seconds,
         at: Some(last.at),
         spent_seconds: last.spent_seconds.clone(),
-        message: None,
+        message: (last.rolled_back.as_ref()).map(|why| format!("rolled back: {why}")),
     })
 }
 
@@ -276,6 +277,22 @@ mod tests {
         );
         assert_eq!(report["nodes"][1]["spent_seconds"]["Paused"], 900_000);
         assert_eq!(report["nodes"][0]["waits"], true);
+    }
+
+    #[test]
+    fn a_reboot_that_did_not_bring_its_update_is_not_in_time() {
+        let words = "kernel 2 was to come up, and 1 came again";
+        let mut history = history(&["2026-11-22T11:00:00Z"], &json!({"drain": 30}));
+        history[0]["rolled_back"] = json!(words);
+        let members = [node("back", &history, "False", "2026-11-24T11:00:00Z")];
+        let slo = Slo::of(&members, Duration::from_secs(DAY), now());
+        let table = slo.table(now());
+        assert!(
+            table.starts_with("within 24h: 0 of 1 nodes (0 %)\n"),
+            "{table}"
+        );
+        assert!(table.contains("rolled back: kernel 2 was to"), "{table}");
+        assert_eq!(slo.report()["nodes"][0]["within"], false);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use kube_rebootd_core::reason::Reason;
 use kube_rebootd_core::text::clean;
 
 use super::age;
-use super::fleet::{Cordon, Member};
+use super::fleet::{Cordon, Member, Reboot};
 
 /// Characters of a name in the first column: it is copied into commands, and few are longer.
 const NAME: usize = 63;
@@ -38,7 +38,7 @@ pub(super) fn members(members: &[Member], now: Timestamp) -> String {
             or(one.since.map(|since| age(now, since))),
             or(one.reason.clone()),
             or(cordon(one).map(str::to_owned)),
-            or((one.last_reboot.as_ref()).map(|last| age(now, last.at))),
+            or(one.last_reboot.as_ref().map(|last| last_reboot(last, now))),
             why(one),
         ]);
     }
@@ -52,6 +52,15 @@ pub(super) fn required(one: &Member) -> Option<&'static str> {
         "False" => "no",
         _ => "unknown",
     })
+}
+
+/// When it was proved, and that the update did not take.
+fn last_reboot(last: &Reboot, now: Timestamp) -> String {
+    let age = age(now, last.at);
+    match last.rolled_back {
+        None => age,
+        Some(_) => format!("{age} (rolled back)"),
+    }
 }
 
 /// Whose cordon it has.
@@ -174,6 +183,10 @@ mod tests {
         assert_eq!(members[2].cordon, Some(Cordon::KubeRebootd));
         let last = members[2].last_reboot.as_ref().expect("a reboot");
         assert_eq!(last.reasons, ["kernel"]);
+        let mut rolled_back = last.clone();
+        assert_eq!(last_reboot(&rolled_back, at(NOW)), "24h");
+        rolled_back.rolled_back = Some("kernel 1 came again".to_owned());
+        assert_eq!(last_reboot(&rolled_back, at(NOW)), "24h (rolled back)");
         let never = "not Ready; no report from kube-rebootd";
         let lines = [
             "NODE            GROUP  VERSION  REBOOT    FOR  REASON     CORDON        LAST REBOOT  WHY".to_owned(),

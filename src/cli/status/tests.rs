@@ -63,6 +63,7 @@ fn record(stage: Stage) -> Record {
                 verify: 31,
                 ..Default::default()
             }),
+            rolled_back: Some("kernel 2 was to come up, and 1 came again".to_owned()),
         }],
         ..Record::default()
     }

@@ -3,7 +3,7 @@
 //! `packaging/kube-rebootd.catalog` explains each id to `journalctl -x`; a test keeps both equal.
 
 use kube_rebootd_core::phase::Phase;
-use kube_rebootd_core::story::{Ended, Outcome};
+use kube_rebootd_core::story::Ended;
 
 use super::TARGET;
 
@@ -75,7 +75,7 @@ pub fn transition(phase: Phase, fields: &Fields<'_>, text: &str) {
 pub fn ended(phase: Phase, ended: &Ended) {
     let known = |words: String| Some(words).filter(|words| !words.is_empty());
     let times = ended.times.as_ref();
-    let rebooted = times.filter(|_| ended.outcome == Outcome::Rebooted);
+    let rebooted = times.filter(|_| ended.outcome.reboots());
     tracing::info!(
         target: TARGET,
         message_id = ENDED,

@@ -57,6 +57,15 @@ fn reason(world: &World) -> Value {
         .map_or(Value::Null, |one| one["reason"].clone())
 }
 
+/// The reboots on the Node, the newest first.
+fn history(world: &World) -> Value {
+    let node = world.node(0);
+    let text = node["metadata"]["annotations"][names::HISTORY].as_str();
+    text.map_or(Value::Null, |text| {
+        serde_json::from_str(text).expect("a history")
+    })
+}
+
 /// Deployment b was staged, and a came again.
 async fn rolled_back(lost: bool) -> World {
     let world = of_a().await;
@@ -76,6 +85,9 @@ async fn i10_an_update_that_did_not_take_is_told_and_not_tried_again_until_anoth
     let world = rolled_back(false).await;
     world.require(world.said(0, SAID), "the journal tells it");
     world.require(reason(&world) == "RolledBack", "and so does the Node");
+    let words = SAID.trim_start_matches("the update did not take: ");
+    let last = history(&world)[0]["rolled_back"].clone();
+    world.require(last == words, "the history keeps it");
     world.pass(2 * HOUR).await;
     world.require(reason(&world) == "RolledBack", "for as long as it is so");
     // The updater stages it anew, and asks.
@@ -89,6 +101,11 @@ async fn i10_an_update_that_did_not_take_is_told_and_not_tried_again_until_anoth
     boots(&world, 2).await;
     world.until_rebooted(&[0], 2, 10 * MINUTE).await;
     world.require(reason(&world) == "Idle", "the next one took");
+    let history = history(&world);
+    world.require(
+        history[0]["rolled_back"].is_null() && history[1]["rolled_back"] == words,
+        "and each is told apart",
+    );
 }
 
 /// Without the state file the Node alone tells what had come up before, and what was staged.

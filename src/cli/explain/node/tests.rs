@@ -21,6 +21,7 @@ fn node(told: &str, reason: &str) -> Object {
 
 fn written(told: &str, reason: &str) -> Value {
     let history = json!([{"at": "2026-11-01T03:00:00Z", "automatic": true, "reasons": ["builtin kernel"],
+        "rolled_back": "kernel 2 was to come up, and 1 came again",
         "since": ["2026-10-31T20:00:00Z"], "times": {"slot": 24_900, "claim": 2, "drain": 75, "evicted": 12, "boot": 48}}]);
     let ours = json!({"type": "RebootRequired", "status": "True", "reason": reason,
         "message": "waiting for a slot of the group default; asked for by sentinel /run/reboot-required (libc6)",
