@@ -1,6 +1,8 @@
 //! Asks a Prometheus what speaks against a reboot, and Alertmanager which of that is silenced (I7, I8, I14). What counts is
 //! `kube_rebootd_core::alerts`'.
 
+use std::path::Path;
+
 use http::Method;
 use kube_rebootd_core::alerts::{
     Asks, Login, Source, Unclear, active, against, silences_path, unsilenced, words,
@@ -9,7 +11,7 @@ use kube_rebootd_core::config::Address;
 use tokio::time::timeout;
 
 use crate::root::Root;
-use crate::web::{Ask, AskError, Building, Who, read, send};
+use crate::web::{Ask, AskError, Building, Who, read, send, unusable};
 
 /// Why it is not known.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +48,14 @@ impl Asker {
         self.found().await.map_err(|why| why.to_string())
     }
 
+    /// Which of the files that it names cannot be used, in words. Asks nobody.
+    pub fn unusable(&self) -> Vec<String> {
+        let urls = [Some(&self.source.url), self.source.alertmanager.as_ref()];
+        let tls = urls.into_iter().flatten().any(|url| encrypted(url));
+        let all = unusable(&self.root, who(&self.source), ca(&self.source, tls));
+        all.iter().map(ToString::to_string).collect()
+    }
+
     async fn found(&mut self) -> Result<Option<String>, NotKnown> {
         let asks = self.source.asks.clone();
         let url = self.source.url.clone();
@@ -78,24 +88,13 @@ impl Asker {
 
     /// One request, within the time that one may take.
     async fn ask(&mut self, url: String, path: &str) -> Result<Vec<u8>, AskError> {
-        let who = match &self.source.login {
-            Login::Nobody => Who::Nobody,
-            Login::Token(file) => Who::Bearer(file, "gates.prometheus.token_file"),
-            Login::Password { user, file } => Who::Basic {
-                user,
-                password: file,
-                key: "gates.prometheus.password_file",
-            },
-        };
-        // Plain HTTP has no certificates.
-        let tls = url.starts_with("https://");
-        let ca = self.source.ca.as_deref().filter(|_| tls);
+        let tls = encrypted(&url);
         let ask = Ask {
             method: &Method::GET,
             to: &Address::Url(url),
             path,
-            who,
-            ca: ca.map(|file| (file, "gates.prometheus.ca")),
+            who: who(&self.source),
+            ca: ca(&self.source, tls),
             body: None,
         };
         let limit = self.source.timeout;
@@ -106,4 +105,26 @@ impl Asker {
         let asked = timeout(limit, asked).await;
         asked.unwrap_or(Err(AskError::Late(limit)))
     }
+}
+
+fn who(source: &Source) -> Who<'_> {
+    match &source.login {
+        Login::Nobody => Who::Nobody,
+        Login::Token(file) => Who::Bearer(file, "gates.prometheus.token_file"),
+        Login::Password { user, file } => Who::Basic {
+            user,
+            password: file,
+            key: "gates.prometheus.password_file",
+        },
+    }
+}
+
+fn ca(source: &Source, tls: bool) -> Option<(&Path, &'static str)> {
+    let ca = source.ca.as_deref().filter(|_| tls)?;
+    Some((ca, "gates.prometheus.ca"))
+}
+
+/// Plain HTTP has no certificates.
+fn encrypted(url: &str) -> bool {
+    url.starts_with("https://")
 }

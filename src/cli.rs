@@ -22,6 +22,7 @@ pub mod maintenance;
 pub mod manifests;
 pub mod nodes;
 pub mod order;
+mod ready;
 pub mod run;
 pub mod status;
 pub mod undrain;

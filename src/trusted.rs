@@ -20,6 +20,7 @@ use crate::root::{self, Root};
 /// is the mask of the list: where it is not set, no entry of the list can give the right to write.
 const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
+const TO_USE: &str = "to use it: ";
 
 /// Why a file is not used.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +41,28 @@ pub enum Untrusted {
     },
     #[error("cannot see whether only root can change {path}: {source}", path = .path.display())]
     Unseen { path: PathBuf, source: io::Error },
+}
+
+impl Untrusted {
+    /// What is wrong, and what to do about it, apart.
+    pub fn parts(&self) -> (String, String) {
+        match self {
+            Self::Changeable {
+                path,
+                uid,
+                mode,
+                owner,
+                cure,
+            } => {
+                let what = format!(
+                    "{} belongs to uid {uid} and has mode {mode:04o}: somebody else than uid {owner} could change it",
+                    path.display()
+                );
+                (what, cure.trim_start_matches(TO_USE).to_owned())
+            }
+            Self::Unseen { .. } => (self.to_string(), "run it as root".to_owned()),
+        }
+    }
 }
 
 /// Makes sure that `path` and every directory on the way to it belong to root and that nobody else may write
@@ -125,7 +148,7 @@ fn judge(path: &Path, metadata: &Metadata, owner: u32) -> Result<(), Untrusted> 
         "move the file out of this directory of everybody's, to one that only root may write to"
             .to_owned()
     } else {
-        format!("to use it: {}", cures.join(" && "))
+        format!("{TO_USE}{}", cures.join(" && "))
     };
     Err(Untrusted::Changeable {
         path: path.to_owned(),
@@ -198,6 +221,11 @@ mod tests {
             mode(&root, path, mended);
             assert_eq!(said(&root, "/etc/k/file"), "good", "{path}");
         }
+        mode(&root, "/etc/k/file", 0o664);
+        let why = only_root_can_change(&root, Path::new("/etc/k/file")).unwrap_err();
+        let (what, cure) = why.parts();
+        assert!(what.ends_with("could change it"), "{what}");
+        assert_eq!(cure, "chmod go-w /etc/k/file");
     }
 
     #[test]

@@ -120,6 +120,17 @@ impl Who<'_> {
     }
 }
 
+/// Which of the files that a request reads cannot be used.
+pub(crate) fn unusable(
+    root: &Root,
+    who: Who<'_>,
+    ca: Option<(&Path, &'static str)>,
+) -> Vec<AskError> {
+    let header = who.header(root).err();
+    let ca = ca.and_then(|(file, key)| certificates(root, key, file).err());
+    header.into_iter().chain(ca).collect()
+}
+
 /// Sends it; the whole has to be bounded by the caller, `limit` is for what cannot be cancelled.
 pub(crate) async fn send(
     root: &Root,

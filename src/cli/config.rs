@@ -4,13 +4,13 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use kube_rebootd_core::config::ConfigError;
+use kube_rebootd_core::config::{Config, ConfigError};
 
 use crate::layers;
 use crate::root::Root;
 
 use super::exit::{CONFIGURATION, FAILED};
-use super::{complain, print};
+use super::{complain, print, ready};
 
 /// Prints the effective values, each with the file it came from; `explicit` is `--config FILE`.
 pub fn show(root: &Root, explicit: Option<&Path>) -> ExitCode {
@@ -27,26 +27,41 @@ pub fn show(root: &Root, explicit: Option<&Path>) -> ExitCode {
 /// Checks each file alone, or what the daemon would read when none is named (`explicit` is `--config FILE`).
 /// Says what was read.
 pub fn check(root: &Root, explicit: Option<&Path>, files: &[PathBuf]) -> ExitCode {
-    let errors: Vec<ConfigError> = if files.is_empty() {
-        layers::load_for_root(root, explicit)
-            .err()
-            .into_iter()
-            .collect()
-    } else {
-        let checked = files.iter().map(|file| layers::load_alone(root, file));
-        checked.filter_map(Result::err).collect()
-    };
-    let read = if files.is_empty() {
-        layers::sources(root, explicit)
-    } else {
-        files.to_vec()
-    };
+    if files.is_empty() {
+        let read = layers::sources(root, explicit);
+        return match layers::load_for_root(root, explicit) {
+            Ok(effective) => {
+                print(&format!("valid: {}\n", named(&read)));
+                on_this_host(root, &effective.config);
+                ExitCode::SUCCESS
+            }
+            Err(error) => refused(&[error], &read),
+        };
+    }
+    let checked = files.iter().map(|file| layers::load_alone(root, file));
+    let errors: Vec<ConfigError> = checked.filter_map(Result::err).collect();
     if errors.is_empty() {
-        print(&format!("valid: {}\n", named(&read)));
+        print(&format!("valid: {}\n", named(files)));
         return ExitCode::SUCCESS;
     }
-    let code = refuse(&errors);
-    complain(&format!("read {}", named(&read)));
+    refused(&errors, files)
+}
+
+/// The daemon takes such a configuration, and waits, or gives a slot back, until this is cured: that is said, and is no failure.
+fn on_this_host(root: &Root, config: &Config) {
+    for row in ready::all(root, config) {
+        for trouble in row.troubles {
+            complain(&format!(
+                "on this host: {}: {}; cure: {}",
+                row.name, trouble.what, trouble.cure
+            ));
+        }
+    }
+}
+
+fn refused(errors: &[ConfigError], read: &[PathBuf]) -> ExitCode {
+    let code = refuse(errors);
+    complain(&format!("read {}", named(read)));
     code
 }
 

@@ -19,6 +19,7 @@ use crate::host::Bus;
 use crate::layers;
 use crate::root::Root;
 
+mod admins;
 mod certificate;
 mod cluster;
 mod grant;
@@ -153,13 +154,14 @@ async fn all(root: Root, file: Option<PathBuf>) -> Vec<Check> {
     let bus = Bus::system();
     let (configuration, config) = configured(root.clone(), file).await;
     let valid = config.as_ref();
-    let (host, cluster, rivals, asks) = tokio::join!(
+    let (host, cluster, rivals, asks, admins) = tokio::join!(
         host::checks(&root, &bus, valid),
         cluster::checks(&root, &bus, valid),
         rivals::checks(&root, &bus),
         asks(&root, config.clone()),
+        admins::checks(&root, config.clone()),
     );
-    [vec![configuration], host, cluster, asks, rivals].concat()
+    [vec![configuration], host, cluster, asks, admins, rivals].concat()
 }
 
 /// What the configuration makes of this host.

@@ -2,7 +2,7 @@
 //!
 //! PID 1 runs them: in our mount namespace lsof, rpm and others answer wrongly without an error.
 
-use std::{collections::BTreeSet, path::Path, time::Duration};
+use std::{collections::BTreeSet, time::Duration};
 
 use kube_rebootd_core::text;
 use kube_rebootd_core::trigger::Verdict;
@@ -13,7 +13,6 @@ use super::{
 };
 
 use crate::root::Root;
-use crate::trusted::{self, Untrusted};
 
 mod builtin;
 mod hook;
@@ -21,6 +20,7 @@ mod job;
 mod notice;
 mod output;
 mod plugin;
+mod ready;
 mod unit;
 
 pub use builtin::{ask, program};
@@ -29,6 +29,8 @@ use job::{Job, RunError, Streams, end_of, unit_name};
 pub use notice::{NoticeError, tell as notice};
 use output::{Output, Place};
 pub use plugin::run as plugin;
+use ready::ours;
+pub use ready::{Unready, ready};
 
 /// Begins the name of every unit made here.
 pub(super) const PREFIX: &str = "kube-rebootd-check-";
@@ -139,29 +141,6 @@ pub async fn run(root: &Root, bus: &Bus, check: &Check<'_>) -> Outcome {
         },
         Err(error) => unknown(error.to_string()),
     }
-}
-
-/// Where PID 1 looks for a program without a path, in this order (`systemd.exec(5)`).
-const PATH: [&str; 6] = [
-    "/usr/local/sbin",
-    "/usr/local/bin",
-    "/usr/sbin",
-    "/usr/bin",
-    "/sbin",
-    "/bin",
-];
-
-/// The program is one that only root can change (I14); its arguments are not looked at.
-fn ours(root: &Root, command: &[String]) -> Result<(), Untrusted> {
-    let Some(program) = command.first().map(Path::new) else {
-        return Ok(());
-    };
-    if program.is_absolute() {
-        return trusted::only_root_can_change(root, program);
-    }
-    let mut places = PATH.iter().map(|dir| Path::new(dir).join(program));
-    let first = places.find(|place| root.path(place).exists());
-    first.map_or(Ok(()), |place| trusted::only_root_can_change(root, &place))
 }
 
 /// Stops the checks that an earlier daemon left running; answers with their number.

@@ -6,9 +6,9 @@
 //! than a few, is an error: a hook that is not known of may be the one that says no.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,6 +17,7 @@ use kube_rebootd_core::hook::Hook;
 use kube_rebootd_core::text::{self, NAME};
 
 use super::beside::Beside;
+use crate::bounded::{self, ReadError};
 use crate::root::Root;
 use crate::trusted::{self, Untrusted};
 
@@ -57,54 +58,117 @@ pub enum Unlisted {
     TooMany(&'static str),
     #[error("their directories could not be read within {} s", READ_TIMEOUT.as_secs())]
     Slow,
+    /// Said only where it matters before anything is begun: else it is no hook.
+    #[error(
+        "nobody may execute {path}, so it would not be run; to use it: chmod +x {path}; else remove it, or put a link to /dev/null in its place",
+        path = .0.display()
+    )]
+    Idle(PathBuf),
+}
+
+/// What stands in the directories of one kind.
+#[derive(Debug, Default)]
+pub struct Survey {
+    /// Those that may be run, by name.
+    pub hooks: Vec<Found>,
+    /// Programs that nobody may execute: they are passed over.
+    pub idle: Vec<PathBuf>,
+    /// Why it is not known which there are: then none of them is run.
+    pub bad: Vec<Unlisted>,
+}
+
+impl Survey {
+    fn slow() -> Self {
+        Self {
+            bad: vec![Unlisted::Slow],
+            ..Self::default()
+        }
+    }
+
+    /// Those that are run, or the first reason why none is.
+    ///
+    /// # Errors
+    /// What cannot be read, or could be changed by somebody else than root.
+    pub fn listed(self) -> Result<Vec<Found>, Unlisted> {
+        match self.bad.into_iter().next() {
+            None => Ok(self.hooks),
+            Some(why) => Err(why),
+        }
+    }
+
+    /// The same of those on which something is to rest that is not begun yet: no program is passed over.
+    ///
+    /// # Errors
+    /// As [`Self::listed`]; and a program that nobody may execute.
+    pub fn complete(self) -> Result<Vec<Found>, Unlisted> {
+        let idle = self.idle.first().cloned();
+        match (self.listed(), idle) {
+            (Ok(_), Some(path)) => Err(Unlisted::Idle(path)),
+            (listed, _) => listed,
+        }
+    }
 }
 
 /// Looks beside the loop.
 #[derive(Debug, Default)]
 pub struct Hooks {
-    beside: Beside<Result<Vec<Found>, Unlisted>>,
+    beside: Beside<Survey>,
 }
 
 impl Hooks {
     /// Those of one kind, by name. Cancel safe.
     pub async fn look(&mut self, root: &Root, hook: Hook) -> Result<Vec<Found>, Unlisted> {
+        self.survey(root, hook).await.listed()
+    }
+
+    /// What stands in the directories of one kind. Cancel safe.
+    pub async fn survey(&mut self, root: &Root, hook: Hook) -> Survey {
         let root = root.clone();
-        let look = move || list(&root, hook);
+        let look = move || survey(&root, hook);
         let found = self.beside.look(READ_TIMEOUT, look).await;
-        found.unwrap_or(Err(Unlisted::Slow))
+        found.unwrap_or_else(Survey::slow)
     }
 }
 
-/// Those of one kind, by name.
-///
-/// # Errors
-/// What cannot be read, or could be changed by somebody else than root.
-pub fn list(root: &Root, hook: Hook) -> Result<Vec<Found>, Unlisted> {
+/// What stands in the directories of one kind.
+pub fn survey(root: &Root, hook: Hook) -> Survey {
+    let mut survey = Survey::default();
     let mut by_name = BTreeMap::new();
     for directory in DIRECTORIES {
         let directory = Path::new(directory).join(hook.directory());
-        for name in names(root, &directory)? {
-            let path = directory.join(&name);
-            by_name.insert(name, path);
+        match names(root, &directory) {
+            Ok(names) => by_name.extend(names.into_iter().map(|name| {
+                let path = directory.join(&name);
+                (name, path)
+            })),
+            Err(why) => survey.bad.push(why),
         }
     }
-    let mut found = Vec::new();
     for (name, path) in by_name {
-        if !runs(root, &path)? {
-            continue;
+        match kind(root, &path) {
+            Ok(Kind::None) => {}
+            Ok(Kind::Idle) => survey.idle.push(path),
+            Ok(Kind::Hook) => match trusted::only_root_can_change(root, &path) {
+                Ok(()) => survey.hooks.push(found(root, &name, &path)),
+                Err(why) => survey.bad.push(why.into()),
+            },
+            Err(why) => survey.bad.push(why),
         }
-        trusted::only_root_can_change(root, &path)?;
-        let path = root.path(&path);
-        found.push(Found {
-            name: text::clean(&name.to_string_lossy(), NAME),
-            // PID 1 has another working directory.
-            path: std::path::absolute(&path).unwrap_or(path),
-        });
-        if found.len() > MOST {
-            return Err(Unlisted::TooMany(hook.directory()));
+        if survey.hooks.len() > MOST {
+            survey.bad.push(Unlisted::TooMany(hook.directory()));
+            break;
         }
     }
-    Ok(found)
+    survey
+}
+
+fn found(root: &Root, name: &OsStr, path: &Path) -> Found {
+    let path = root.path(path);
+    Found {
+        name: text::clean(&name.to_string_lossy(), NAME),
+        // PID 1 has another working directory.
+        path: std::path::absolute(&path).unwrap_or(path),
+    }
 }
 
 /// What stands in a directory, but for what begins with a dot or was left there; nothing where there is none.
@@ -134,22 +198,44 @@ fn names(root: &Root, directory: &Path) -> Result<Vec<OsString>, Unlisted> {
     Ok(names)
 }
 
-/// It is an executable regular file, and no mask.
-fn runs(root: &Root, path: &Path) -> Result<bool, Unlisted> {
+/// What a file there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// An executable regular file.
+    Hook,
+    /// A program that nobody may execute.
+    Idle,
+    /// A mask, or something else.
+    None,
+}
+
+fn kind(root: &Root, path: &Path) -> Result<Kind, Unlisted> {
     let unread = |source| Unlisted::Unread {
         path: path.to_owned(),
         source,
     };
     if fs::read_link(root.path(path)).is_ok_and(|target| target == Path::new("/dev/null")) {
-        return Ok(false);
+        return Ok(Kind::None);
     }
     let real = root.resolve(path).map_err(unread)?;
     match fs::metadata(&real) {
-        Ok(file) => Ok(file.is_file() && file.len() > 0 && file.permissions().mode() & 0o111 != 0),
+        Ok(file) if !file.is_file() || file.len() == 0 => Ok(Kind::None),
+        Ok(file) if file.permissions().mode() & 0o111 != 0 => Ok(Kind::Hook),
+        // A README is none; what cannot be read is not known to be one.
+        Ok(_) if program(&real).unwrap_or(true) => Ok(Kind::Idle),
+        Ok(_) => Ok(Kind::None),
         // It was removed since, or is a link to nothing.
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Kind::None),
         Err(error) => Err(unread(error)),
     }
+}
+
+/// It begins as a script does, or as what a compiler makes.
+fn program(path: &Path) -> Result<bool, ReadError> {
+    let mut begins = Vec::new();
+    let file = bounded::open(path)?;
+    file.take(4).read_to_end(&mut begins)?;
+    Ok(begins.starts_with(b"#!") || begins == b"\x7fELF")
 }
 
 fn absent(error: &io::Error) -> bool {
@@ -176,7 +262,7 @@ mod tests {
     }
 
     fn found(root: &Root) -> Vec<String> {
-        let found = list(root, Hook::Gate).unwrap();
+        let found = survey(root, Hook::Gate).listed().unwrap();
         let from = |one: &Found| {
             let path = one.path.strip_prefix(root.path("/")).unwrap();
             path.components().next().unwrap().as_os_str().to_owned()
@@ -186,7 +272,7 @@ mod tests {
     }
 
     fn refused(root: &Root) -> String {
-        list(root, Hook::Gate).unwrap_err().to_string()
+        survey(root, Hook::Gate).listed().unwrap_err().to_string()
     }
 
     const ETC: &str = "/etc/kube-rebootd/hooks/gate.d";
@@ -252,6 +338,36 @@ mod tests {
         fs::set_permissions(root.path(ETC), fs::Permissions::from_mode(0o755)).unwrap();
         chown(root.path(format!("{ETC}/10-a")), Some(65534), None).unwrap();
         assert!(refused(&root).contains("chown root:root"));
+    }
+
+    /// A disabled hook and one whose mode was forgotten look alike: on the one nothing must rest.
+    #[test]
+    fn i8_a_program_that_nobody_may_execute_is_known() {
+        let (_dir, root) = tree();
+        hook(&root, &format!("{ETC}/10-a"), 0o755);
+        hook(&root, &format!("{ETC}/20-b"), 0o644);
+        hook(&root, &format!("{USR}/30-c"), 0o644);
+        hook(&root, &format!("{ETC}/30-c"), 0o755);
+        hook(&root, &format!("{USR}/40-d"), 0o644);
+        symlink("/dev/null", root.path(format!("{ETC}/40-d"))).unwrap();
+        for (name, text) in [("README", "Hooks.\n"), ("empty", ""), ("x~", "#!/bin/sh\n")] {
+            fs::write(root.path(format!("{ETC}/{name}")), text).unwrap();
+        }
+        let seen = survey(&root, Hook::Gate);
+        assert_eq!(seen.idle, [Path::new(ETC).join("20-b")]);
+        assert!(seen.bad.is_empty());
+        assert_eq!(found(&root), ["10-a etc", "30-c etc"]);
+        let why = seen.complete().unwrap_err().to_string();
+        assert!(why.contains(&format!("chmod +x {ETC}/20-b")), "{why}");
+        fs::write(root.path(format!("{ETC}/20-b")), b"\x7fELF\x02").unwrap();
+        assert!(survey(&root, Hook::Gate).complete().is_err());
+        fs::remove_file(root.path(format!("{ETC}/20-b"))).unwrap();
+        assert_eq!(survey(&root, Hook::Gate).complete().unwrap().len(), 2);
+        // Each that is wrong is named.
+        hook(&root, &format!("{ETC}/10-a"), 0o775);
+        hook(&root, &format!("{ETC}/30-c"), 0o757);
+        assert_eq!(survey(&root, Hook::Gate).bad.len(), 2);
+        assert!(survey(&root, Hook::Gate).complete().is_err());
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! `doctor` on a real API server and a fake host: what is wrong is named with its cure.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
 use crate::cli_host::{CliHost, Said};
 use crate::plane::{enter, make_slot, until};
 
@@ -69,6 +72,11 @@ async fn a_healthy_host_passes() {
         "slots",
         "slot write",
         "impersonation",
+        "gate.d",
+        "pre-drain.d",
+        "pre-reboot.d",
+        "post-boot.d",
+        "undo.d",
     ] {
         let (verdict, _) = lines(&said, name);
         assert!(verdict.starts_with("ok "), "{name}:\n{}", said.out);
@@ -220,8 +228,8 @@ async fn a_missing_lease_and_a_paused_one_are_told() {
 async fn an_unreachable_server_fails_once_and_the_rest_is_skipped() {
     let host = healthy("doc-away").await;
     let file = host.root().path("/etc/kubernetes/kubelet.conf");
-    let text = std::fs::read_to_string(&file).expect("a kubeconfig");
-    std::fs::write(&file, text.replace(":6443", ":1")).expect("written");
+    let text = fs::read_to_string(&file).expect("a kubeconfig");
+    fs::write(&file, text.replace(":6443", ":1")).expect("written");
     let said = host.run(&["doctor"]).await;
     fails(&said, "API server", "no answer", "can be reached from here");
     assert_eq!(said.out.matches("FAIL").count(), 1, "{}", said.out);
@@ -331,4 +339,46 @@ async fn updaters_that_reboot_fail_and_what_passes_is_waited_for() {
     assert_eq!(json.code, Some(1));
     let value: serde_json::Value = serde_json::from_str(&json.out).expect("JSON");
     assert_eq!(value["failures"], 4, "{value}");
+}
+
+/// Else each would be noticed with the slot held.
+#[tokio::test]
+async fn hooks_commands_and_servers_that_are_not_ready_are_told_with_their_cures() {
+    let host = healthy("doc-admins").await;
+    host.write(
+        "/etc/kube-rebootd/config.d/50-gates.toml",
+        "[[gates.command]]\nname = \"ceph\"\ncommand = [\"/opt/none\"]\n\
+         [[gates.prometheus]]\nname = \"main\"\nurl = \"http://127.0.0.1:1\"\n",
+    );
+    let mode = |name: &str, mode| {
+        let file = host.write(&format!("/etc/kube-rebootd/hooks/{name}"), "#!/bin/sh\n");
+        fs::set_permissions(file, fs::Permissions::from_mode(mode)).expect("a mode");
+    };
+    mode("gate.d/10-ceph", 0o775);
+    mode("pre-drain.d/10-noout", 0o755);
+    mode("post-boot.d/10-ceph", 0o644);
+    mode("undo.d/10-noout", 0o644);
+    let said = host.run(&["doctor"]).await;
+    fails(&said, "gate.d", "mode 0775", "chmod go-w /etc/kube-rebootd");
+    fails(&said, "undo.d", "nobody may execute", "chmod +x /etc");
+    fails(
+        &said,
+        "gate commands",
+        "ceph: there is no /opt/none",
+        "install",
+    );
+    fails(&said, "prometheus", "main cannot be asked", "can reach it");
+    let (idle, cure) = lines(&said, "post-boot.d");
+    assert!(
+        idle.starts_with("warn") && cure.contains("chmod +x"),
+        "{}",
+        said.out
+    );
+    let (alone, _) = lines(&said, "pre-drain.d");
+    assert!(
+        alone.starts_with("ok ") && alone.contains("no hook of undo.d"),
+        "{}",
+        said.out
+    );
+    assert_eq!(said.out.matches("FAIL").count(), 4, "{}", said.out);
 }

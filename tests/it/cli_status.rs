@@ -84,6 +84,33 @@ async fn i12_a_bad_configuration_is_named_and_exits_with_78() {
     assert_eq!(host.run(&words).await.code, Some(78));
 }
 
+/// The daemon takes such a configuration, and so the unit's reload must.
+#[tokio::test]
+async fn what_could_not_be_run_on_this_host_is_told_beside_a_valid_configuration() {
+    let host = CliHost::start().await;
+    let file = host.write(
+        "/etc/kube-rebootd/config.toml",
+        "[[gates.command]]\nname = \"ceph\"\ncommand = [\"/opt/none\"]\n\
+         [[gates.prometheus]]\nname = \"main\"\nurl = \"http://127.0.0.1:1\"\ntoken_file = \"/etc/none\"\n",
+    );
+    host.write("/etc/kube-rebootd/hooks/undo.d/10-noout", "#!/bin/sh\n");
+    let said = host.run(&["config", "check"]).await;
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.out.starts_with("valid: "), "{}", said.out);
+    for words in [
+        "on this host: undo.d: nobody may execute /etc/kube-rebootd/hooks/undo.d/10-noout",
+        "on this host: gate commands: command ceph: there is no /opt/none; cure: ",
+        "on this host: prometheus: main: the file of gates.prometheus.token_file cannot be read",
+    ] {
+        assert!(said.err.contains(words), "{}", said.err);
+    }
+    assert_eq!(said.err.lines().count(), 3, "{}", said.err);
+    // Of a file that is to be another host's nothing is looked up here.
+    let words = ["config", "check", file.to_str().unwrap()];
+    let said = host.run(&words).await;
+    assert_eq!((said.code, said.err.as_str()), (Some(0), ""));
+}
+
 #[tokio::test]
 async fn status_exits_with_3_when_the_daemon_does_not_run_and_still_tells() {
     let host = CliHost::start().await;
