@@ -7,6 +7,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
+use crate::at_once;
 use crate::bed::Bed;
 use crate::certs::Authority;
 use crate::host::{BOOTED, Host};
@@ -64,7 +65,7 @@ impl Host {
         }
         if let Some(config) = &spec.config {
             fs::create_dir_all(etc.join("kube-rebootd"))?;
-            fs::write(etc.join("kube-rebootd/config.toml"), config)?;
+            fs::write(etc.join("kube-rebootd/config.toml"), at_once(config))?;
         }
         Ok(())
     }

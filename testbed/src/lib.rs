@@ -3,6 +3,7 @@
 //! Everything of a bed lives in its own network namespace, its own cgroup and its own directory, so
 //! that several stand side by side with the same addresses and one command leaves nothing behind.
 
+mod at_once;
 mod audit;
 mod bed;
 pub mod budgets;
@@ -35,6 +36,7 @@ pub mod timeline;
 mod tools;
 pub mod verdict;
 
+pub use at_once::at_once;
 pub use audit::Request;
 pub use bed::{BRIEF, Bed};
 pub use control_plane::{TOKEN, TOKEN_HOST};

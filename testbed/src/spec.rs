@@ -31,7 +31,7 @@ pub enum Runtime {
 pub struct HostSpec {
     /// Host and Node name; unique in the bed, at most 12 characters (a veth's name).
     pub name: String,
-    /// /etc/kube-rebootd/config.toml; none: as installed.
+    /// /etc/kube-rebootd/config.toml, with [`crate::at_once`]; none: as installed.
     pub config: Option<String>,
     /// Labels of the Node, `key=value`.
     pub labels: Vec<String>,

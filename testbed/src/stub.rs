@@ -8,6 +8,7 @@ use std::process::{Child, Stdio};
 
 use anyhow::{Context, Result};
 
+use crate::at_once;
 use crate::bed::Bed;
 use crate::certs::Authority;
 use crate::ground;
@@ -57,7 +58,7 @@ impl Stub {
         let text =
             Authority::kubeconfig(&user, &at("ca.crt"), &at("client.crt"), &at("client.key"));
         fs::write(kubernetes.join("kubelet.conf"), text)?;
-        fs::write(dir.join("etc/kube-rebootd/config.toml"), config)?;
+        fs::write(dir.join("etc/kube-rebootd/config.toml"), at_once(config))?;
         let mut stub = Self {
             bed: bed.clone(),
             name: name.to_owned(),

@@ -40,7 +40,7 @@ async fn held(slot: &'static str, stage: Stage, boot: Option<Boot>) -> Held {
     let cli = CliHost::start().await;
     cli.join(plane.write_kubeconfig(&node.name));
     let text = format!("[coordination]\ngroup = \"{slot}\"\n");
-    cli.write("/etc/kube-rebootd/config.toml", &text);
+    cli.write("/etc/kube-rebootd/config.toml", &testbed::at_once(&text));
     let own = OwnNode::new(node.clients.node.clone(), &node.name);
     let seen = own.get(Duration::ZERO).await.expect("read").expect("there");
     let asks = u32::from(stage == Stage::Rebooting);

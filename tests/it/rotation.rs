@@ -68,7 +68,7 @@ impl Scene {
         cli.write("/etc/kubernetes/pki/ca.crt", &ca);
         cli.write(
             "/etc/kube-rebootd/config.toml",
-            &format!("[health]\nready_for = \"0s\"\n[coordination]\ngroup = \"{GROUP}\"\n[drain]\nmode = \"always\"\n"),
+            &testbed::at_once(&format!("[health]\nready_for = \"0s\"\n[coordination]\ngroup = \"{GROUP}\"\n[drain]\nmode = \"always\"\n")),
         );
         let mut scene = Self {
             plane,

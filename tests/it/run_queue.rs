@@ -127,7 +127,7 @@ impl Running {
 fn configure(cli: &CliHost, group: &str, config: &str) {
     // No other node need be there to take pods, as there are none.
     let text = format!("[coordination]\ngroup = \"{group}\"\n{config}[drain]\nmode = \"never\"\n");
-    cli.write("/etc/kube-rebootd/config.toml", &text);
+    cli.write("/etc/kube-rebootd/config.toml", &testbed::at_once(&text));
 }
 
 async fn hold_by_admin(host: &Host, lease: &str, holder: &str) {

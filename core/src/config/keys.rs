@@ -167,11 +167,12 @@ pub(super) struct Rule {
 
 /// A list of absolute paths.
 pub(super) struct Paths(pub(super) &'static [&'static str]);
-/// Some of the words, none twice; the default is none.
+/// Some of the words, none twice, and the default.
 pub(super) struct Choices<T: 'static> {
     pub(super) words: &'static [(&'static str, T)],
     /// What they are.
     pub(super) what: &'static str,
+    pub(super) default: &'static [T],
 }
 /// A list of label selectors, empty unless somebody writes one.
 pub(super) struct Selectors;

@@ -157,7 +157,9 @@ impl<'a> Reader<'a> {
         let words = key.kind.words;
         let read = |raw: &Raw| one_of(raw, words);
         let kind = format!("list of {}", key.kind.what);
-        let chosen = self.list(key, &kind, Vec::new(), read, |choice| named(choice, words));
+        let chosen = self.list(key, &kind, key.kind.default.to_vec(), read, |choice| {
+            named(choice, words)
+        });
         let twice = (1..chosen.len()).any(|at| chosen[..at].contains(&chosen[at]));
         if twice {
             self.fault(key, "names one twice; write it once");

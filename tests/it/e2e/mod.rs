@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kube_rebootd_core::names;
 use serde_json::Value;
-use testbed::{Bed, Host, HostSpec, Standing};
+use testbed::{Bed, Host, HostSpec, Standing, at_once};
 
 mod adoption;
 mod builtin;
@@ -187,10 +187,10 @@ impl Site {
     /// Hosts of other tests die in the same bed: the budget of this group must not care. That a Node stays Ready for a while
     /// is not waited for at each of their many reboots; `whole::proof` shows it.
     pub(crate) fn config(&self, more: &str) -> String {
-        format!(
+        at_once(&format!(
             "[health]\nready_for = \"0s\"\n[coordination]\ngroup = \"{}\"\nmax_unavailable = \"100%\"\n{more}",
             self.group
-        )
+        ))
     }
 
     pub(crate) fn boot(&self, spec: &HostSpec) -> Host {

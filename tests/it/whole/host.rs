@@ -12,6 +12,7 @@ use kube_rebootd::host::Bus;
 use kube_rebootd::root::Root;
 use kube_rebootd_core::now::Now;
 use tempfile::TempDir;
+use testbed::at_once;
 use tokio::sync::{Notify, mpsc};
 use tracing::{Instrument, info_span};
 
@@ -94,7 +95,7 @@ impl Host {
             orders,
             reload: Arc::default(),
         };
-        host.write("/etc/kube-rebootd/config.toml", config);
+        host.write("/etc/kube-rebootd/config.toml", &at_once(config));
         std::fs::create_dir_all(host.path("/run")).unwrap();
         host.write("/proc/sys/kernel/osrelease", "6.1.0-28-amd64\n");
         host.write("/proc/sys/kernel/version", "#1 SMP Debian 6.1.119-1\n");

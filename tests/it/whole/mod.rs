@@ -13,6 +13,7 @@ mod clocks;
 mod cluster;
 mod commands;
 mod conditions;
+mod defaults;
 mod evictions;
 mod explained;
 mod faults;

@@ -89,5 +89,5 @@ keys! {
 
     /// Which gates `force_after` passes over: "windows", "alerts", "autoscaler", "conditions", "protected-pods", "commands",
     /// "users" (with `users = "block"`; a warning comes as ever).
-    FORCE "force": Choices<Gate> = Choices { words: Force::WORDS, what: "gates" };
+    FORCE "force": Choices<Gate> = Choices { words: Force::WORDS, what: "gates", default: &[] };
 }

@@ -52,7 +52,7 @@ keys! {
     /// "required": a reboot is wanted; "draining": it has begun; "rebooting": the host is about to go down; "rebooted": it is
     /// back and healthy; "failed": an attempt was given up, and there will be another; "person": somebody has to look at the
     /// node.
-    ON "on": Choices<Topic> = Choices { words: Topic::WORDS, what: "events" };
+    ON "on": Choices<Topic> = Choices { words: Topic::WORDS, what: "events", default: &[] };
 
     /// How long one try may take.
     TIMEOUT "timeout": Span = Span { default: TEN_SECONDS, least: SECOND, most: minutes(5), bound: "" };

@@ -28,6 +28,7 @@ keys! {
 
     // At most what the back-off doubles up to (docs/design.md 6).
     /// The pause after a failed attempt; it doubles with each, up to 6h.
+    /// 5 minutes by default: what fails a drain, as a budget while a pod starts, is often over by then, and each attempt moves pods.
     RETRY "retry": Span = Span { default: minutes(5), least: SECOND, most: hours(6), bound: "" };
 
     /// What logged-in users are told.

@@ -33,7 +33,9 @@ keys! {
     PERIOD "period": Span = Span { default: minutes(5), least: SECOND, most: DAY, bound: "" };
 
     /// How long a file must have been there before it counts.
-    SETTLE "settle": Span = Span { default: ZERO, least: ZERO, most: LONGEST, bound: "" };
+    /// 10 minutes by default: whoever updates a host goes on after the package manager has ended, with services that are to
+    /// be restarted, or with the next task of a playbook. `kube-rebootd reboot` asks at once.
+    SETTLE "settle": Span = Span { default: minutes(10), least: ZERO, most: LONGEST, bound: "" };
 
     /// Checks that need no tool: "kernel" and "libraries"; `kube-rebootd check` prints what they say.
     /// "kernel" says that the running kernel was removed, built anew or lost its modules, or that a newer one of its flavour
@@ -41,7 +43,10 @@ keys! {
     /// "libraries" says that processes of the host itself, not of its containers, run code whose files were replaced, and
     /// which units a `systemctl restart` would cure.
     /// Both are unknown while a package manager works or a shutdown is inhibited.
-    BUILTIN "builtin": Choices<Builtin> = Choices { words: Builtin::WORDS, what: "built-in checks" };
+    /// "kernel" is the default, as on RPM distributions, and on Debian without unattended-upgrades, nothing writes one of the
+    /// `sentinels`; in a container, where the kernel comes from elsewhere, it asks for nothing.
+    BUILTIN "builtin": Choices<Builtin> =
+        Choices { words: Builtin::WORDS, what: "built-in checks", default: &[Builtin::Kernel] };
 
     /// How long they must have said so before it counts, so that tools that restart services come first.
     BUILTIN_SETTLE "builtin_settle": Span = Span { default: minutes(10), least: ZERO, most: LONGEST, bound: "" };
