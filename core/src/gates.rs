@@ -34,7 +34,7 @@ pub(crate) use host::Packages;
 pub(crate) use node::Signs;
 pub(crate) use pause::Pause;
 pub(crate) use pods::{Blocking, Protecting};
-pub(crate) use users::{UserFacts, UserPolicy};
+pub(crate) use users::{Stretch, UserFacts, UserPolicy};
 pub(crate) use windows::{ClosePolicy, Expected, WindowFacts};
 
 use crate::inhibitor::Inhibitor;

@@ -211,7 +211,7 @@ fn openings(
 ) -> Vec<(Timestamp, Timestamp)> {
     let today = TimeZone::UTC.to_datetime(now).date();
     let dates = (from..to).filter_map(|days| day::beside(today, days));
-    let dates = dates.filter(|date| window.opens_on(*date));
+    let dates = dates.filter(|date| window.opens_on(*date) && !window.lost(excluded, *date));
     let openings = dates.filter_map(|date| window.opening(date));
     openings
         .flat_map(|opening| window.without(excluded, opening))
@@ -221,6 +221,13 @@ fn openings(
 impl Window {
     fn opens_on(&self, date: Date) -> bool {
         self.days.is_empty() || self.days.iter().any(|days| days.contains(date))
+    }
+
+    /// All of what opens on that date is excluded. Time zones cost more than all the rest, and a search for the next opening
+    /// looks at years of such dates.
+    fn lost(&self, excluded: &[Dates], date: Date) -> bool {
+        let lost = |date: Date| excluded.iter().any(|dates| dates.contains(date));
+        lost(date) && (self.end > self.start || day::beside(date, 1).is_some_and(lost))
     }
 
     /// None: daylight saving skips it, or it is no time that there is.

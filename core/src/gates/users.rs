@@ -14,6 +14,8 @@ pub(crate) struct UserFacts<'a> {
     pub sessions: Option<&'a [Session]>,
     /// When each session was warned, by its id (boot clock).
     pub warned: &'a BTreeMap<String, Duration>,
+    /// None while nobody was warned.
+    pub stretch: Option<Stretch>,
     /// The node is cordoned for the reboot.
     pub begun: bool,
     /// Somebody has asked for a reboot at once.
@@ -28,6 +30,7 @@ impl UserFacts<'_> {
         Self {
             sessions: None,
             warned: &NOBODY,
+            stretch: None,
             begun: false,
             urgent: false,
         }
@@ -51,6 +54,37 @@ impl Default for UserPolicy {
             idle: Duration::MAX,
             delay: Duration::ZERO,
         }
+    }
+}
+
+/// From the first to the last moment at which users who were warned were all that the node waited for (boot clock). One session
+/// after the other makes it longer, as those of a script that logs in every few minutes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stretch {
+    first: Duration,
+    last: Duration,
+}
+
+/// It ends the wait for users when it is as many delays long.
+const DELAYS: u32 = 3;
+
+impl Stretch {
+    /// They are waited for now; what was more than a delay ago was another wait.
+    pub(crate) fn on(before: Option<Self>, delay: Duration, now: Duration) -> Self {
+        let same = before.filter(|before| before.lasts(delay, now));
+        Self {
+            first: same.map_or(now, |same| same.first),
+            last: now,
+        }
+    }
+
+    fn lasts(self, delay: Duration, now: Duration) -> bool {
+        now < self.last + delay
+    }
+
+    /// From when on nobody is waited for any more, if it goes on.
+    fn ends(self, delay: Duration) -> Duration {
+        self.first + delay * DELAYS
     }
 }
 
@@ -82,7 +116,15 @@ pub(super) fn users(facts: &UserFacts, policy: UserPolicy, now: Now) -> State {
                 Some(*warned + policy.delay)
             });
             let last = opens.collect::<Option<Vec<_>>>();
-            match last.map(|all| all.into_iter().max().unwrap_or_default()) {
+            let last = last.map(|all| all.into_iter().max().unwrap_or_default());
+            let stretch = facts
+                .stretch
+                .filter(|one| one.lasts(policy.delay, now.boot));
+            let end = stretch.map(|stretch| stretch.ends(policy.delay));
+            if end.is_some_and(|end| end <= now.boot) {
+                return State::Open;
+            }
+            match last.map(|last| end.map_or(last, |end| last.min(end))) {
                 Some(opens) if opens <= now.boot => State::Open,
                 Some(opens) => shut_until(
                     format!("{who} at work on this host, and warned of the reboot"),
@@ -203,6 +245,38 @@ mod tests {
         };
         assert_eq!(opens, Some(8 * MINUTE));
         assert_eq!(said(&warned, 480), State::Open);
+    }
+
+    /// Found by review: with a session that was new every four minutes it was closed for ever.
+    #[test]
+    fn sessions_that_never_end_to_come_keep_it_waiting_for_three_delays() {
+        let delay = 5 * MINUTE;
+        let (mut stretch, mut waits, mut opened) = (None, 0, Vec::new());
+        for minute in 0..60 {
+            let now = minute * MINUTE;
+            let number = (minute / 4).to_string();
+            let sessions = [session(&number, 0)];
+            let warned = BTreeMap::from([(number, (minute - minute % 4) * MINUTE)]);
+            let facts = UserFacts {
+                sessions: Some(&sessions),
+                warned: &warned,
+                stretch,
+                ..UserFacts::ignored()
+            };
+            match said(&facts, policy(Users::Warn), now.as_secs()) {
+                State::Open => opened.push(minute),
+                State::Closed { opens, .. } => {
+                    waits += 1;
+                    stretch = Some(Stretch::on(stretch, delay, now));
+                    let first = stretch.map(|stretch| stretch.first + 3 * delay);
+                    assert!(opens.is_some() && opens <= first, "{opens:?}");
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        // Open as long as such a wait was a delay ago; then a new one is a new wait.
+        assert_eq!(opened, [15, 16, 17, 18, 34, 35, 36, 37, 53, 54, 55, 56]);
+        assert_eq!(waits, 60 - opened.len());
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::{alerts, clock, commands, hooks, packages, tell};
 use crate::booted::Booted;
 use crate::drain::{Blocker, Drain, PodRef};
 use crate::facts::Facts;
+use crate::gates::Stretch;
 use crate::health::{DaemonSet, Found, Pulse};
 use crate::inhibitor::Inhibitor;
 use crate::pod::Pod;
@@ -112,6 +113,8 @@ pub(super) struct Memory {
     pub(super) told: tell::Told,
     /// When each session was warned of the reboot, by its id; those that have ended are forgotten.
     pub(super) warned_users: BTreeMap<String, Duration>,
+    /// For how long they have been waited for.
+    pub(super) waits_for_users: Option<Stretch>,
     /// All were told of the drain of this hold.
     pub(super) drain_told: bool,
 }

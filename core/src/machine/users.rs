@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Machine;
 use crate::config::Mode;
 use crate::decide::Step;
-use crate::gates::{UserFacts, UserPolicy};
+use crate::gates::{Stretch, UserFacts, UserPolicy};
 use crate::now::Now;
 use crate::phase::Phase;
 use crate::reason::Reason;
@@ -36,6 +36,7 @@ impl Machine {
         UserFacts {
             sessions: host.and_then(|host| host.sessions.as_deref()),
             warned: &self.memory.warned_users,
+            stretch: self.memory.waits_for_users,
             begun,
             urgent: request.is_some_and(Request::urgent),
         }
@@ -58,6 +59,8 @@ impl Machine {
         let why = waits::reasons(step).unwrap_or_default();
         // The gate of users is the last: all others are open.
         if step.phase == Phase::Pending && step.reason == Reason::UsersLoggedIn {
+            let before = self.memory.waits_for_users;
+            self.memory.waits_for_users = Some(Stretch::on(before, gates.users_delay, now.boot));
             let warned = &mut self.memory.warned_users;
             let new: Vec<String> = active
                 .filter(|session| !warned.contains_key(&session.id))

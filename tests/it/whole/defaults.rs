@@ -18,7 +18,7 @@ async fn unconfigured() -> World {
 }
 
 /// Somebody who updates the host is not done when the package manager is, and a node that dies right after its reboot
-/// is NotReady only after most of a minute.
+/// counts as not Ready only after most of a minute.
 #[tokio::test(start_paused = true)]
 async fn i2_a_file_settles_for_ten_minutes_and_the_group_rests_for_one() {
     let world = unconfigured().await;

@@ -76,6 +76,31 @@ async fn i2_a_second_session_is_warned_as_well() {
     world.until_rebooted(&[0], 1, 5 * MINUTE).await;
 }
 
+/// Found by review: a script that logs in every few minutes kept the host from rebooting for ever.
+#[tokio::test(start_paused = true)]
+async fn sessions_that_never_end_to_come_keep_no_host_unpatched() {
+    const IDS: [&str; 12] = [
+        "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12",
+    ];
+    let world = world("").await;
+    world.hosts[0].logind().sessions = vec![ALICE];
+    world.pass(MINUTE).await;
+    world.want(0);
+    let mut passed = 0;
+    for id in IDS {
+        if world.boots(0) > 0 {
+            break;
+        }
+        world.hosts[0].logind().sessions = vec![FakeSession { id, ..ALICE }];
+        world.pass(4 * MINUTE).await;
+        passed += 4;
+        world.require(passed > 12 || world.boots(0) == 0, "each has some time");
+    }
+    world.require(passed <= 24, &format!("it waited {passed} minutes"));
+    world.require(walls(&world) >= 4, "each was warned");
+    world.until_rebooted(&[0], 1, 5 * MINUTE).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn nobody_is_warned_while_something_else_is_in_the_way() {
     let world = world("[gates]\nmin_uptime = \"4h\"\n").await;

@@ -79,6 +79,7 @@ keys! {
     USERS_IDLE "users_idle": Span = Span { default: minutes(60), least: minutes(1), most: LONGEST, bound: "" };
 
     /// From the warning to the drain, with "warn": long enough to save a file, or to run `kube-rebootd pause`.
+    /// Whoever logs in meanwhile has as long, but all together no more than three times as long.
     USERS_DELAY "users_delay": Span = Span { default: minutes(5), least: ZERO, most: LONGEST, bound: "" };
 
     /// The gates of `force` do not keep a request waiting that is older than this, for example "14d": an update that is due
