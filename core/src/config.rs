@@ -70,10 +70,12 @@ pub struct Config {
 impl Config {
     /// The longest that a drain may take here, by the configuration; zero where nothing is drained.
     pub(crate) fn longest_drain(&self) -> Duration {
+        let policy = &self.drain.policy;
         let drain = match self.drain.mode {
             DrainMode::Never => Duration::ZERO,
-            DrainMode::Auto | DrainMode::Always => self.drain.policy.timeout,
+            DrainMode::Auto | DrainMode::Always => policy.timeout,
         };
+        let drain = drain.saturating_add(policy.load_balancer_wait);
         drain.saturating_add(self.reboot.delay)
     }
 

@@ -15,6 +15,7 @@ pub mod judge;
 mod over;
 mod pace;
 mod policy;
+mod rest;
 mod sent;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ pub use entry::{Blocker, PodRef};
 pub use fate::{Fate, undrained};
 pub use judge::{Judgement, judge};
 pub use policy::{EmptyDir, Jobs, Mode, OnTimeout, Policy, Unmanaged};
+pub(crate) use rest::Rest;
 pub use words::{describe, ending};
 
 use clock::Clock;
@@ -66,6 +68,10 @@ pub(crate) struct Drain {
     clock: Clock,
     volumes: Volumes,
     stuck_since: Option<Duration>,
+    /// What is waited for before the first eviction.
+    rest: Option<Rest>,
+    /// By the last look it was waited for.
+    resting: bool,
 }
 
 /// What to do now.
@@ -85,6 +91,11 @@ pub struct Next {
 /// How far it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
+    /// Nobody is asked to leave yet; what is waited for.
+    Resting {
+        left: usize,
+        waits: String,
+    },
     Going {
         left: usize,
         blocked: Vec<Blocker>,
@@ -124,6 +135,8 @@ impl Drain {
             clock: Clock::new(spent),
             volumes: Volumes::default(),
             stuck_since: None,
+            rest: None,
+            resting: false,
         }
     }
 
@@ -224,6 +237,9 @@ impl Drain {
     pub(crate) fn next(&mut self, now: Duration) -> Next {
         self.clock.begin(now);
         self.let_go(now);
+        if let Some(rests) = self.rests(now) {
+            return rests;
+        }
         let critical = self.critical_open(now);
         let over = self.over(now);
         let going = over.is_none() && self.synced && !self.blind;
@@ -265,10 +281,7 @@ impl Drain {
         Next {
             evict,
             state,
-            held_by_finalizer: {
-                let waited_for = self.left.values().filter_map(Entry::held);
-                waited_for.chain(self.held.values().cloned()).collect()
-            },
+            held_by_finalizer: self.held_by_finalizer(),
             confirm: going && !self.left.is_empty() && self.due(now).is_zero(),
             wake,
         }
@@ -283,6 +296,11 @@ impl Drain {
     /// The drain does nothing about it, or no longer.
     fn stays(&self, pod: &Pod, judgement: Judgement) -> bool {
         matches!(judgement, Judgement::Leave(_)) || self.held.contains_key(&pod.uid)
+    }
+
+    fn held_by_finalizer(&self) -> Vec<Blocker> {
+        let waited_for = self.left.values().filter_map(Entry::held);
+        waited_for.chain(self.held.values().cloned()).collect()
     }
 
     /// Finished pods that a finalizer has held for long enough do not hold the drain up.

@@ -330,6 +330,14 @@ impl Waiters {
 pub enum Drained {
     /// Its pods are not listed yet.
     Starting,
+    /// Nobody is asked to leave yet: how it stands, and what is waited for, in words.
+    Resting {
+        words: String,
+        waits: String,
+        /// The cordon has been on the Node since then.
+        cordoned: Duration,
+        wake: Option<Duration>,
+    },
     /// Pods to evict now (maybe none), and how it stands, in words.
     Going {
         evict: Vec<PodRef>,

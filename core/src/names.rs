@@ -89,6 +89,12 @@ pub const GUARDS: [(&str, &str); 3] = [
     ),
     (DO_NOT_DISRUPT, "true"),
 ];
+/// Label on a Node, with its value: service controllers and `MetalLB` keep traffic from outside away from it. By its value
+/// newer ones tell `"false"` from it, older ones only look whether it is there: it is taken off, and never set to that.
+pub const EXCLUDED: (&str, &str) = (
+    "node.kubernetes.io/exclude-from-external-load-balancers",
+    "true",
+);
 /// Label on a pod, Cluster API's: `skip` or `wait-completed`.
 pub const CLUSTER_API_DRAIN: &str = "cluster.x-k8s.io/drain";
 

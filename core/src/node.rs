@@ -31,7 +31,7 @@ pub struct Node {
     pub cordon_owners: Vec<String>,
     pub labels: Keys,
     pub annotations: Keys,
-    /// Keys of [`names::GUARDS`] that this daemon has applied, and nobody has changed since.
+    /// Keys of [`names::GUARDS`], and of [`names::EXCLUDED`], that this daemon has applied, and nobody has changed since.
     pub guarded: Vec<String>,
     /// Condition Ready is True.
     pub ready: bool,

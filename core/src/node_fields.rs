@@ -56,8 +56,8 @@ impl Leftovers {
 }
 
 impl NodeFields {
-    /// All of ours that `node` should carry now: label and record while the slot is held, the cordon
-    /// from Draining until the host is proved healthy or the hold is undone.
+    /// All of ours that `node` should carry now: label and record while the slot is held, the cordon and what load balancers
+    /// look at from Draining until the host is proved healthy or the hold is undone.
     pub fn of(record: &Record, node: &Node) -> Self {
         let mut set = Self {
             uid: node.uid.clone(),
@@ -74,6 +74,7 @@ impl NodeFields {
             None | Some(Stage::Taking | Stage::Releasing | Stage::Undoing(_)) => false,
             Some(Stage::Draining | Stage::Drained | Stage::Rebooting) => {
                 set.unschedulable = true;
+                set.labels.extend(excluded(record, node));
                 true
             }
             Some(Stage::Claiming | Stage::Uncordoned) => true,
@@ -128,12 +129,33 @@ impl NodeFields {
 /// What keeps autoscalers from `node`. What others have set there is theirs, whatever its value: it is neither changed nor
 /// taken away. What is not named by an apply goes only if nobody else owns it as well.
 fn guard(node: &Node) -> Keys {
-    let free = |key: &str| {
-        !node.annotations.contains_key(key) || node.guarded.iter().any(|ours| ours == key)
-    };
+    let free = |key: &str| !node.annotations.contains_key(key) || guarded(node, key);
     let ours = names::GUARDS.into_iter().filter(|(key, _)| free(key));
     ours.map(|(key, value)| (key.to_owned(), value.to_owned()))
         .collect()
+}
+
+/// This daemon has applied it, and nobody has changed it since.
+fn guarded(node: &Node, key: &str) -> bool {
+    node.guarded.iter().any(|ours| ours == key)
+}
+
+/// The label for load balancers may be set on `node`: as with [`guard`], one of somebody else is theirs.
+pub(crate) fn may_exclude(node: &Node) -> bool {
+    let (key, _) = names::EXCLUDED;
+    !node.labels.contains_key(key) || guarded(node, key)
+}
+
+fn excluded(record: &Record, node: &Node) -> Option<(String, String)> {
+    let wanted = record.hold.as_ref().is_some_and(|hold| hold.excluded);
+    let (key, value) = names::EXCLUDED;
+    (wanted && may_exclude(node)).then(|| (key.to_owned(), value.to_owned()))
+}
+
+/// Something is on `node` by which this daemon keeps others away from it, and `set` names it no more.
+pub(crate) fn keeps_away(node: &Node, set: &NodeFields) -> bool {
+    let named = |key: &String| set.annotations.contains_key(key) || set.labels.contains_key(key);
+    !node.guarded.iter().all(named)
 }
 
 /// What the record on the Node says, if it is one of ours and can be read.
@@ -382,6 +404,50 @@ mod tests {
             let nothing = Record::default();
             assert_eq!(set(&nothing, &node), Keys::new());
             assert_eq!(set(&held(Stage::Draining), &node), Keys::new());
+        }
+    }
+
+    /// From the cordon on, and never over what others have set.
+    #[test]
+    fn i3_load_balancers_are_told_from_the_cordon_on() {
+        let (label, value) = names::EXCLUDED;
+        for (stage, named) in [
+            (Stage::Claiming, false),
+            (Stage::Draining, true),
+            (Stage::Drained, true),
+            (Stage::Rebooting, true),
+            (Stage::Uncordoned, false),
+            (Stage::Releasing, false),
+            (Stage::Undoing(Why::Lost), false),
+        ] {
+            let mut record = held(stage);
+            let set = |record: &Record, node: &Node| {
+                let mut set = NodeFields::of(record, node);
+                set.labels.remove(label)
+            };
+            let free = Node::ready();
+            assert_eq!(set(&record, &free), None, "not configured");
+            record.hold.as_mut().expect("a hold").excluded = true;
+            let wanted = named.then(|| value.to_owned());
+            assert_eq!(set(&record, &free), wanted, "{record:?}");
+            let mut ours = Node::ready();
+            ours.labels = key(label, value);
+            ours.guarded = vec![label.to_owned()];
+            assert_eq!(set(&record, &ours), wanted, "{record:?}");
+            assert_eq!(keeps_away(&ours, &NodeFields::of(&record, &ours)), !named);
+            let mut theirs = ours.clone();
+            theirs.guarded.clear();
+            assert_eq!(set(&record, &theirs), None, "{record:?}");
+            assert!(!keeps_away(&theirs, &NodeFields::default()));
+            // It was asked for: a webhook that takes it away is said before the take.
+            let set = NodeFields::of(&record, &free);
+            let mut there = Node::ready();
+            there.labels = set.labels.clone();
+            there.labels.remove(label);
+            there.annotations = set.annotations.clone();
+            there.unschedulable = set.unschedulable;
+            let lacks = named.then(|| label.to_owned());
+            assert_eq!(dropped(&there, &set), lacks);
         }
     }
 

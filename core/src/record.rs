@@ -106,6 +106,12 @@ pub struct Hold {
     /// Autoscalers are kept from the Node: [`names::GUARDS`](crate::names::GUARDS).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub guards: bool,
+    /// Load balancers are told to take the Node out, from the cordon on: [`names::EXCLUDED`](crate::names::EXCLUDED).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub excluded: bool,
+    /// From when on (boot clock of `boot`) the cordon was on the Node, where that is waited with before the first eviction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cordoned: Option<Duration>,
     /// The cluster had no other Node when this one was cordoned: with `drain.mode = "auto"` nothing is evicted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub alone: bool,
@@ -345,6 +351,8 @@ impl Hold {
             stage: Stage::Taking,
             foreign_cordon: false,
             guards: false,
+            excluded: false,
+            cordoned: None,
             alone: false,
             marks: None,
             hooked: false,
@@ -481,6 +489,7 @@ impl Record {
                 hold.map(|hold| Duration::from_secs(hold.drain_spent)),
             ),
             ("hold.asked", hold.and_then(|hold| hold.asked)),
+            ("hold.cordoned", hold.and_then(|hold| hold.cordoned)),
             ("backoff.until", backoff.map(|backoff| backoff.until)),
             ("flaps.until", flaps.map(|flaps| flaps.until)),
             ("guard.until", self.guard.as_ref().map(|guard| guard.until)),

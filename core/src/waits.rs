@@ -82,6 +82,7 @@ pub fn blockers(facts: &Facts) -> &[Blocker] {
     match &facts.drain {
         Drained::Going { blocked, .. } => blocked,
         Drained::Starting
+        | Drained::Resting { .. }
         | Drained::Unmounting { .. }
         | Drained::Done { .. }
         | Drained::Failed { .. } => &[],

@@ -156,7 +156,8 @@ struct Meta {
     managed_fields: Option<Vec<Entry>>,
 }
 
-/// What is looked at of an entry of `managedFields`: who owns `spec.unschedulable`, and what keeps autoscalers away.
+/// What is looked at of an entry of `managedFields`: who owns `spec.unschedulable`, and what keeps autoscalers and load
+/// balancers away.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct Entry {
@@ -178,6 +179,15 @@ struct Fields {
 struct MetaFields {
     #[serde(rename = "f:annotations")]
     annotations: Option<Guards>,
+    #[serde(rename = "f:labels")]
+    labels: Option<Excluded>,
+}
+
+/// [`names::EXCLUDED`] by its field.
+#[derive(Deserialize)]
+struct Excluded {
+    #[serde(rename = "f:node.kubernetes.io/exclude-from-external-load-balancers")]
+    excluded: Option<IgnoredAny>,
 }
 
 /// [`names::GUARDS`] by their fields, in their order: a Node has many annotations, and a list of Nodes many Nodes.
@@ -189,6 +199,21 @@ struct Guards {
     aks: Option<IgnoredAny>,
     #[serde(rename = "f:karpenter.sh/do-not-disrupt")]
     karpenter: Option<IgnoredAny>,
+}
+
+impl MetaFields {
+    fn looked_at(self) -> Option<Value> {
+        let mut kept = Map::new();
+        let guards = self.annotations.map(|guards| guards.fields());
+        if let Some(guards) = guards.filter(|guards| !guards.is_empty()) {
+            kept.insert("f:annotations".to_owned(), Value::Object(guards));
+        }
+        if self.labels.and_then(|labels| labels.excluded).is_some() {
+            let field = format!("f:{}", names::EXCLUDED.0);
+            kept.insert("f:labels".to_owned(), json!({field: {}}));
+        }
+        (!kept.is_empty()).then_some(Value::Object(kept))
+    }
 }
 
 impl Guards {
@@ -215,10 +240,8 @@ impl Entry {
         if fields.spec.and_then(|spec| spec.unschedulable).is_some() {
             kept.insert("f:spec".to_owned(), json!({"f:unschedulable": {}}));
         }
-        let guards = fields.metadata.and_then(|metadata| metadata.annotations);
-        let guards = guards.map(|guards| guards.fields());
-        if let Some(guards) = guards.filter(|guards| !guards.is_empty()) {
-            kept.insert("f:metadata".to_owned(), json!({"f:annotations": guards}));
+        if let Some(metadata) = fields.metadata.and_then(MetaFields::looked_at) {
+            kept.insert("f:metadata".to_owned(), metadata);
         }
         (!kept.is_empty()).then(|| ManagedFieldsEntry {
             manager: self.manager,

@@ -239,25 +239,24 @@ fn annotations(object: &Object) -> Keys {
     annotations
 }
 
-/// Those of the keys that keep autoscalers away that this daemon has applied; whoever changes a value takes it over.
+/// Those of the keys that keep autoscalers and load balancers away that this daemon has applied; whoever changes a value
+/// takes it over.
 fn guarded(object: &Object) -> Vec<String> {
     let ours = object.managed_fields().iter().filter(|entry| {
         entry.manager.as_deref() == Some(names::NODE_MANAGER)
             && entry.operation.as_deref() == Some("Apply")
             && entry.subresource.as_deref().unwrap_or_default().is_empty()
     });
-    let fields = ours.filter_map(|entry| {
-        let fields = &entry.fields_v1.as_ref()?.0;
-        fields.get("f:metadata")?.get("f:annotations")
-    });
+    let fields = ours.filter_map(|entry| entry.fields_v1.as_ref()?.0.get("f:metadata"));
     let fields: Vec<&Value> = fields.collect();
-    let keys = names::GUARDS.iter().map(|(key, _)| *key);
-    keys.filter(|key| {
-        fields
-            .iter()
-            .any(|fields| fields.get(format!("f:{key}")).is_some())
+    let keys = names::GUARDS.iter().map(|(key, _)| ("f:annotations", *key));
+    let keys = keys.chain([("f:labels", names::EXCLUDED.0)]);
+    keys.filter(|(of, key)| {
+        let field = format!("f:{key}");
+        let owned = |all: &&Value| all.get(of).is_some_and(|all| all.get(&field).is_some());
+        fields.iter().any(owned)
     })
-    .map(str::to_owned)
+    .map(|(_, key)| key.to_owned())
     .collect()
 }
 
@@ -406,6 +405,28 @@ mod tests {
                 serde_json::from_value(json!({"metadata": {"name": "n1", "managedFields": [
                 {"manager": "kube-rebootd", "operation": "Apply", "fieldsV1": field(key)}]}}));
             assert_eq!(read(&object.expect("a Node"), None).guarded, [key]);
+        }
+    }
+
+    #[test]
+    fn i3_what_load_balancers_look_at_is_ours_only_if_we_applied_it() {
+        let (key, value) = names::EXCLUDED;
+        for (manager, operation, of, ours) in [
+            ("kube-rebootd", "Apply", "f:labels", true),
+            ("kube-rebootd", "Update", "f:labels", false),
+            ("kubeadm", "Apply", "f:labels", false),
+            // An annotation of this name is another thing.
+            ("kube-rebootd", "Apply", "f:annotations", false),
+        ] {
+            let fields = json!({"f:metadata": {of: {format!("f:{key}"): {}, "f:a": {}}}});
+            let object: Object = serde_json::from_value(json!({
+                "metadata": {"name": "n1", "labels": {key: value}, "managedFields": [
+                    {"manager": manager, "operation": operation, "fieldsV1": fields}]},
+            }))
+            .expect("a Node");
+            let guarded = read(&object, None).guarded;
+            assert_eq!(guarded == [key], ours, "{manager} {operation} {of}");
+            assert_eq!(guarded.is_empty(), !ours);
         }
     }
 

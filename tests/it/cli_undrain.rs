@@ -53,6 +53,8 @@ async fn held(slot: &'static str, stage: Stage, boot: Option<Boot>) -> Held {
             stage,
             foreign_cordon: false,
             guards: false,
+            excluded: false,
+            cordoned: None,
             alone: false,
             marks: None,
             hooked: false,

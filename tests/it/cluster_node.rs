@@ -101,6 +101,39 @@ async fn volumes_in_use_are_read_and_watched() {
     }
 }
 
+/// A node may set it on itself, and it is ours by ownership.
+#[tokio::test]
+async fn i3_what_load_balancers_look_at_goes_with_the_set_and_leaves_others_alone() {
+    let host = enter().host().await;
+    let (key, value) = names::EXCLUDED;
+    let before = get(&host).await;
+    let excluded = NodeFields {
+        labels: [(key.to_owned(), value.to_owned())].into(),
+        ..empty(&before)
+    };
+    let node = apply(&host, &excluded).await;
+    assert_eq!(node.guarded, [key]);
+    let node = apply(&host, &empty(&node)).await;
+    assert!(!node.labels.contains_key(key) && node.guarded.is_empty());
+    let excluded = NodeFields {
+        labels: excluded.labels,
+        ..empty(&node)
+    };
+    apply(&host, &excluded).await;
+    let theirs = json!({"metadata": {"labels": {key: "false"}}});
+    admin(&host, "kubectl-label", theirs).await;
+    let node = get(&host).await;
+    assert!(node.guarded.is_empty(), "{:?}", node.guarded);
+    let node = apply(&host, &empty(&node)).await;
+    assert_eq!(node.labels.get(key).map(String::as_str), Some("false"));
+    admin(
+        &host,
+        "kubectl-label",
+        json!({"metadata": {"labels": {key: null}}}),
+    )
+    .await;
+}
+
 /// A node may set them on itself. They are ours by ownership, and whoever changes one takes it over.
 #[tokio::test]
 async fn i3_what_keeps_autoscalers_away_goes_with_the_set_and_leaves_others_alone() {

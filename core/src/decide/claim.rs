@@ -208,9 +208,12 @@ fn cordon(context: &Context, hold: &Hold, node: &Node, peers: &Peers) -> Step {
     if let Mark::Shown(_) = context.facts.mark {
         return context.step(phase, Effect::Unmark, "leaving the queue");
     }
+    let alone = peers.census.as_ref().is_ok_and(Census::alone);
     let before = Hold {
         foreign_cordon: node_fields::foreign_cordon(node),
-        alone: peers.census.as_ref().is_ok_and(Census::alone),
+        alone,
+        // The only node takes all traffic until it goes down.
+        excluded: context.policy.excludes() && !alone && node_fields::may_exclude(node),
         marks: Some(marks.clone()),
         before: context.before(Some(hold)),
         ..hold.clone()

@@ -61,6 +61,20 @@ fn drain(context: &Context, hold: &Hold, node: &Node) -> Step {
     match &context.facts.drain {
         Drained::Starting => context.stay(phase, "draining: listing pods"),
         Drained::Failed { why } => undo(context, hold, Why::Drain(why.clone())),
+        Drained::Resting {
+            words,
+            waits,
+            cordoned,
+            wake,
+        } => {
+            let mut step = context.stay(phase, format!("draining: {words}"));
+            if let Some(hold) = &mut step.record.hold {
+                // On disk once: a daemon that starts over does not begin the wait anew.
+                hold.cordoned.get_or_insert(*cordoned);
+            }
+            step.waits = Some(waits.clone());
+            sooner(step, *wake)
+        }
         Drained::Going {
             evict,
             words,

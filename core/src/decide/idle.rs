@@ -137,24 +137,21 @@ fn unmark(context: &Context, node: &Node) -> Option<Step> {
     }
 }
 
-/// What keeps autoscalers from the Node has had its time, or no record knows of it.
+/// What keeps autoscalers from the Node has had its time, or no record knows of it; nor of what load balancers look at.
 fn unguard(context: &Context, node: &Node) -> Option<Step> {
     let (boot, now) = (&context.facts.boot, context.now.boot);
-    let guard = context.facts.record.guard.as_ref();
+    let mut record = context.facts.record.clone();
+    record.guard = record.guard.filter(|guard| guard.lasts(boot, now));
     // What is refused keeps no reboot waiting: the next apply names it no more either.
     let refused = (context.facts.refused.as_ref()).is_some_and(|it| it.point == Point::default());
-    if node.guarded.is_empty() || refused || guard.is_some_and(|guard| guard.lasts(boot, now)) {
+    if refused || !node_fields::keeps_away(node, &context.set(&record, node)) {
         return None;
     }
-    let phase = context.facts.record.phase(Some(boot));
-    let status = "letting autoscalers have the Node again";
+    let phase = record.phase(Some(boot));
+    let status = "letting autoscalers and load balancers have the Node again";
     if node.read.is_none() {
         return Some(context.step(phase, Effect::ReadNode, status));
     }
-    let record = Record {
-        guard: None,
-        ..context.facts.record.clone()
-    };
     Some(apply(context, phase, record, node, status))
 }
 

@@ -25,6 +25,8 @@ pub struct Policy {
     pub stale_after: Option<Duration>,
     /// `coordination.autoscaler_protect`: for how long after a hold autoscalers are kept from the Node; zero: never.
     pub autoscaler_protect: Duration,
+    /// `drain.load_balancer_wait`: before the first eviction; zero: load balancers are told nothing.
+    pub load_balancer_wait: Duration,
     /// `drain.mode`
     pub drain: Mode,
     /// `drain.on_timeout = "reboot"`: a drain may end with pods that are left.
@@ -54,6 +56,7 @@ impl Policy {
             stale_after: (!config.coordination.prove_node)
                 .then_some(config.coordination.stale_after),
             autoscaler_protect: config.coordination.autoscaler_protect,
+            load_balancer_wait: config.drain.policy.load_balancer_wait,
             drain: config.drain.mode,
             leaves_pods: config.drain.policy.on_timeout == OnTimeout::Reboot,
             retry: config.reboot.retry,
@@ -61,6 +64,11 @@ impl Policy {
             reboot_timeout: config.reboot.timeout,
             health_timeout: config.health.timeout,
         }
+    }
+
+    /// A hold tells load balancers to take the Node out.
+    pub(super) fn excludes(&self) -> bool {
+        !self.load_balancer_wait.is_zero()
     }
 
     /// A hold keeps autoscalers from the Node.

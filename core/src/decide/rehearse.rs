@@ -66,6 +66,7 @@ fn set(context: &Context, record: &Record, lease: &Lease, node: &Node) -> NodeFi
         stage: Stage::Draining,
         node_uid: Some(node.uid.clone()),
         guards: context.policy.guards(),
+        excluded: context.policy.excludes(),
         marks: context.facts.marks.clone(),
         before: context.before(None),
         ..Hold::begin(take, context.facts.boot.clone())

@@ -25,6 +25,11 @@ impl Clock {
         }
     }
 
+    /// Time counts from `now` on: what passed since the last answer does not.
+    pub(super) fn anew(&mut self, now: Duration) {
+        (self.heard, self.silent) = (Some(now), None);
+    }
+
     /// Time counts from the first call on.
     pub(super) fn begin(&mut self, now: Duration) {
         self.heard.get_or_insert(now);

@@ -6,6 +6,7 @@ use super::*;
 use crate::pod::{Controller, EvictAnswer, PodPhase, RestartPolicy};
 
 mod ending;
+mod rest;
 mod says;
 mod time;
 
@@ -14,6 +15,7 @@ pub(super) fn policy() -> Policy {
         timeout: Duration::from_secs(1800),
         stall: Duration::from_secs(600),
         on_timeout: OnTimeout::Abort,
+        load_balancer_wait: Duration::ZERO,
         parallelism: 25,
         unmanaged: Unmanaged::Leave,
         jobs: Jobs::Evict,

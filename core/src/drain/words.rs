@@ -21,6 +21,9 @@ pub fn describe(next: &Next) -> String {
             }
             words
         }
+        State::Resting { left, waits } => {
+            format!("waiting for {waits}, {} left", count(*left))
+        }
         State::Unmounting { volumes, stay } => unmounting(volumes, *stay),
         State::Drained { leftover, .. } if leftover.is_empty() => "drained".to_owned(),
         State::Drained { leftover, .. } => format!("drained except {}", all(leftover)),

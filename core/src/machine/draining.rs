@@ -4,20 +4,48 @@ use std::time::Duration;
 
 use super::Machine;
 use super::memory::Sight;
-use crate::drain::{self, Drain, Next, State};
+use crate::decide::labelled;
+use crate::drain::{self, Drain, Next, Rest, State};
 use crate::facts::Drained;
 use crate::node::Seen;
+use crate::node_fields;
 use crate::pod::Pod;
+use crate::record::Stage;
+
+/// Since when pods of this hold could have been evicted.
+enum Cordoned {
+    /// Nothing is waited for.
+    Now,
+    /// The cordon is on its way.
+    NotYet,
+    /// From then on the wait counts.
+    Since(Duration),
+}
 
 impl Machine {
     pub(super) fn drained(&mut self, pods: &[Pod], now: Duration) -> Drained {
+        let cordoned = match self.cordoned(now) {
+            Cordoned::Now => None,
+            // Nothing is due before it has landed.
+            Cordoned::NotYet => return Drained::Starting,
+            Cordoned::Since(since) => Some(since),
+        };
         if !self.evicts() {
-            return self.done(now);
+            return self.unevicted(cordoned, now);
         }
-        let (next, spent) = self.progress(pods, now);
+        let (next, spent) = self.progress(pods, cordoned, now);
         self.memory.queue.extend(next.evict.iter().cloned());
         let words = drain::describe(&next);
         match next.state {
+            State::Resting { waits, .. } => {
+                self.memory.done = None;
+                Drained::Resting {
+                    words,
+                    waits,
+                    cordoned: cordoned.unwrap_or(now),
+                    wake: next.wake,
+                }
+            }
             State::Unmounting { .. } => {
                 self.never_sent();
                 self.memory.done = None;
@@ -55,6 +83,44 @@ impl Machine {
         }
     }
 
+    /// Since when the cordon has been on the Node, where that matters.
+    fn cordoned(&self, now: Duration) -> Cordoned {
+        let hold = self.facts.record.hold.as_ref();
+        // Before logind is asked the wait has been.
+        let hold = hold.filter(|hold| hold.excluded && hold.stage == Stage::Draining);
+        let Some(hold) = hold else {
+            return Cordoned::Now;
+        };
+        if let Some(since) = hold.cordoned {
+            return Cordoned::Since(since);
+        }
+        match &self.facts.node {
+            Seen::Present(node) if node.unschedulable && node_fields::carries(node, hold) => {
+                Cordoned::Since(labelled(&self.facts, hold).unwrap_or(now))
+            }
+            _ => Cordoned::NotYet,
+        }
+    }
+
+    /// Where no pod is evicted, traffic from outside goes elsewhere all the same before the host goes down.
+    fn unevicted(&mut self, cordoned: Option<Duration>, now: Duration) -> Drained {
+        let policy = &self.config.drain.policy;
+        let rest = cordoned.and_then(|since| {
+            let (waits, until) = Rest::new(policy, since, true).waits(now)?;
+            Some((since, waits, until))
+        });
+        let Some((cordoned, waits, until)) = rest else {
+            return self.done(now);
+        };
+        self.memory.done = None;
+        Drained::Resting {
+            words: format!("waiting for {waits}"),
+            waits,
+            cordoned,
+            wake: Some(until),
+        }
+    }
+
     fn done(&mut self, now: Duration) -> Drained {
         Drained::Done {
             at: *self.memory.done.get_or_insert(now),
@@ -76,7 +142,12 @@ impl Machine {
     }
 
     /// The drain with all that is new, and the time it took.
-    fn progress(&mut self, pods: &[Pod], now: Duration) -> (Next, Duration) {
+    fn progress(
+        &mut self,
+        pods: &[Pod],
+        cordoned: Option<Duration>,
+        now: Duration,
+    ) -> (Next, Duration) {
         let memory = &mut self.memory;
         if memory.drain.is_none() {
             // Its time begins now: an answer of an hour ago would count this hour.
@@ -94,6 +165,9 @@ impl Machine {
         let drain = memory
             .drain
             .get_or_insert_with(|| begin(policy.clone(), spent));
+        if let Some(since) = cordoned {
+            drain.rest(since, true, now);
+        }
         // Before any other answer: a slow one says that the server was silent, which a later answer would hide.
         if let Some((sent, at)) = memory.answered.take() {
             drain.confirmed(sent, at);

@@ -109,6 +109,8 @@ prop_compose! {
             stage,
             foreign_cordon: flags.1,
             guards: flags.2,
+            excluded: flags.3,
+            cordoned: asked.filter(|_| flags.3),
             alone: false,
             marks: flags.2.then(Marks::default),
             hooked: flags.3,
@@ -175,6 +177,7 @@ fn full() -> Record {
     let mut record = held(Stage::Undoing(Why::Gate("closed".to_owned())), 2);
     if let Some(hold) = &mut record.hold {
         hold.asked = Some(Duration::from_secs(100));
+        hold.cordoned = Some(Duration::from_secs(50));
         hold.marks = Some(Marks::default());
         hold.node_uid = Some("node".to_owned());
     }
@@ -216,6 +219,7 @@ fn sound(text: &str) -> Result<(), TestCaseError> {
     if let Some(hold) = &record.hold {
         prop_assert!(hold.step < COUNT_MAX && u64::from(hold.asks) < COUNT_MAX);
         prop_assert!(hold.drain_spent < CLOCK_MAX.as_secs() && hold.asked < Some(CLOCK_MAX));
+        prop_assert!(hold.cordoned < Some(CLOCK_MAX));
     }
     let clocks = (record.backoff.iter().map(|backoff| backoff.until))
         .chain(record.guard.iter().map(|guard| guard.until))

@@ -74,6 +74,7 @@ impl Local {
             stale_after: None,
             // Annotations that nobody here looks at.
             autoscaler_protect: Duration::ZERO,
+            load_balancer_wait: Duration::ZERO,
             leaves_pods: false,
             drain: kube_rebootd_core::drain::Mode::Auto,
             retry: Duration::ZERO,

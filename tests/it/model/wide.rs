@@ -117,6 +117,8 @@ impl Hold {
             },
             foreign_cordon: self.foreign,
             guards: false,
+            excluded: false,
+            cordoned: None,
             alone: false,
             marks: None,
             hooked: false,

@@ -272,7 +272,8 @@ impl World {
             cordon_owners: node.cordon.iter().cloned().collect(),
             labels: node.labels.clone(),
             annotations: node.annotations.clone(),
-            guarded: (names::GUARDS.iter().map(|(key, _)| (*key).to_owned()))
+            guarded: (names::GUARDS.iter().chain([&names::EXCLUDED]))
+                .map(|(key, _)| (*key).to_owned())
                 .filter(|key| node.ours.contains(key))
                 .collect(),
             ready: node.status.ready,

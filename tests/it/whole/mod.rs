@@ -9,6 +9,7 @@ mod adoption;
 mod agree;
 mod alerts;
 mod annotations;
+mod balancers;
 mod clocks;
 mod cluster;
 mod commands;

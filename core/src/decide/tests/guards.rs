@@ -72,6 +72,102 @@ fn i4_what_keeps_autoscalers_away_goes_when_its_time_is_over() {
     }
 }
 
+/// Of the label for load balancers no record knows once its hold has ended: it goes although autoscalers are kept away still.
+#[test]
+fn i4_what_load_balancers_look_at_goes_although_autoscalers_are_kept_away() {
+    let (key, value) = names::EXCLUDED;
+    let lasting = guard("now", NOW + MINUTES);
+    for (lasts, theirs) in [(true, false), (false, false), (true, true)] {
+        let mut facts = rest(lasts.then(|| lasting.clone()));
+        let node = own(&mut facts);
+        node.labels.insert(key.to_owned(), value.to_owned());
+        if !theirs {
+            node.guarded.push(key.to_owned());
+        }
+        let step = decide(&facts, &policy(), now());
+        if theirs {
+            assert!(!matches!(step.effect, Effect::Apply { .. }), "not ours");
+            continue;
+        }
+        let Effect::Apply { set, .. } = &step.effect else {
+            panic!("{lasts}: {:?}", step.effect)
+        };
+        assert_eq!(set.labels, BTreeMap::new(), "{lasts}");
+        assert_eq!(set.annotations.len(), if lasts { 3 } else { 0 }, "{lasts}");
+        assert_eq!(step.record.guard, lasts.then(|| lasting.clone()));
+    }
+}
+
+/// It comes with the cordon: where it is configured, where it is absent or ours, and where traffic has another node to go to.
+#[test]
+fn i3_load_balancers_are_told_with_the_cordon() {
+    let (key, value) = names::EXCLUDED;
+    for (what, wait, nodes, there, ours, told) in [
+        ("as configured", 60, 2, None, false, true),
+        ("no wait", 0, 2, None, false, false),
+        ("no other node", 60, 1, None, false, false),
+        ("somebody's", 60, 2, Some(""), false, false),
+        ("ours, left over", 60, 2, Some(value), true, true),
+    ] {
+        let mut facts = gates::about_to_cordon();
+        facts.peers.as_mut().unwrap().census = Ok(Census {
+            nodes,
+            ..Census::default()
+        });
+        let node = own(&mut facts);
+        let there = there.map(|value| (key.to_owned(), value.to_owned()));
+        node.labels.extend(there);
+        node.guarded.extend(ours.then(|| key.to_owned()));
+        let mut policy = policy();
+        policy.load_balancer_wait = Duration::from_secs(wait);
+        let step = decide(&facts, &policy, now());
+        let Effect::Apply { set, .. } = &step.effect else {
+            panic!("{what}: {}", step.status)
+        };
+        assert!(set.unschedulable, "{what}");
+        let label = set.labels.get(key).map(String::as_str);
+        assert_eq!(label, told.then_some(value), "{what}");
+        let text = step.record.annotation().unwrap();
+        // What an earlier version cannot read is written only where it says something.
+        assert_eq!(text.contains("excluded"), told, "{what}");
+        assert_eq!(step.record.hold.unwrap().excluded, told, "{what}");
+    }
+}
+
+/// I6: that it waits, and since when, is on disk once.
+#[test]
+fn i6_since_when_the_node_is_cordoned_is_recorded_once() {
+    let earlier = NOW.checked_sub(Duration::from_secs(30)).unwrap();
+    for known in [None, Some(earlier)] {
+        let mut facts = about_to_reboot();
+        let hold = facts.record.hold.as_mut().unwrap();
+        (hold.stage, hold.asks, hold.asked) = (Stage::Draining, 0, None);
+        hold.cordoned = known;
+        let second = Duration::from_secs(1);
+        facts.drain = Drained::Resting {
+            words: "waiting for drain.load_balancer_wait of 1m, 2 pods left".to_owned(),
+            waits: "drain.load_balancer_wait of 1m".to_owned(),
+            cordoned: NOW,
+            wake: Some(NOW + second),
+        };
+        // However long it takes: that is no fault of the API server.
+        facts.in_stage = Duration::from_secs(3600);
+        let step = decide(&facts, &policy(), now());
+        assert_eq!((step.phase, &step.effect), (Phase::Draining, &Effect::Wait));
+        let words = "draining: waiting for drain.load_balancer_wait of 1m, 2 pods left";
+        assert_eq!(
+            (step.status.as_str(), step.wake),
+            (words, Some(NOW + second))
+        );
+        assert_eq!(
+            step.waits.as_deref(),
+            Some("drain.load_balancer_wait of 1m")
+        );
+        let cordoned = step.record.hold.unwrap().cordoned;
+        assert_eq!(cordoned, Some(known.unwrap_or(NOW)));
+    }
+}
+
 /// It is over and not on the Node: only the record forgets it, and nothing is asked again and again.
 #[test]
 fn a_time_that_is_over_is_forgotten() {

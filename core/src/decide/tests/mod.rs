@@ -174,6 +174,8 @@ prop_compose! {
             stage,
             foreign_cordon: foreign,
             guards: false,
+            excluded: false,
+            cordoned: None,
             alone: false,
             marks: Some(Marks::default()),
             hooked,
@@ -284,6 +286,12 @@ fn drained() -> impl Strategy<Value = Drained> {
         }),
         Just(Drained::Done {
             at: NOW.checked_sub(Duration::from_secs(20)).unwrap()
+        }),
+        Just(Drained::Resting {
+            words: "waiting".to_owned(),
+            waits: "it".to_owned(),
+            cordoned: NOW.checked_sub(Duration::from_secs(20)).unwrap(),
+            wake: Some(NOW + Duration::from_secs(20)),
         }),
         Just(Drained::Going {
             evict: Vec::new(),

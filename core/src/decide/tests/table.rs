@@ -12,6 +12,8 @@ pub(super) fn about_to_reboot() -> Facts {
         stage: Stage::Rebooting,
         foreign_cordon: false,
         guards: false,
+        excluded: false,
+        cordoned: None,
         alone: false,
         marks: Some(Marks::default()),
         hooked: false,

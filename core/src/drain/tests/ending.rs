@@ -217,6 +217,7 @@ fn i2_a_drain_ends_when_the_kubelet_has_cleaned_up_and_not_before() {
                     );
                     return Ok(());
                 }
+                State::Resting { .. } => prop_assert!(false, "there is no wait"),
                 State::Unmounting { .. } => prop_assert!(false, "there are no volumes"),
             }
         }

@@ -48,6 +48,73 @@ fn i9_pods_are_evicted_and_waited_for_as_mode_and_hold_say() {
     }
 }
 
+/// What the wait before the first eviction rests on: the cordon that has landed, and what the record says of it.
+#[test]
+fn i9_nobody_is_evicted_before_load_balancers_had_their_time() {
+    let wait = Duration::from_secs(60);
+    let waiting = || {
+        let mut machine = held(Stage::Draining);
+        machine.wrote(machine.facts.record.clone());
+        machine.config.drain.policy.load_balancer_wait = wait;
+        machine.facts.record.hold.as_mut().unwrap().excluded = true;
+        let record = machine.facts.record.clone();
+        let node = node(&mut machine);
+        let set = crate::node_fields::NodeFields::of(&record, node);
+        (node.labels, node.annotations) = (set.labels, set.annotations);
+        node.unschedulable = true;
+        node.read = Some(ago(5));
+        machine.saw_pods(Some(vec![web()]), Some(Sight::Seen));
+        machine
+    };
+    let drain = |machine: &mut Machine, boot: Duration| {
+        machine.judge(&[], Now { boot, ..now() });
+        machine.facts.drain.clone()
+    };
+    let since = |drained: &Drained| match drained {
+        Drained::Resting { cordoned, wake, .. } => Some((*cordoned, *wake)),
+        _ => None,
+    };
+    // A consistent read shows the cordon, or the answer to its own apply.
+    let mut machine = waiting();
+    let rests = since(&drain(&mut machine, NOW));
+    assert_eq!(rests, Some((ago(5), Some(ago(5) + wait))));
+    assert!(machine.memory.queue.is_empty());
+    let point = crate::facts::Point::of(machine.facts.record.hold.as_ref().unwrap());
+    machine.facts.applied = Some(crate::facts::Applied { point, at: ago(9) });
+    let rests = since(&drain(&mut machine, NOW));
+    assert_eq!(rests, Some((ago(9), Some(ago(9) + wait))));
+    // Neither: from now on; and later what was recorded then.
+    let mut machine = waiting();
+    node(&mut machine).read = None;
+    let rests = since(&drain(&mut machine, NOW));
+    assert_eq!(rests, Some((NOW, Some(NOW + wait))));
+    machine.facts.record.hold.as_mut().unwrap().cordoned = Some(ago(40));
+    let rests = since(&drain(&mut machine, NOW));
+    assert_eq!(rests, Some((ago(40), Some(ago(40) + wait))));
+    let over = drain(&mut machine, ago(40) + wait);
+    assert!(
+        matches!(&over, Drained::Going { evict, .. } if evict.len() == 1),
+        "{over:?}"
+    );
+    // The cordon is on its way.
+    let mut machine = waiting();
+    node(&mut machine).unschedulable = false;
+    assert_eq!(drain(&mut machine, NOW), Drained::Starting);
+    assert!(machine.memory.queue.is_empty());
+    // Nothing is evicted, and the host goes down with what reaches it.
+    let mut machine = waiting();
+    machine.config.drain.mode = Mode::Never;
+    let rests = since(&drain(&mut machine, NOW));
+    assert_eq!(rests, Some((ago(5), Some(ago(5) + wait))));
+    let over = drain(&mut machine, ago(5) + wait);
+    assert_eq!(over, Drained::Done { at: ago(5) + wait });
+    // Before logind is asked the wait has been.
+    let mut machine = waiting();
+    machine.facts.record.hold.as_mut().unwrap().stage = Stage::Rebooting;
+    let going = drain(&mut machine, NOW);
+    assert!(matches!(going, Drained::Going { .. }), "{going:?}");
+}
+
 #[test]
 fn i7_a_drain_is_told_what_was_answered_and_when() {
     let blocked = |machine: &Machine| match &machine.facts.drain {
