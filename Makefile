@@ -46,7 +46,7 @@ install: build
 	install -D -m 755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/kube-rebootd
 	# kubectl's plugin: kubectl rebootd.
 	ln -sf kube-rebootd $(DESTDIR)$(PREFIX)/bin/kubectl-rebootd
-	install -D -m 644 -t $(DESTDIR)$(UNITDIR) systemd/kube-rebootd.service
+	install -D -m 644 -t $(DESTDIR)$(UNITDIR) systemd/kube-rebootd.service systemd/kube-rebootd-boot-ok.service
 	install -D -m 644 -t $(DESTDIR)$(CATALOGDIR) packaging/kube-rebootd.catalog
 	# What an administrator wrote stays.
 	test -e $(DESTDIR)$(SYSCONFDIR)/kube-rebootd/config.toml || \

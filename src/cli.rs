@@ -1,6 +1,7 @@
 //! The command line (docs/design.md 11): its verbs and their exit codes.
 
 use std::io::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -9,10 +10,12 @@ use kube_rebootd_core::text::printable;
 use kube_rebootd_core::trigger::Keeper;
 
 use crate::cluster::manifests::Grant;
+use crate::root::Root;
 use wish::Wish;
 
 pub mod access;
 mod args;
+pub mod boot_ok;
 pub mod check;
 pub mod config;
 pub mod doctor;
@@ -62,6 +65,7 @@ pub fn main(cli: Cli) -> ExitCode {
         } => access::explain(&root, config, &cluster, &node, json),
         Verb::Explain { json, .. } => explain::main(&root, config, json),
         Verb::Check { builtin, json } => check::main(&root, file.as_ref(), &builtin, json),
+        Verb::BootOk { healthz, wait } => boot_ok::main(&root, healthz, wait),
         Verb::Doctor { json } => doctor::main(root, file, json),
         Verb::Undrain {
             release: true,
@@ -147,8 +151,14 @@ pub fn main(cli: Cli) -> ExitCode {
                 Err(code) => code,
             }
         }
-        Verb::Config(ConfigVerb::Show) => config::show(&root, config),
-        Verb::Config(ConfigVerb::Check { files }) => config::check(&root, config, &files),
+        Verb::Config(verb) => configuration(&root, config, &verb),
+    }
+}
+
+fn configuration(root: &Root, config: Option<&Path>, verb: &ConfigVerb) -> ExitCode {
+    match verb {
+        ConfigVerb::Show => config::show(root, config),
+        ConfigVerb::Check { files } => config::check(root, config, files),
     }
 }
 

@@ -9,6 +9,7 @@ pub mod booted;
 pub mod bus;
 pub mod check;
 pub mod dbus;
+pub mod healthz;
 pub mod hooks;
 pub mod journal;
 pub mod lock;

@@ -2,6 +2,7 @@
 //! environment or the network, and nothing awaits: the time is an argument. ARCHITECTURE.md is the map.
 
 pub mod alerts;
+pub mod alive;
 pub mod backoff;
 pub mod beats;
 pub mod before;

@@ -16,6 +16,9 @@ _kube__rebootd() {
             ",$1")
                 cmd="kube__rebootd"
                 ;;
+            kube__rebootd,boot-ok)
+                cmd="kube__rebootd__subcmd__boot__subcmd__ok"
+                ;;
             kube__rebootd,cancel)
                 cmd="kube__rebootd__subcmd__cancel"
                 ;;
@@ -91,6 +94,9 @@ _kube__rebootd() {
             kube__rebootd__subcmd__config__subcmd__help,show)
                 cmd="kube__rebootd__subcmd__config__subcmd__help__subcmd__show"
                 ;;
+            kube__rebootd__subcmd__help,boot-ok)
+                cmd="kube__rebootd__subcmd__help__subcmd__boot__subcmd__ok"
+                ;;
             kube__rebootd__subcmd__help,cancel)
                 cmd="kube__rebootd__subcmd__help__subcmd__cancel"
                 ;;
@@ -161,12 +167,42 @@ _kube__rebootd() {
 
     case "${cmd}" in
         kube__rebootd)
-            opts="-h -V --config --root --help --version run status explain check doctor drain undrain hold release nodes pause resume reboot cancel retry unlock manifests config help"
+            opts="-h -V --config --root --help --version run status explain check doctor boot-ok drain undrain hold release nodes pause resume reboot cancel retry unlock manifests config help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        kube__subcmd__rebootd__subcmd__boot__subcmd__ok)
+            opts="-h --healthz --wait --config --root --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --healthz)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --wait)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -451,8 +487,22 @@ _kube__rebootd() {
             return 0
             ;;
         kube__subcmd__rebootd__subcmd__help)
-            opts="run status explain check doctor drain undrain hold release nodes pause resume reboot cancel retry unlock manifests config help"
+            opts="run status explain check doctor boot-ok drain undrain hold release nodes pause resume reboot cancel retry unlock manifests config help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        kube__subcmd__rebootd__subcmd__help__subcmd__boot__subcmd__ok)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi

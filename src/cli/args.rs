@@ -1,5 +1,6 @@
 //! The command line's arguments (docs/design.md 11), and how they differ for kubectl's plugin.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -73,6 +74,18 @@ pub enum Verb {
         /// For programs: one stable JSON object.
         #[arg(long)]
         json: bool,
+    },
+    /// Whether this boot brought a kubelet that is alive; waits for it, and exits 1 when it does not come.
+    ///
+    /// For `kube-rebootd-boot-ok.service`, and for greenboot: neither the API server nor the configuration nor the daemon has a say.
+    /// A host that never joined a cluster has nothing to prove.
+    BootOk {
+        /// Where the kubelet answers: `healthzBindAddress` and `healthzPort` of its configuration.
+        #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:10248")]
+        healthz: SocketAddr,
+        /// Wait so long for it.
+        #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration)]
+        wait: Duration,
     },
     /// Take a slot, drain this node and keep it so for maintenance, over reboots as well, until `undrain` (as root).
     ///

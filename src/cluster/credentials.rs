@@ -10,6 +10,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use kube::config::{ExecConfig, Kubeconfig};
@@ -114,6 +115,19 @@ impl Fingerprint {
     pub fn files(&self) -> impl Iterator<Item = &Path> {
         self.files.iter().map(PathBuf::as_path)
     }
+}
+
+/// A kubelet of this host has joined a cluster, as far as that is seen: a kubeconfig is at a known place. What cannot be looked at
+/// counts as there (I8).
+pub fn is_node(root: &Root) -> bool {
+    let there = |path: &str| match root.path(path).symlink_metadata() {
+        Ok(_) => true,
+        Err(error) => !matches!(
+            error.kind(),
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+        ),
+    };
+    KNOWN.iter().any(|path| there(path))
 }
 
 /// Finds and reads the host's kubeconfig: `explicit`, else that of a running kubelet, else a known place.

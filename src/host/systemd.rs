@@ -159,14 +159,19 @@ pub async fn boot_complete(bus: &Bus) -> Result<bool, BusError> {
     Ok(active_state(bus, BOOT_COMPLETE).await? == "active")
 }
 
-/// The main processes of the services that may be the kubelet (I14). A service without a process, or one that
-/// ends between two questions, is left out.
+/// The main processes of the services that may be the kubelet (I14).
 pub async fn kubelets(bus: &Bus) -> Result<Vec<MainProcess>, BusError> {
+    main_processes(bus, &SERVICES).await
+}
+
+/// The main processes of the services whose name matches a pattern. A service without a process, or one that ends between two
+/// questions, is left out.
+pub async fn main_processes(bus: &Bus, patterns: &[&str]) -> Result<Vec<MainProcess>, BusError> {
     bus.call(
         "asking systemd for the kubelet's service",
         |connection| async move {
             let manager = manager(&connection).await?;
-            let units = manager.list_units_by_patterns(&[], &SERVICES).await?;
+            let units = manager.list_units_by_patterns(&[], patterns).await?;
             let mut found = Vec::new();
             for (unit, _, _, _, _, _, path, ..) in units {
                 let service: Proxy<'_> = proxy::Builder::new(&connection)

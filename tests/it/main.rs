@@ -6,6 +6,7 @@
 mod alertmanager;
 mod alerts;
 mod built;
+mod cli_boot_ok;
 mod cli_check;
 mod cli_doctor;
 mod cli_host;

@@ -140,6 +140,7 @@ fn the_contents_are_all_there() {
         "usr/bin/kube-rebootd",
         "usr/bin/kubectl-rebootd",
         "usr/lib/systemd/system/kube-rebootd.service",
+        "usr/lib/systemd/system/kube-rebootd-boot-ok.service",
         "usr/lib/systemd/catalog/kube-rebootd.catalog",
         "usr/lib/tmpfiles.d/kube-rebootd.conf",
         "usr/share/dbus-1/system.d/org.kuberebootd1.conf",

@@ -61,25 +61,31 @@ fn lintian_finds_no_error() {
 }
 
 #[test]
-fn systemd_analyze_verifies_the_unit() {
+fn systemd_analyze_verifies_the_units() {
     // It looks whether the programs are there: ours is where it was staged.
-    let unit = STAGE
-        .get()
-        .join("usr/lib/systemd/system/kube-rebootd.service");
-    let text = fs::read_to_string(unit).unwrap();
     let staged = STAGE.get().join("usr/bin/kube-rebootd");
     let place = tempfile::tempdir().unwrap();
-    let unit = place.path().join("kube-rebootd.service");
-    fs::write(
-        &unit,
-        text.replace("/usr/bin/kube-rebootd", staged.to_str().unwrap()),
-    )
-    .unwrap();
-    let mut verify = Command::new("systemd-analyze");
-    verify.args(["verify", "--man=no"]).arg(&unit);
-    let out = verify.output().unwrap();
-    let said = String::from_utf8_lossy(&out.stderr);
-    assert!(out.status.success() && said.is_empty(), "{said}");
+    for name in ["kube-rebootd.service", "kube-rebootd-boot-ok.service"] {
+        let unit = STAGE.get().join("usr/lib/systemd/system").join(name);
+        let text = fs::read_to_string(unit).unwrap();
+        let unit = place.path().join(name);
+        let text = text.replace("/usr/bin/kube-rebootd", staged.to_str().unwrap());
+        fs::write(&unit, text).unwrap();
+        let mut verify = Command::new("systemd-analyze");
+        verify.args(["verify", "--man=no"]).arg(&unit);
+        let out = verify.output().unwrap();
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success() && said.is_empty(), "{name}: {said}");
+    }
+}
+
+/// It reads less than the daemon, and writes nothing.
+#[test]
+fn the_boot_check_is_hardened_as_the_daemon_is() {
+    let unit = format!("{TOP}/systemd/kube-rebootd-boot-ok.service");
+    let mut analyze = Command::new("systemd-analyze");
+    let offline = ["security", "--offline=yes", "--no-pager", EXPOSURE];
+    said(analyze.args(offline).arg(&unit));
 }
 
 #[test]

@@ -161,7 +161,9 @@ fn i4_a_removal_stops_the_daemon_then_gives_all_back_in_bounded_time() {
     let rpm = host.run("sh", &rpm_script("PREUN"), &["0"]);
     assert_eq!(
         rpm,
-        by_pid_1("systemctl --no-reload disable --now kube-rebootd.service")
+        by_pid_1(
+            "systemctl --no-reload disable --now kube-rebootd.service kube-rebootd-boot-ok.service"
+        )
     );
     let deb = host.run("sh", &deb_script("prerm"), &["remove"]);
     assert_eq!(deb, with("deb-systemd-invoke stop kube-rebootd.service"));
@@ -190,6 +192,25 @@ fn a_removal_asks_nothing_where_the_daemon_never_joined() {
         let image = Host::new(image).run(shell, script, &[arg]);
         assert_eq!(image, [""; 0]);
     }
+}
+
+/// boot-complete.target would want a unit that is not there, and no boot were a good one any more.
+#[test]
+fn a_removal_takes_the_boot_check_out_of_the_boot() {
+    const LINK: &str =
+        "/etc/systemd/system/boot-complete.target.requires/kube-rebootd-boot-ok.service";
+    // An image that is built, too; there rpm's own macro does it.
+    let host = Host::new(
+        "mkdir -p /var/lib/kube-rebootd; mount -t tmpfs tmpfs /etc/systemd; \
+         mkdir -p /etc/systemd/system/boot-complete.target.requires; \
+         ln -s /usr/lib/systemd/system/kube-rebootd-boot-ok.service /etc/systemd/system/boot-complete.target.requires/",
+    );
+    let run = |shell, script: &str, wanted: &str, args: &[&str]| {
+        host.run(shell, &format!("{script}\n[ {wanted} {LINK} ]\n"), args)
+    };
+    run("sh", &deb_script("prerm"), "! -L", &["remove"]);
+    run("bash", &arch_script("pre_remove"), "! -L", &["0.1.0-1"]);
+    run("sh", &deb_script("prerm"), "-L", &["upgrade", "0.2.0"]);
 }
 
 #[test]

@@ -11,9 +11,9 @@ use crate::built::said;
 const MACROS: [&str; 6] = [
     "cargo_prep(v:) echo PREP %{-v*}",
     "cargo_build echo BUILD",
-    "systemd_post() echo POST %1",
-    "systemd_preun() echo PREUN %1",
-    "systemd_postun_with_restart() echo POSTUN %1",
+    "systemd_post() echo POST %*",
+    "systemd_preun() echo PREUN %*",
+    "systemd_postun_with_restart() echo POSTUN %*",
     "systemd_requires Requires(post): systemd",
 ];
 
@@ -44,8 +44,9 @@ fn the_spec_uses_each_distributions_own_macros() {
             "BuildRequires:  systemd-rpm-macros",
             "Requires(post): systemd",
             "echo BUILD\n",
-            "echo POST kube-rebootd.service\n",
-            "echo PREUN kube-rebootd.service\n",
+            "echo POST kube-rebootd.service kube-rebootd-boot-ok.service\n",
+            "echo PREUN kube-rebootd.service kube-rebootd-boot-ok.service\n",
+            // What a boot has proved is not asked again by an upgrade.
             "echo POSTUN kube-rebootd.service\n",
         ] {
             assert!(spec.contains(words), "{distribution}: {words}:\n{spec}");

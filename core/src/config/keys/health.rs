@@ -22,6 +22,7 @@ keys! {
     /// systemd begins it by itself only in a boot that systemd-boot counts, which is not one of an entry that was found good
     /// before: there a node with this key keeps its slot.
     /// For every boot: `systemctl add-wants multi-user.target boot-complete.target`.
+    /// With `systemctl enable kube-rebootd-boot-ok.service` a kubelet that is alive is a part of it, for boot loaders as well.
     BOOT_COMPLETE "boot_complete": bool = false;
 
     /// How long the Node must have been Ready without a break, from when the kubelet of this boot was heard.
