@@ -141,7 +141,8 @@ pub struct Last {
     pub failures: u32,
 }
 
-/// How those hooks stand that change something, which one stage of a hold runs each.
+/// How those hooks stand that change something, which one stage of a hold runs each. Before the first of them runs, how those
+/// stand that come later is known as well: what could not be taken back is not begun.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Standing {
     pub pre_drain: Stand,

@@ -66,22 +66,27 @@ impl Rounds {
         }
     }
 
-    /// Whether there are any of this kind; why that is not known is said once.
-    async fn look(&mut self, hook: Hook) -> Result<bool, String> {
-        let found = self.hooks.look(&self.root, hook).await;
+    /// Whether there are any of this kind; or why that is not known, in words. Of those that are not run yet, but on which it
+    /// rests that others are, none may be passed over.
+    async fn look(&mut self, hook: Hook, ahead: bool) -> Result<bool, String> {
+        let survey = self.hooks.survey(&self.root, hook).await;
+        let found = if ahead && hook == Hook::Undo {
+            survey.complete()
+        } else {
+            survey.listed()
+        };
         let there = found.map(|found| !found.is_empty());
-        let there = there.map_err(|why| why.to_string());
-        let trouble = there.as_ref().err();
-        if let Some(why) = trouble
-            && self.trouble.as_ref() != Some(why)
+        there.map_err(|why| unlisted(hook.directory(), &why))
+    }
+
+    /// What could not be listed is said once.
+    fn tell(&mut self, trouble: Option<String>) {
+        if let Some(why) = &trouble
+            && self.trouble != trouble
         {
-            warn!(
-                "not known which hooks there are in {}: {why}",
-                hook.directory()
-            );
+            warn!("{why}");
         }
-        self.trouble = trouble.cloned();
-        there
+        self.trouble = trouble;
     }
 
     /// Only a round of this kind is still wanted.
@@ -136,7 +141,7 @@ impl Round {
         let found = Hooks::default().look(&self.root, self.told.hook).await;
         match found {
             Ok(found) => self.each(&found).await,
-            Err(why) => unlisted(directory, &why),
+            Err(why) => Said::Failed(unlisted(directory, &why)),
         }
     }
 
@@ -182,10 +187,11 @@ impl Round {
     }
 }
 
-fn unlisted(directory: &str, why: &Unlisted) -> Said {
-    Said::Failed(format!(
-        "not known which hooks there are in {directory}: {why}"
-    ))
+fn unlisted(directory: &str, why: &Unlisted) -> String {
+    match why {
+        Unlisted::Idle(_) => format!("a hook of {directory} could not be run: {why}"),
+        _ => format!("not known which hooks there are in {directory}: {why}"),
+    }
 }
 
 impl Daemon {
@@ -197,12 +203,19 @@ impl Daemon {
         }
         let wanted = self.machine.hooks_wanted();
         self.rounds.only(wanted);
+        self.machine.forget_hooks();
         let Some(hook) = wanted else {
-            self.machine.forget_hooks();
             return;
         };
-        let there = self.rounds.look(hook).await;
+        let there = self.rounds.look(hook, false).await;
+        let mut trouble = there.as_ref().err().cloned();
         self.machine.saw_hooks(hook, there);
+        while let Some(ahead) = self.machine.hooks_ahead() {
+            let there = self.rounds.look(ahead, true).await;
+            trouble = trouble.or_else(|| there.as_ref().err().cloned());
+            self.machine.saw_hooks(ahead, there);
+        }
+        self.rounds.tell(trouble);
         if self.machine.post_boot_due(self.now()) {
             self.begin_round(Hook::PostBoot);
         }

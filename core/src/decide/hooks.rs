@@ -21,8 +21,10 @@ const PASSES: Duration = Duration::from_secs(5 * 60);
 const UNDO_MAX: Duration = Duration::from_secs(30 * 60);
 /// What was not looked at yet is looked at by the next turn.
 const LOOK: Duration = Duration::from_secs(1);
+const LOOKING: &str = "looking whether hooks could be taken back";
 
-/// All that is to be done before the cordon is done, or the step that does it or undoes.
+/// All that is to be done before the cordon is done, or the step that does it or undoes. What would end the hold once the node
+/// is drained ends it here.
 pub(super) fn before_the_cordon(context: &Context, hold: &Hold) -> Needs<()> {
     let before = Before {
         hook: Hook::PreDrain,
@@ -30,7 +32,16 @@ pub(super) fn before_the_cordon(context: &Context, hold: &Hold) -> Needs<()> {
         where_it_is: "the node is not cordoned yet",
         patience: Duration::ZERO,
     };
-    before.done(context, hold, &context.facts.hooks.pre_drain)
+    before.done(context, hold, &context.facts.hooks.pre_drain)?;
+    if context.facts.record.keeps() || hold.hooked {
+        return Continue(());
+    }
+    match &context.facts.hooks.pre_reboot {
+        Stand::None => Continue(()),
+        Stand::Some { .. } => before.could_be_taken_back(context, hold),
+        Stand::Unlooked => Break(before.waits(context, context.now.boot + LOOK, LOOKING)),
+        Stand::Unknown(why) => Break(undo(context, hold, Why::Hook(why.clone()))),
+    }
 }
 
 /// The same between the drain and the reboot. A drained node waits a while for one that says not now.
@@ -64,6 +75,7 @@ impl Before {
             Stand::Unknown(why) => return Break(undo(context, hold, Why::Hook(why.clone()))),
             Stand::Some { running, last } => (*running, last.as_ref()),
         };
+        self.could_be_taken_back(context, hold)?;
         match last.map(|last| (last, &last.said)) {
             Some((_, Said::Well)) if !running_now => Continue(()),
             Some((last, Said::NotNow(why))) if now < last.first + self.patience => {
@@ -82,6 +94,21 @@ impl Before {
                 Break(undo(context, hold, Why::Hook(why.clone())))
             }
             Some((_, Said::Well)) | None => Break(self.run(context, &running)),
+        }
+    }
+
+    /// Before the first of them: all hooks of `undo.d` could run.
+    fn could_be_taken_back(&self, context: &Context, hold: &Hold) -> Needs<()> {
+        if hold.hooked {
+            return Continue(());
+        }
+        match &context.facts.hooks.undo {
+            Stand::None | Stand::Some { .. } => Continue(()),
+            Stand::Unlooked => Break(self.waits(context, context.now.boot + LOOK, LOOKING)),
+            Stand::Unknown(why) => {
+                let why = format!("what hooks do could not be taken back: {why}");
+                Break(undo(context, hold, Why::Hook(why)))
+            }
         }
     }
 

@@ -4,6 +4,7 @@
 //! A round runs beside the loop, and what it says is known to one process alone: a fresh daemon runs it anew. So nothing from
 //! before the boot counts, and nothing of another hold.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -17,8 +18,8 @@ use crate::record::Stage;
 /// What is known of them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Seen {
-    /// Where was looked last, and whether there are any; or why that is not known. None: nobody has looked.
-    looked: Option<(Hook, Result<bool, String>)>,
+    /// Where this turn has looked, and whether there are any; or why that is not known, in words.
+    looked: BTreeMap<Hook, Result<bool, String>>,
     /// The last round.
     round: Option<Round>,
     /// The host and its kubelet were healthy, as they were judged last.
@@ -53,14 +54,34 @@ impl Machine {
         }
     }
 
-    /// Whether there are hooks of this kind, or why that is not known.
+    /// What is looked at besides, after that: what comes later in a hold in which no hook has run yet, and what would take it
+    /// back. None: all that is to be seen was seen.
+    pub fn hooks_ahead(&self) -> Option<Hook> {
+        let hold = self.facts.record.hold.as_ref()?;
+        let first: &[Hook] = match self.hooks_wanted()? {
+            Hook::PreDrain if !hold.hooked => &[Hook::PreDrain, Hook::PreReboot],
+            Hook::PreReboot if !hold.hooked => &[Hook::PreReboot],
+            _ => return None,
+        };
+        let looked = &self.memory.hooks.looked;
+        if let Some(next) = first.iter().find(|hook| !looked.contains_key(hook)) {
+            return Some(*next);
+        }
+        // Where there are none nothing has to be taken back.
+        let any = first
+            .iter()
+            .any(|hook| looked.get(hook) != Some(&Ok(false)));
+        (any && !looked.contains_key(&Hook::Undo)).then_some(Hook::Undo)
+    }
+
+    /// Whether there are hooks of this kind, or why that is not known, in words.
     pub fn saw_hooks(&mut self, hook: Hook, there: Result<bool, String>) {
-        self.memory.hooks.looked = Some((hook, there));
+        self.memory.hooks.looked.insert(hook, there);
     }
 
     /// Nothing rests on any: what was seen of their directories is void.
     pub fn forget_hooks(&mut self) {
-        self.memory.hooks.looked = None;
+        self.memory.hooks.looked.clear();
     }
 
     /// The host and its kubelet are healthy, and the hooks that say whether the rest is are to be run.
@@ -165,33 +186,28 @@ impl Machine {
     }
 
     fn stand(&self, hook: Hook) -> Stand {
-        match &self.memory.hooks.looked {
-            Some((looked, there)) if *looked == hook => match there {
-                Err(why) => Stand::Unknown(format!(
-                    "not known which hooks there are in {}: {why}",
-                    hook.directory()
-                )),
-                // One that still runs is waited for, whatever became of its file.
-                Ok(false) if !self.hooks_run() => Stand::None,
-                Ok(_) => Stand::Some {
-                    running: self.hooks_run(),
-                    last: self.last(hook).cloned(),
-                },
+        match self.memory.hooks.looked.get(&hook) {
+            None => Stand::Unlooked,
+            Some(Err(why)) => Stand::Unknown(why.clone()),
+            // One that still runs is waited for, whatever became of its file.
+            Some(Ok(false)) if !self.hooks_run() => Stand::None,
+            Some(Ok(_)) => Stand::Some {
+                running: self.hooks_run(),
+                last: self.last(hook).cloned(),
             },
-            _ => Stand::Unlooked,
         }
     }
 
     /// How those stand that the stage of the hold runs.
     pub(super) fn hooks_stand(&self) -> Standing {
-        let mut standing = Standing::default();
         match self.hooks_wanted() {
-            Some(Hook::PreDrain) => standing.pre_drain = self.stand(Hook::PreDrain),
-            Some(Hook::PreReboot) => standing.pre_reboot = self.stand(Hook::PreReboot),
-            Some(Hook::Undo) => standing.undo = self.stand(Hook::Undo),
-            Some(Hook::Gate | Hook::PostBoot) | None => {}
+            Some(Hook::PreDrain | Hook::PreReboot | Hook::Undo) => Standing {
+                pre_drain: self.stand(Hook::PreDrain),
+                pre_reboot: self.stand(Hook::PreReboot),
+                undo: self.stand(Hook::Undo),
+            },
+            Some(Hook::Gate | Hook::PostBoot) | None => Standing::default(),
         }
-        standing
     }
 
     /// What the hooks say of the host that is to be proved; or what is missing, in words. What is not known is no yes (I8).

@@ -68,9 +68,12 @@ impl World {
             machine.forget_packages();
         }
         machine.saw_commands(Ok(Vec::new()));
-        if let Some(hook) = machine.hooks_wanted() {
-            let there = host.hooks && hook != Hook::PostBoot;
-            machine.saw_hooks(hook, Ok(there));
+        machine.forget_hooks();
+        let mut hook = machine.hooks_wanted();
+        while let Some(looked) = hook {
+            let there = host.hooks && looked != Hook::PostBoot;
+            machine.saw_hooks(looked, Ok(there));
+            hook = machine.hooks_ahead();
         }
         machine.judge(&findings, now);
         machine

@@ -495,3 +495,58 @@ async fn i8_i14_a_directory_that_others_can_change_keeps_a_node_from_its_drain()
     );
     world.require(world.said(0, "chmod go-w"), "the cure is said");
 }
+
+/// Nothing is begun that could not be taken back: by the mode of what would do it, or by whose it is.
+#[tokio::test(start_paused = true)]
+async fn i3_i8_what_could_not_be_taken_back_is_not_begun() {
+    for (mode, cure) in [(0o644, "chmod +x"), (0o757, "chmod go-w")] {
+        let world = hooked(1).await;
+        hook(&world, "undo.d/10-noout", mode);
+        world.want(0);
+        world.until_phase(0, "Undoing", HOUR).await;
+        world
+            .until("it is given back", 2 * MINUTE, given_back)
+            .await;
+        world.pass(HOUR).await;
+        world.require(rounds(&world) == [0, 0, 0], "none is run");
+        let drained = world.phases(0).iter().any(|phase| phase == "Draining");
+        world.require(!drained, "it was never cordoned");
+        let why = format!("{cure} /etc/kube-rebootd/hooks/undo.d/10-noout");
+        world.require(
+            world.said(0, "what hooks do could not be taken back"),
+            "why",
+        );
+        world.require(world.said(0, &why), &why);
+        hook(&world, "undo.d/10-noout", 0o755);
+        world.until_rebooted(&[0], 1, 6 * HOUR).await;
+        world.require(rounds(&world) == [1, 1, 1], "once each");
+    }
+}
+
+/// A node is not drained for hooks that would end its hold after that.
+#[tokio::test(start_paused = true)]
+async fn i3_i8_where_only_the_reboot_has_hooks_the_hold_ends_before_the_cordon_too() {
+    let world = hooked(1).await;
+    fs::remove_file(world.hosts[0].path("/etc/kube-rebootd/hooks/pre-drain.d/10-noout")).unwrap();
+    hook(&world, "undo.d/10-noout", 0o644);
+    world.want(0);
+    world.until_phase(0, "Undoing", HOUR).await;
+    world.pass(HOUR).await;
+    let drained = world.phases(0).iter().any(|phase| phase == "Draining");
+    world.require(!drained, "it was never cordoned");
+    world.require(rounds(&world) == [0, 0, 0], "none is run");
+    hook(&world, "undo.d/10-noout", 0o755);
+    world.until_rebooted(&[0], 1, 6 * HOUR).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_without_hooks_asks_nothing_of_those_that_take_back() {
+    let world = hooked(1).await;
+    for place in ["pre-drain.d/10-noout", "pre-reboot.d/10-lb"] {
+        let path = format!("/etc/kube-rebootd/hooks/{place}");
+        fs::remove_file(world.hosts[0].path(&path)).unwrap();
+    }
+    hook(&world, "undo.d/10-noout", 0o757);
+    world.want(0);
+    world.until_rebooted(&[0], 1, HOUR).await;
+}

@@ -183,6 +183,78 @@ fn i6_i8_what_becomes_of_a_hold_by_what_its_hooks_say() {
     }
 }
 
+/// What could not be taken back is not begun; that is said before the cordon also where only the reboot has hooks.
+#[test]
+fn i3_i8_what_could_not_be_taken_back_is_not_begun() {
+    let unknown = || Stand::Unknown("denied".to_owned());
+    let undone = || Comes::Undone("what hooks do could not be taken back: denied".to_owned());
+    let kept_drained = |facts: &mut Facts| {
+        let mut request = request();
+        request.latched.push(kept(Keeper::Person, false));
+        facts.record.request = Some(request.clone());
+        facts.observed.request = Some(request);
+    };
+    let (soon, none) = (|| Comes::Waits(in_seconds(1)), || Stand::None);
+    // Before the cordon, before the reboot, what takes back; whether a hook has run; then for a reboot, and for a drain.
+    for (drain, reboot, back, hooked, comes_then, of_drains) in [
+        (FRESH, none(), unknown(), false, undone(), undone()),
+        (FRESH, none(), Stand::Unlooked, false, soon(), soon()),
+        (FRESH, unknown(), none(), false, Comes::Begun, Comes::Begun),
+        (FRESH, none(), FRESH, false, Comes::Begun, Comes::Begun),
+        (FRESH, none(), unknown(), true, Comes::Begun, Comes::Begun),
+        (none(), FRESH, unknown(), false, undone(), Comes::GoesOn),
+        (none(), FRESH, Stand::Unlooked, false, soon(), Comes::GoesOn),
+        (none(), FRESH, FRESH, false, Comes::GoesOn, Comes::GoesOn),
+        (none(), FRESH, none(), false, Comes::GoesOn, Comes::GoesOn),
+        (
+            none(),
+            unknown(),
+            none(),
+            false,
+            Comes::Undone("denied".to_owned()),
+            Comes::GoesOn,
+        ),
+        (
+            none(),
+            Stand::Unlooked,
+            none(),
+            false,
+            soon(),
+            Comes::GoesOn,
+        ),
+        (
+            none(),
+            none(),
+            unknown(),
+            false,
+            Comes::GoesOn,
+            Comes::GoesOn,
+        ),
+    ] {
+        for keeps in [false, true] {
+            let mut facts = about_to_cordon();
+            facts.record.hold.as_mut().unwrap().hooked = hooked;
+            if keeps {
+                kept_drained(&mut facts);
+            }
+            facts.hooks = Standing {
+                pre_drain: drain.clone(),
+                pre_reboot: reboot.clone(),
+                undo: back.clone(),
+            };
+            let wanted = if keeps { &of_drains } else { &comes_then };
+            let (comes, step) = comes(&facts, Hook::PreDrain);
+            assert_eq!(comes, *wanted, "{:?}: {step:?}", facts.hooks);
+        }
+    }
+    // The hooks came while the node was drained.
+    let mut facts = drained();
+    (facts.hooks.pre_reboot, facts.hooks.undo) = (FRESH, unknown());
+    assert_eq!(comes(&facts, Hook::PreReboot).0, undone());
+    facts.record.hold.as_mut().unwrap().hooked = true;
+    assert_eq!(comes(&facts, Hook::PreReboot).0, Comes::Begun);
+}
+
 /// Who keeps the node drained reboots nothing.
 #[test]
 fn before_maintenance_no_hook_of_the_reboot_runs() {

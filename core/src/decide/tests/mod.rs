@@ -445,6 +445,8 @@ proptest! {
             let lease = facts.leases.get("default");
             let ours = lease.is_some_and(|lease| lease.holder.as_deref() == Some(ME));
             prop_assert!(hook == Hook::Undo || (ours && facts.writable && facts.closed.is_empty()));
+            let back = matches!(facts.hooks.undo, Stand::None | Stand::Some { .. });
+            prop_assert!(hook == Hook::Undo || hold.hooked || back, "it could not be taken back");
         }
         let stage = next.map(|next| &next.stage);
         let from = |stage: Stage| hold.stage == stage && hold.boot == facts.boot;

@@ -47,12 +47,7 @@ fn at(seconds: u64) -> Now {
 /// How those stand that run before the cordon.
 fn stand(machine: &mut Machine) -> Stand {
     machine.judge(&[], now());
-    let others = &machine.facts.hooks;
-    assert_eq!(
-        (&others.pre_reboot, &others.undo),
-        (&Stand::Unlooked, &Stand::Unlooked)
-    );
-    others.pre_drain.clone()
+    machine.facts.hooks.pre_drain.clone()
 }
 
 fn some(running: bool, last: Option<Last>) -> Stand {
@@ -63,22 +58,83 @@ fn some(running: bool, last: Option<Last>) -> Stand {
 fn i8_what_is_not_known_of_them_is_told_apart() {
     let mut machine = held(Stage::Claiming);
     assert_eq!(stand(&mut machine), Stand::Unlooked);
-    let why = "not known which hooks there are in pre-drain.d: denied".to_owned();
+    let denied = || "denied".to_owned();
     for (hook, there, stands) in [
-        (
-            Hook::PreDrain,
-            Err("denied".to_owned()),
-            Stand::Unknown(why),
-        ),
+        (Hook::PreDrain, Err(denied()), Stand::Unknown(denied())),
         (Hook::PreDrain, Ok(false), Stand::None),
         (Hook::Undo, Ok(false), Stand::Unlooked),
         (Hook::PreDrain, Ok(true), some(false, None)),
     ] {
+        machine.forget_hooks();
         machine.saw_hooks(hook, there);
         assert_eq!(stand(&mut machine), stands);
     }
     machine.forget_hooks();
     assert_eq!(stand(&mut machine), Stand::Unlooked);
+}
+
+/// A stage, what stands in its directories before the cordon and before the reboot, and where is looked.
+type Ahead = (Stage, [Result<bool, String>; 2], &'static [Hook]);
+
+/// What is looked at, in this order; by then a directory has hooks, has none, or cannot be read.
+#[test]
+fn i8_before_the_first_hook_runs_it_is_looked_at_what_takes_it_back() {
+    use Hook::{PreDrain, PreReboot, Undo};
+    let (some, none) = (Ok(true), Ok(false));
+    let bad = || Err("denied".to_owned());
+    let rows: [Ahead; 7] = [
+        (
+            Stage::Claiming,
+            [none.clone(), none.clone()],
+            &[PreDrain, PreReboot],
+        ),
+        (
+            Stage::Claiming,
+            [some.clone(), none.clone()],
+            &[PreDrain, PreReboot, Undo],
+        ),
+        (
+            Stage::Claiming,
+            [none.clone(), some.clone()],
+            &[PreDrain, PreReboot, Undo],
+        ),
+        (
+            Stage::Claiming,
+            [bad(), none.clone()],
+            &[PreDrain, PreReboot, Undo],
+        ),
+        (Stage::Draining, [some.clone(), none.clone()], &[PreReboot]),
+        (
+            Stage::Draining,
+            [none.clone(), some.clone()],
+            &[PreReboot, Undo],
+        ),
+        (Stage::Draining, [none.clone(), bad()], &[PreReboot, Undo]),
+    ];
+    for (stage, there, all) in rows {
+        for hooked in [false, true] {
+            let mut machine = held(stage.clone());
+            machine.facts.record.hold.as_mut().unwrap().hooked = hooked;
+            let mut looked = Vec::new();
+            let mut next = machine.hooks_wanted();
+            while let Some(hook) = next {
+                looked.push(hook);
+                let [drain, reboot] = &there;
+                let there = match hook {
+                    PreDrain => drain.clone(),
+                    PreReboot => reboot.clone(),
+                    _ => Ok(true),
+                };
+                machine.saw_hooks(hook, there);
+                next = machine.hooks_ahead();
+            }
+            let all = if hooked { &all[..1] } else { all };
+            assert_eq!(looked, all, "{stage:?} {there:?}");
+            machine.judge(&[], now());
+            let known = machine.facts.hooks.undo != Stand::Unlooked;
+            assert_eq!(known, looked.contains(&Undo));
+        }
+    }
 }
 
 #[test]

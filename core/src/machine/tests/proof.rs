@@ -272,8 +272,8 @@ fn i4_i8_what_is_not_known_of_hooks_is_not_healthy() {
             words("nobody has looked yet"),
         ),
         (
-            Some((Hook::PostBoot, Err("denied".to_owned()))),
-            words("denied"),
+            Some((Hook::PostBoot, Err("not known: denied".to_owned()))),
+            Err("not known: denied".to_owned()),
         ),
         (
             Some((Hook::PostBoot, Ok(true))),
