@@ -71,11 +71,11 @@ impl Config {
     /// The longest that a drain may take here, by the configuration; zero where nothing is drained.
     pub(crate) fn longest_drain(&self) -> Duration {
         let policy = &self.drain.policy;
-        let drain = match self.drain.mode {
-            DrainMode::Never => Duration::ZERO,
-            DrainMode::Auto | DrainMode::Always => policy.timeout,
+        let (drain, only) = match self.drain.mode {
+            DrainMode::Never => (Duration::ZERO, Duration::ZERO),
+            DrainMode::Auto | DrainMode::Always => (policy.timeout, policy.cordon_only),
         };
-        let drain = drain.saturating_add(policy.load_balancer_wait);
+        let drain = drain.saturating_add(policy.load_balancer_wait.max(only));
         drain.saturating_add(self.reboot.delay)
     }
 

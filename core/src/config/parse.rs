@@ -299,6 +299,7 @@ fn drain(r: &mut Reader<'_>) -> Drain {
         timeout,
         stall,
         on_timeout: r.choice(&drain::ON_TIMEOUT),
+        cordon_only: r.duration(&drain::CORDON_ONLY),
         load_balancer_wait: r.duration(&drain::LOAD_BALANCER_WAIT),
         parallelism: usize::try_from(r.number(&drain::PARALLELISM)).unwrap_or(usize::MAX),
         unmanaged: r.choice(&drain::UNMANAGED),

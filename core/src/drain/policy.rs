@@ -12,6 +12,8 @@ pub struct Policy {
     /// Time in which no pod went away; does not run while the API server is silent.
     pub stall: Duration,
     pub on_timeout: OnTimeout,
+    /// How long the node is only cordoned before the first eviction.
+    pub cordon_only: Duration,
     /// How long load balancers get to take the Node out, before the first eviction; zero: they are told nothing.
     pub load_balancer_wait: Duration,
     /// Evictions sent and not yet answered, at least 1.

@@ -15,6 +15,7 @@ pub(super) fn policy() -> Policy {
         timeout: Duration::from_secs(1800),
         stall: Duration::from_secs(600),
         on_timeout: OnTimeout::Abort,
+        cordon_only: Duration::ZERO,
         load_balancer_wait: Duration::ZERO,
         parallelism: 25,
         unmanaged: Unmanaged::Leave,

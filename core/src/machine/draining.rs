@@ -87,8 +87,8 @@ impl Machine {
     fn cordoned(&self, now: Duration) -> Cordoned {
         let hold = self.facts.record.hold.as_ref();
         // Before logind is asked the wait has been.
-        let hold = hold.filter(|hold| hold.excluded && hold.stage == Stage::Draining);
-        let Some(hold) = hold else {
+        let hold = hold.filter(|hold| hold.stage == Stage::Draining);
+        let Some(hold) = hold.filter(|hold| hold.excluded || self.only_cordons()) else {
             return Cordoned::Now;
         };
         if let Some(since) = hold.cordoned {
@@ -102,11 +102,24 @@ impl Machine {
         }
     }
 
+    /// Pods are not asked to leave at once.
+    fn only_cordons(&self) -> bool {
+        let configured = || !self.config.drain.policy.cordon_only.is_zero();
+        let drain = self.memory.drain.as_ref();
+        self.evicts() && drain.map_or_else(configured, Drain::only_cordons)
+    }
+
+    /// Load balancers were told to take the Node out.
+    fn excluded(&self) -> bool {
+        let hold = self.facts.record.hold.as_ref();
+        hold.is_some_and(|hold| hold.excluded)
+    }
+
     /// Where no pod is evicted, traffic from outside goes elsewhere all the same before the host goes down.
     fn unevicted(&mut self, cordoned: Option<Duration>, now: Duration) -> Drained {
         let policy = &self.config.drain.policy;
         let rest = cordoned.and_then(|since| {
-            let (waits, until) = Rest::new(policy, since, true).waits(now)?;
+            let (waits, until) = Rest::new(policy, since, self.excluded()).waits(false, now)?;
             Some((since, waits, until))
         });
         let Some((cordoned, waits, until)) = rest else {
@@ -148,6 +161,7 @@ impl Machine {
         cordoned: Option<Duration>,
         now: Duration,
     ) -> (Next, Duration) {
+        let excluded = self.excluded();
         let memory = &mut self.memory;
         if memory.drain.is_none() {
             // Its time begins now: an answer of an hour ago would count this hour.
@@ -166,7 +180,7 @@ impl Machine {
             .drain
             .get_or_insert_with(|| begin(policy.clone(), spent));
         if let Some(since) = cordoned {
-            drain.rest(since, true, now);
+            drain.rest(since, excluded, now);
         }
         // Before any other answer: a slow one says that the server was silent, which a later answer would hide.
         if let Some((sent, at)) = memory.answered.take() {

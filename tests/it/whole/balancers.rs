@@ -1,4 +1,4 @@
-//! `drain.load_balancer_wait`: the label for load balancers comes with the cordon and goes with the uncordon, and the first
+//! `drain.cordon_only`, and `drain.load_balancer_wait`: the label for load balancers comes with the cordon and goes with the uncordon, and the first
 //! eviction waits for them (I3, I4, I9).
 
 use std::time::Duration;
@@ -189,4 +189,54 @@ async fn load_balancers_are_waited_for_where_nothing_is_evicted() {
     world.until_phase(0, "Rebooting", MINUTE).await;
     world.require(told(&world, 0).is_none(), "there is no other");
     world.until_rebooted(&[0], 1, HOUR).await;
+}
+
+/// Pods that end by themselves are not evicted, and nobody waits once they have.
+#[tokio::test(start_paused = true)]
+async fn i9_a_node_that_is_only_cordoned_evicts_nobody_until_its_time_is_over() {
+    let config = "[drain]\ncordon_only = \"5m\"\ntimeout = \"1m\"\n";
+    for ends in [false, true] {
+        let world = one_pod(config).await;
+        world.want(0);
+        world
+            .until("it is cordoned", 5 * MINUTE, |world| world.cordoned(0))
+            .await;
+        world.require(told(&world, 0).is_none(), "no load balancer is told");
+        world.pass(4 * MINUTE).await;
+        let words = "waiting for drain.cordon_only of 5m, 1 pod left";
+        world.require(world.said(0, words), "it says what for");
+        world.require(evictions(&world) == 0, "nobody is asked to leave");
+        // Another pod finds another node.
+        if ends {
+            world
+                .server
+                .set(|state| state.remove(("pods", "shop", "web")));
+            world
+                .until_phase(0, "Rebooting", Duration::from_secs(5))
+                .await;
+        } else {
+            world.pass(MINUTE + Duration::from_secs(1)).await;
+        }
+        world.until_rebooted(&[0], 1, 10 * MINUTE).await;
+        world.require(evictions(&world) == usize::from(!ends), "as it ended");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn i2_what_nobody_wants_any_more_ends_a_long_wait() {
+    let world = one_pod("[drain]\ncordon_only = \"1h\"\n").await;
+    world.want(0);
+    world
+        .until("it is cordoned", 5 * MINUTE, |world| world.cordoned(0))
+        .await;
+    world.pass(30 * MINUTE).await;
+    world.require(world.phase(0) == "Draining", "it waits");
+    world.unwant(0);
+    world
+        .until("all is given back", MINUTE, |world| {
+            world.holder("default").is_none() && !world.cordoned(0)
+        })
+        .await;
+    world.require(evictions(&world) == 0, "nobody has moved");
+    world.at_rest();
 }

@@ -14,7 +14,7 @@ keys! {
     /// "always" evicts whatever the other Nodes are; "never" only cordons.
     MODE "mode": Choice<Mode> = choice(&[("auto", Mode::Auto), ("always", Mode::Always), ("never", Mode::Never)]);
 
-    /// How long the drain may take, from the cordon on, or from the end of `load_balancer_wait`.
+    /// How long the drain may take, from the cordon on, or from the end of `cordon_only` and `load_balancer_wait`.
     /// Time in which the API server does not answer is not counted.
     /// Where all pods that are left are terminating and within their own grace period, they are waited for after it, until
     /// twice this time from the cordon on.
@@ -28,6 +28,12 @@ keys! {
     /// What follows either: "abort" undoes everything and tries again later, "reboot" reboots with the pods
     /// that are left, whose disruption budgets are then not kept.
     ON_TIMEOUT "on_timeout": Choice<OnTimeout> = choice(&[("abort", OnTimeout::Abort), ("reboot", OnTimeout::Reboot)]);
+
+    /// How long the node is only cordoned before the first eviction: new pods go elsewhere, and pods of Jobs may end by themselves.
+    /// It ends as soon as no pod is left that must leave; with `load_balancer_wait` both begin with the cordon, and the longer one
+    /// counts.
+    /// The slot is held meanwhile, and no other node gets it.
+    CORDON_ONLY "cordon_only": Span = Span { default: ZERO, least: ZERO, most: DAY, bound: "" };
 
     /// How long load balancers get to send nobody to this node any more, from the cordon to the first eviction.
     /// Where it is not "0s", the Node carries the label `node.kubernetes.io/exclude-from-external-load-balancers` from the cordon

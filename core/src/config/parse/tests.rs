@@ -141,6 +141,7 @@ const WRONG: &[(&str, &str, &[&str])] = &[
     ("drain", "timeout", &["30", "\"30 parsecs\"", "\"0s\"", "2020-01-01"]),
     ("drain", "stall", &["30", "\"0s\"", "\"31m\""]),
     ("drain", "on_timeout", &["1", "\"force\""]),
+    ("drain", "cordon_only", &["5", "\"-1s\"", "\"25h\""]),
     ("drain", "load_balancer_wait", &["30", "\"-1s\"", "\"25h\""]),
     ("drain", "parallelism", &["\"25\"", "0", "501", "-1", "99999999999999999999"]),
     ("drain", "unmanaged", &["1", "\"delete\""]),

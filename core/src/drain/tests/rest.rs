@@ -3,7 +3,12 @@
 use super::*;
 
 fn waits(load_balancer: u64) -> Policy {
+    both(load_balancer, 0)
+}
+
+fn both(load_balancer: u64, cordon_only: u64) -> Policy {
     Policy {
+        cordon_only: secs(cordon_only),
         load_balancer_wait: secs(load_balancer),
         ..policy()
     }
@@ -72,6 +77,56 @@ fn nothing_is_waited_for_without_the_label() {
     drain.rest(secs(0), false, secs(0));
     drain.pods(&pods, secs(0));
     assert_eq!(uids(&drain.next(secs(0))), ["a"]);
+}
+
+/// They begin together, and the longer one counts and is named.
+#[test]
+fn i9_of_two_waits_the_longer_one_counts() {
+    let pods = [pod("a")];
+    for (balancer, cordon, end, key) in [
+        (60, 300, 300, "drain.cordon_only of 5m"),
+        (300, 60, 300, "drain.load_balancer_wait of 5m"),
+        (0, 300, 300, "drain.cordon_only of 5m"),
+    ] {
+        let mut drain = Drain::new(both(balancer, cordon), secs(0));
+        assert_eq!(at(&mut drain, &pods, 0), None);
+        let next = drain.next(secs(0));
+        assert_eq!(next.wake, Some(secs(end)));
+        assert_eq!(describe(&next), format!("waiting for {key}, 1 pod left"));
+        assert_eq!(at(&mut drain, &pods, end - 1), None, "{key}");
+        assert_eq!(at(&mut drain, &pods, end), Some(vec!["a"]), "{key}");
+        assert_eq!(drain.spent(), secs(0));
+    }
+}
+
+/// Pods that end by themselves, such as those of Jobs: a node that is only cordoned waits for nobody else.
+#[test]
+fn a_node_that_is_only_cordoned_waits_while_a_pod_must_leave() {
+    let mut daemon = pod("daemon");
+    owned(&mut daemon, "DaemonSet", "set");
+    let pods = [pod("a"), daemon.clone()];
+    let mut drain = Drain::new(both(0, 300), secs(0));
+    drain.rest(secs(0), false, secs(0));
+    drain.pods(&pods, secs(0));
+    let state = drain.next(secs(0)).state;
+    assert!(matches!(state, State::Resting { left: 1, .. }), "{state:?}");
+    drain.rest(secs(0), false, secs(100));
+    drain.pods(std::slice::from_ref(&daemon), secs(100));
+    let state = drain.next(secs(100)).state;
+    assert!(matches!(state, State::Drained { .. }), "{state:?}");
+    // One that comes late has what is left of the time.
+    drain.rest(secs(0), false, secs(110));
+    drain.pods(&pods, secs(110));
+    let next = drain.next(secs(110));
+    assert!(next.evict.is_empty() && next.wake == Some(secs(300)));
+    drain.rest(secs(0), false, secs(300));
+    drain.pods(&pods, secs(300));
+    assert_eq!(uids(&drain.next(secs(300))), ["a"]);
+    // Nobody knows whether one is left (I8).
+    let mut blind = Drain::new(both(0, 300), secs(0));
+    blind.rest(secs(0), false, secs(0));
+    let state = blind.next(secs(0)).state;
+    assert!(matches!(state, State::Resting { .. }), "{state:?}");
 }
 
 /// I8: a wait that ends while the pods cannot be seen evicts nobody until they are.

@@ -108,6 +108,33 @@ fn i9_nobody_is_evicted_before_load_balancers_had_their_time() {
     assert_eq!(rests, Some((ago(5), Some(ago(5) + wait))));
     let over = drain(&mut machine, ago(5) + wait);
     assert_eq!(over, Drained::Done { at: ago(5) + wait });
+    // Only cordoned, with a label of somebody else or without any.
+    let mut machine = waiting();
+    machine.facts.record.hold.as_mut().unwrap().excluded = false;
+    let going = drain(&mut machine, NOW);
+    assert!(matches!(going, Drained::Going { .. }), "{going:?}");
+    let mut machine = waiting();
+    machine.facts.record.hold.as_mut().unwrap().excluded = false;
+    machine.config.drain.policy.cordon_only = wait;
+    let rests = since(&drain(&mut machine, NOW));
+    assert_eq!(rests, Some((ago(5), Some(ago(5) + wait))));
+    // A drain under way keeps the policy it began with.
+    machine.config.drain.policy.cordon_only = Duration::ZERO;
+    assert_eq!(since(&drain(&mut machine, NOW)), rests);
+    let over = drain(&mut machine, ago(5) + wait);
+    assert!(
+        matches!(&over, Drained::Going { spent, .. } if spent.is_zero()),
+        "{over:?}"
+    );
+    let mut machine = waiting();
+    machine.facts.record.hold.as_mut().unwrap().excluded = false;
+    machine.config.drain.policy.cordon_only = wait;
+    machine.config.drain.mode = Mode::Never;
+    assert_eq!(
+        drain(&mut machine, NOW),
+        Drained::Done { at: NOW },
+        "nobody would go"
+    );
     // Before logind is asked the wait has been.
     let mut machine = waiting();
     machine.facts.record.hold.as_mut().unwrap().stage = Stage::Rebooting;
