@@ -61,7 +61,7 @@ fn status() -> Status {
             packages: vec!["linux-image".to_owned()],
             since: vec![time("2026-10-31T20:00:00Z")],
             later: std::collections::BTreeMap::new(),
-            times: Some(status::took(Times {
+            times: Some(status::shape::took(Times {
                 slot: Some(24_900),
                 waits: [("Queued".to_owned(), 24_290)].into(),
                 claim: 2,

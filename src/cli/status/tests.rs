@@ -1,10 +1,17 @@
 //! The shape of `status` and `status --json`.
 
-use kube_rebootd_core::record::{Backoff, Why};
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use kube_rebootd_core::history::Past;
+use kube_rebootd_core::phase::Phase;
+use kube_rebootd_core::record::{Backoff, Hold, Stage, Why};
 use kube_rebootd_core::slot::{Lease, Take};
+use kube_rebootd_core::times::Times;
 use kube_rebootd_core::trigger::Request;
 
 use super::*;
+use crate::host::view::{Blocked, Holder};
 
 fn time(text: &str) -> Timestamp {
     text.parse().expect("a time")
