@@ -25,7 +25,7 @@ const EVERYWHERE: [(&str, &[&str]); 13] = [
     ("gzip", &["gzip"]),
     ("sed", &["sed"]),
     ("tar", &["tar"]),
-    ("util-linux", &["mount", "runuser", "setpriv", "unshare"]),
+    ("util-linux", &["mount", "runuser", "setpriv", "setsid", "unshare"]),
     ("apt", &["apt-get"]),
     ("whoever builds this has them; binutils have the linker", &["cargo", "git", "make", "readelf", "rustc"]),
     ("ours", &["kube-rebootd"]),
