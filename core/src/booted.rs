@@ -26,17 +26,26 @@ pub struct Booted {
     /// The deployment of ostree or bootc: `CHECKSUM.SERIAL`, or the digest of its composefs.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub deployment: String,
+    /// The number of the snapshot that / is, as snapper and transactional-update count them. Only told: which one was to come is
+    /// known to their programs alone.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub snapshot: String,
+    /// The release of the system by os-release(5). Only told: nothing names the one that is to come.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub release: String,
 }
 
 impl Booted {
-    /// By `uname`, /proc/self/mountinfo and /proc/cmdline.
-    pub fn of(kernel: &str, build: &str, mounts: &str, cmdline: &str) -> Self {
+    /// By `uname`, /proc/self/mountinfo, /proc/cmdline and os-release.
+    pub fn of(kernel: &str, build: &str, mounts: &str, cmdline: &str, release: &str) -> Self {
         Self {
             kernel: kernel.trim().to_owned(),
             build: build.trim().to_owned(),
             deployment: deployed(mounts)
                 .or_else(|| composefs(cmdline))
                 .unwrap_or_default(),
+            snapshot: snapshot(mounts).unwrap_or_default(),
+            release: named(release).unwrap_or_default(),
         }
         .cleaned()
     }
@@ -48,8 +57,46 @@ impl Booted {
             kernel: clean(self.kernel),
             build: clean(self.build),
             deployment: clean(self.deployment),
+            snapshot: clean(self.snapshot),
+            release: clean(self.release),
         }
     }
+
+    /// What is told of it: what it is, and which one; empty: there is none, or it is not known.
+    fn parts(&self) -> [(&'static str, String); 4] {
+        [
+            ("kernel ", self.kernel.clone()),
+            ("deployment ", shown(&self.deployment)),
+            ("snapshot ", self.snapshot.clone()),
+            ("", self.release.clone()),
+        ]
+    }
+
+    /// What the boot loader chose.
+    fn chosen(&self) -> [&str; 3] {
+        [&self.kernel, &self.build, &self.deployment]
+    }
+}
+
+/// What came up where `was` ran before, for people; none: nothing is known of both.
+pub(crate) fn came(was: &Booted, now: &Booted) -> Option<String> {
+    let both = was.parts().into_iter().zip(now.parts());
+    let both = both.filter(|((_, was), (_, now))| !was.is_empty() && !now.is_empty());
+    let (same, mut new): (Vec<_>, Vec<_>) = both.partition(|(was, now)| was == now);
+    if new.is_empty() && was.build != now.build {
+        return Some(format!("another build of kernel {}", now.kernel));
+    }
+    let listed = |parts: Vec<String>| Some(parts.join(", ")).filter(|words| !words.is_empty());
+    if new.is_empty() {
+        let same = same
+            .into_iter()
+            .map(|(_, (what, one))| what.to_owned() + &one);
+        return listed(same.collect()).map(|same| format!("the same {same}"));
+    }
+    let new = new
+        .drain(..)
+        .map(|((_, was), (what, now))| format!("{what}{now} (before: {was})"));
+    listed(new.collect())
 }
 
 /// What was to come up and did not.
@@ -141,7 +188,10 @@ fn kernel(request: &Request, was: &Booted, now: &Booted) -> Option<Missed> {
     let trigger = Builtin::Kernel.trigger();
     let reason = request.reasons.iter().find(|one| one.trigger == trigger)?;
     let wanted = reason.pkgs.first().filter(|_| reason.pkgs.len() == 1)?;
-    if was.kernel.is_empty() || now.kernel.is_empty() || *wanted == now.kernel && was != now {
+    if was.kernel.is_empty()
+        || now.kernel.is_empty()
+        || *wanted == now.kernel && was.chosen() != now.chosen()
+    {
         return None;
     }
     let same = (&was.kernel, &was.build) == (&now.kernel, &now.build);
@@ -183,6 +233,39 @@ fn deployed(mounts: &str) -> Option<String> {
     });
     // What is mounted later lies above.
     { found }.next_back()
+}
+
+/// The snapshot that / is mounted from, by its place among the subvolumes of btrfs.
+fn snapshot(mounts: &str) -> Option<String> {
+    let roots = mounts.lines().filter_map(|line| {
+        let mut fields = line.split(' ').skip(3);
+        let (root, point) = (fields.next()?, fields.next()?);
+        (point == "/").then_some(root)
+    });
+    let root = { roots }.next_back()?;
+    let (_, number) = root
+        .strip_suffix("/snapshot")?
+        .rsplit_once("/.snapshots/")?;
+    let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    digits.then(|| number.to_owned())
+}
+
+/// System, version, and the image or build where there is one.
+fn named(release: &str) -> Option<String> {
+    let value = |key: &str| {
+        let mut values = release
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix(key)?.strip_prefix('='));
+        let value = values.next_back()?.trim_matches(['"', '\'']);
+        Some(value).filter(|value| !value.is_empty())
+    };
+    let (version, image) = (value("VERSION_ID"), value("IMAGE_VERSION"));
+    let image = image.or_else(|| value("BUILD_ID"));
+    let which = match (version, image) {
+        (Some(version), Some(image)) if version != image => format!("{version} ({image})"),
+        (version, image) => version.or(image)?.to_owned(),
+    };
+    Some(format!("{} {which}", value("ID").unwrap_or("linux")))
 }
 
 fn composefs(cmdline: &str) -> Option<String> {

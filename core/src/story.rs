@@ -4,6 +4,7 @@
 use jiff::Timestamp;
 
 use crate::boot::Boot;
+use crate::booted;
 use crate::decide::Step;
 use crate::facts::Facts;
 use crate::gates::State;
@@ -114,15 +115,19 @@ fn rebooted(step: &Step, facts: &Facts) -> Option<String> {
     if hold.boot == facts.boot || hold.boot == Boot::unknown() {
         return None;
     }
+    let (was, now) = (&hold.before.booted, &facts.before.booted);
+    let came = was.as_ref().zip(now.as_ref());
+    let came = came.and_then(|(was, now)| booted::came(was, now));
+    let came = came.map_or_else(String::new, |came| format!(": {came} came up"));
     Some(match facts.times.boot {
         _ if !hold.asked() => {
-            "the host has rebooted, and was not asked to by kube-rebootd".to_owned()
+            format!("the host has rebooted, and was not asked to by kube-rebootd{came}")
         }
         Some(boot) => format!(
-            "the host has rebooted, {} after it was asked to",
+            "the host has rebooted, {} after it was asked to{came}",
             long(boot)
         ),
-        None => "the host has rebooted".to_owned(),
+        None => format!("the host has rebooted{came}"),
     })
 }
 

@@ -14,6 +14,8 @@ const COMMAND_LINE: &str = "/proc/cmdline";
 const MOUNTS: &str = "/proc/self/mountinfo";
 const MOUNTS_MAX: u64 = 16 * 1024 * 1024;
 const SMALL: u64 = 64 * 1024;
+/// os-release(5): the first that is there.
+const RELEASES: [&str; 2] = ["/etc/os-release", "/usr/lib/os-release"];
 /// ostree's word for its own shutdown service; and where older ones said that it is locked.
 const STAGED: &str = "/run/ostree/staged-deployment";
 const LOCKED: &str = "/run/ostree/staged-deployment-locked";
@@ -24,11 +26,13 @@ pub fn read(root: &Root) -> Option<Booted> {
     // A mount point of an ordinary user may be no text.
     let mounts = bounded::bytes(&root.path(MOUNTS), MOUNTS_MAX).unwrap_or_default();
     let mounts = String::from_utf8_lossy(&mounts);
+    let mut releases = RELEASES.into_iter().filter_map(|path| text(path, SMALL));
     Some(Booted::of(
         &text(RELEASE, SMALL)?,
         &text(BUILD, SMALL)?,
         &mounts,
         &text(COMMAND_LINE, SMALL).unwrap_or_default(),
+        &releases.next().unwrap_or_default(),
     ))
 }
 
@@ -62,7 +66,21 @@ mod tests {
             (booted.kernel.as_str(), booted.build.as_str()),
             ("6.1.0-28-amd64", "#1 SMP")
         );
-        assert_eq!(booted.deployment, "");
+        assert_eq!(
+            (booted.deployment.as_str(), booted.release.as_str()),
+            ("", "")
+        );
+        write(&root, "/usr/lib/os-release", "ID=x\nVERSION_ID=1\n");
+        assert_eq!(read(&root).unwrap().release, "x 1");
+        // An administrator's own comes first.
+        write(&root, "/etc/os-release", "ID=y\nVERSION_ID=2\n");
+        assert_eq!(read(&root).unwrap().release, "y 2");
+        bounded::odd::each(&root.path(RELEASES[0]), SMALL, move || {
+            assert_eq!(read(&root).unwrap().release, "x 1", "the next one");
+            bounded::text(&root.path(RELEASES[0]), SMALL)
+                .unwrap_err()
+                .to_string()
+        });
     }
 
     /// Found by review: a mount point of an ordinary user that is no text hid the deployment.

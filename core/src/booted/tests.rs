@@ -17,6 +17,7 @@ fn booted(kernel: &str, build: &str, deployment: &str) -> Booted {
         kernel: kernel.to_owned(),
         build: build.to_owned(),
         deployment: deployment.to_owned(),
+        ..Booted::default()
     }
 }
 
@@ -245,9 +246,132 @@ fn the_deployment_is_read_from_where_the_root_is_mounted_from() {
         (debian, "composefs=/etc/passwd", ""),
         ("", "", ""),
     ] {
-        let found = Booted::of("6.1\n", "#1\n", mounts, cmdline);
+        let found = Booted::of("6.1\n", "#1\n", mounts, cmdline, "");
         assert_eq!(found, booted("6.1", "#1", wanted), "{mounts} {cmdline}");
     }
+}
+
+#[test]
+fn the_snapshot_is_the_one_that_the_root_is() {
+    let root = |root: &str, point: &str| {
+        format!(
+            "29 1 0:25 {root} {point} ro,relatime shared:1 - btrfs /dev/vda3 ro,subvolid=270,subvol={root}\n"
+        )
+    };
+    let other = root("/@/.snapshots/9/snapshot", "/mnt");
+    let overlay = "67 1 0:33 / / rw,relatime shared:1 - overlay overlay rw\n";
+    for (mounts, wanted) in [
+        (root("/@/.snapshots/12/snapshot", "/"), "12"),
+        (root("/.snapshots/3/snapshot", "/") + &other, "3"),
+        (root("/@/.snapshots/12/snapshot", "/") + overlay, ""),
+        (root("/@/.snapshots/12/snapshot/etc", "/"), ""),
+        (root("/@/.snapshots/x/snapshot", "/"), ""),
+        (root("/@/.snapshots//snapshot", "/"), ""),
+        (root("/@", "/"), ""),
+        (other.clone(), ""),
+    ] {
+        let found = Booted::of("6.1", "#1", &mounts, "", "");
+        assert_eq!(found.snapshot, wanted, "{mounts}");
+    }
+}
+
+#[test]
+fn the_release_is_told_with_its_image_or_build() {
+    for (release, wanted) in [
+        (
+            "NAME=\"Debian GNU/Linux\"\nID=debian\nVERSION_ID=\"13\"\n",
+            "debian 13",
+        ),
+        ("ID=arch\nBUILD_ID=rolling\n", "arch rolling"),
+        (
+            "ID=flatcar\nVERSION_ID=4081.2.0\nBUILD_ID=2024-11-18-1737\n",
+            "flatcar 4081.2.0 (2024-11-18-1737)",
+        ),
+        (
+            "ID='fedora'\nVERSION_ID=43\nBUILD_ID=x\nIMAGE_VERSION=43.7\n",
+            "fedora 43 (43.7)",
+        ),
+        (
+            "ID=x\nVERSION_ID=1\nBUILD_ID=1\nVERSION_ID=2\nBUILD_ID=2\n",
+            "x 2",
+        ),
+        ("VERSION_ID=1\n", "linux 1"),
+        ("ID=x\nVERSION_ID=\"\"\n", ""),
+        ("VERSION_IDS=1\n", ""),
+        ("", ""),
+    ] {
+        let found = Booted::of("6.1", "#1", "", "", release);
+        assert_eq!(found.release, wanted, "{release}");
+    }
+}
+
+#[test]
+fn what_came_up_is_told_beside_what_ran_before() {
+    let whole = |kernel: &str, build: &str, digit: char, snapshot: &str, release: &str| Booted {
+        snapshot: snapshot.to_owned(),
+        release: release.to_owned(),
+        ..booted(kernel, build, &sum(digit, "0"))
+    };
+    let was = whole(OLD, "#1", 'a', "12", "x 1");
+    for (now, wanted) in [
+        (
+            was.clone(),
+            Some(format!(
+                "the same kernel {OLD}, deployment aaaaaaaaaaaa.0, snapshot 12, x 1"
+            )),
+        ),
+        (
+            whole(NEW, "#1", 'a', "13", "x 1"),
+            Some(format!(
+                "kernel {NEW} (before: {OLD}), snapshot 13 (before: 12)"
+            )),
+        ),
+        (
+            whole(OLD, "#1", 'b', "12", "x 2"),
+            Some(
+                "deployment bbbbbbbbbbbb.0 (before: aaaaaaaaaaaa.0), x 2 (before: x 1)".to_owned(),
+            ),
+        ),
+        (
+            whole(OLD, "#2", 'a', "12", "x 1"),
+            Some(format!("another build of kernel {OLD}")),
+        ),
+        // What is not known now, or was not, is not told.
+        (
+            booted(OLD, "#1", ""),
+            Some(format!("the same kernel {OLD}")),
+        ),
+        (Booted::default(), None),
+    ] {
+        let now = Booted {
+            build: if now.kernel.is_empty() {
+                was.build.clone()
+            } else {
+                now.build
+            },
+            ..now
+        };
+        assert_eq!(came(&was, &now), wanted);
+    }
+}
+
+/// Nothing says which of them was to come: a person may have gone back.
+#[test]
+fn i8_an_older_snapshot_or_release_is_no_rollback() {
+    let of_snapshot = |snapshot: &str, release: &str| Booted {
+        snapshot: snapshot.to_owned(),
+        release: release.to_owned(),
+        ..booted(OLD, "#1", "")
+    };
+    let before = of(Some(of_snapshot("13", "x 2")), None);
+    for now in [of_snapshot("13", "x 2"), of_snapshot("12", "x 1")] {
+        let asked = request("sentinel /run/reboot-needed", &[]);
+        assert_eq!(missed(&before, &of(Some(now), None), Some(&asked)), None);
+    }
+    // Nor does another one make up for a kernel that was removed and came again.
+    let asked = request(&Builtin::Kernel.trigger(), &[OLD]);
+    let now = of(Some(of_snapshot("14", "x 3")), None);
+    assert!(missed(&before, &now, Some(&asked)).is_some());
 }
 
 /// As ostree writes it: `a{sv}` with `target`, and what is locked or not.
@@ -288,7 +412,8 @@ proptest! {
     ) {
         let found = staged(&file);
         prop_assert!(found.is_none_or(|name| is_deployment(&name)));
-        let booted = Booted::of(&mounts, &mounts, &mounts, &mounts);
+        let booted = Booted::of(&mounts, &mounts, &mounts, &mounts, &mounts);
         prop_assert!(booted.kernel.chars().count() <= NAME);
+        prop_assert!(booted.release.chars().count() <= NAME);
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::*;
+use crate::booted::Booted;
 use crate::facts::Effect;
 use crate::gates::{Gate, Standing};
 use crate::reason::Reason as Short;
@@ -100,6 +101,33 @@ fn a_claim_tells_which_gates_were_passed_over() {
         said,
         "status, after a wait of 11m (Settling 10m, Queued 1m); the request is older than gates.force_after, which passes over: outside of the windows"
     );
+}
+
+#[test]
+fn after_a_boot_it_is_told_what_came_up() {
+    let runs = |kernel: &str| Booted {
+        kernel: kernel.to_owned(),
+        ..Booted::default()
+    };
+    let mut asked = hold(Stage::Rebooting, 1);
+    asked.before.booted = Some(runs("6.1.0-28"));
+    let mut facts = facts(Some(asked), "b");
+    let record = facts.record.clone();
+    let mut said = |came: Option<Booted>| {
+        facts.before.booted = came;
+        let step = step(Phase::Verifying, record.clone());
+        sentence(&step, &facts, None)
+    };
+    let begins = "the host has rebooted, 45s after it was asked to";
+    assert_eq!(
+        said(Some(runs("6.1.0-29"))),
+        format!("{begins}: kernel 6.1.0-29 (before: 6.1.0-28) came up; status")
+    );
+    assert_eq!(
+        said(Some(runs("6.1.0-28"))),
+        format!("{begins}: the same kernel 6.1.0-28 came up; status")
+    );
+    assert_eq!(said(None), format!("{begins}; status"));
 }
 
 #[test]

@@ -140,6 +140,8 @@ async fn i8_a_reboot_that_was_to_bring_nothing_new_is_no_rollback() {
     boots(&world, 1).await;
     world.until_rebooted(&[0], 1, 10 * MINUTE).await;
     world.require(!world.said(0, "did not take"), "nothing was staged");
+    let came = "deployment aaaaaaaaaaaa.0 came up";
+    world.require(world.said(0, came), "what came up is told all the same");
     world.require(reason(&world) == "Idle", "all is well");
 }
 
