@@ -260,6 +260,8 @@ pub struct Gates {
     pub window_overrun: Duration,
     /// Windows count only while the clock is synchronized.
     pub synchronized: bool,
+    /// Other daemons that reboot hosts close a gate.
+    pub rivals: bool,
     /// Conditions of the own Node that close a gate.
     pub conditions: Vec<Unwanted>,
     /// Pods that a reboot waits for.

@@ -8,6 +8,7 @@ mod host;
 mod node;
 mod pause;
 mod pods;
+mod rivals;
 mod time;
 mod users;
 mod windows;
@@ -22,6 +23,7 @@ use host::{inhibitors, packages};
 use node::{autoscaler, conditions};
 use pause::pause;
 use pods::{blocking, protected};
+use rivals::rivals;
 use time::{min_uptime, settle};
 use users::users;
 use windows::windows;
@@ -34,6 +36,7 @@ pub(crate) use host::Packages;
 pub(crate) use node::Signs;
 pub(crate) use pause::Pause;
 pub(crate) use pods::{Blocking, Protecting};
+pub(crate) use rivals::Rivals;
 pub(crate) use users::{Stretch, UserFacts, UserPolicy};
 pub(crate) use windows::{ClosePolicy, Expected, WindowFacts};
 
@@ -58,6 +61,7 @@ pub enum Gate {
     Conditions,
     BlockingPods,
     ProtectedPods,
+    Rivals,
     Commands,
     /// The last one, so that it is the reason only when nothing else is in the way: then users are warned.
     Users,
@@ -69,6 +73,7 @@ impl Gate {
         match self {
             Self::NodePaused => "node-paused",
             Self::GroupPaused => "group-paused",
+            Self::Rivals => "rivals",
             Self::Windows => "windows",
             Self::Clock => "clock",
             Self::Inhibitors => "inhibitors",
@@ -91,6 +96,9 @@ impl Gate {
             Self::NodePaused => "when `kubectl rebootd resume NODE` ends the pause",
             Self::GroupPaused => {
                 "when `kubectl rebootd resume --group GROUP` opens a slot of the group"
+            }
+            Self::Rivals => {
+                "when that daemon is taken off this node, or has ended, or gates.other_reboot_daemons is \"ignore\""
             }
             Self::Windows => "when a window opens that is long enough",
             Self::Clock => {
@@ -118,7 +126,12 @@ impl Gate {
     /// drained.
     pub(crate) fn about_drains(self) -> bool {
         match self {
-            Self::NodePaused | Self::GroupPaused | Self::BlockingPods | Self::ProtectedPods => true,
+            // It takes no heed of a node that is kept drained either.
+            Self::NodePaused
+            | Self::GroupPaused
+            | Self::Rivals
+            | Self::BlockingPods
+            | Self::ProtectedPods => true,
             Self::Windows
             | Self::Clock
             | Self::Inhibitors
@@ -134,7 +147,7 @@ impl Gate {
     }
 
     /// All of them, in the order in which they are looked at.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::NodePaused,
         Self::GroupPaused,
         Self::Windows,
@@ -148,6 +161,7 @@ impl Gate {
         Self::Conditions,
         Self::BlockingPods,
         Self::ProtectedPods,
+        Self::Rivals,
         Self::Commands,
         Self::Users,
     ];
@@ -159,6 +173,7 @@ impl Gate {
             Self::Inhibitors | Self::PackageManager | Self::Commands | Self::Users => true,
             Self::NodePaused
             | Self::GroupPaused
+            | Self::Rivals
             | Self::Windows
             | Self::Clock
             | Self::Alerts
@@ -231,6 +246,7 @@ pub(crate) struct GateFacts<'a> {
     pub node_pause: Pause,
     /// Paused when every slot of the group is.
     pub group_pause: Pause,
+    pub rivals: Rivals,
     pub windows: WindowFacts<'a>,
     pub clock: Clock,
     /// Foreign block inhibitors whose `what` contains shutdown; none when logind did not say.
@@ -280,6 +296,7 @@ pub(crate) fn all(facts: &GateFacts, policy: &GatePolicy, now: Now) -> Vec<(Gate
         (Gate::Conditions, conditions(&facts.conditions)),
         (Gate::BlockingPods, blocking(&facts.blocking)),
         (Gate::ProtectedPods, protected(&facts.protecting, now)),
+        (Gate::Rivals, rivals(&facts.rivals)),
         (Gate::Commands, commands(&facts.commands)),
         (Gate::Users, users(&facts.users, policy.users, now)),
     ];

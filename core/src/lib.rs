@@ -40,6 +40,7 @@ pub mod protected;
 pub mod reason;
 pub mod record;
 pub mod release;
+pub mod rivals;
 pub mod scatter;
 pub mod selector;
 pub mod shutdown;

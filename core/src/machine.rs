@@ -18,6 +18,7 @@ mod memory;
 mod orders;
 mod packages;
 mod proof;
+mod rivals;
 mod tell;
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,7 @@ mod shield;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::rivals::Rival;
 use crate::slot::Keys;
 pub use shield::Shield;
 
@@ -20,6 +21,8 @@ pub struct Pod {
     pub mirror: bool,
     /// What its author asks of autoscalers.
     pub shield: Option<Shield>,
+    /// It belongs to another daemon that reboots hosts.
+    pub rival: Option<Rival>,
     /// `status.startTime`, by the kubelet of this host; none: it has not started.
     pub started: Option<Timestamp>,
     /// Kind, name and UID of the owner reference with `controller: true`.
@@ -121,6 +124,7 @@ impl Pod {
             labels: Keys::new(),
             mirror: false,
             shield: None,
+            rival: None,
             started: None,
             controller: None,
             phase: PodPhase::Running,

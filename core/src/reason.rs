@@ -42,6 +42,8 @@ pub enum Reason {
     BlockedByPod,
     /// A pod runs that `gates.blocking_pods` names, or that is not to be disturbed.
     ProtectedPod,
+    /// Another daemon that reboots hosts is at work on this node.
+    OtherRebootDaemon,
     /// A command of `[[gates.command]]`, or a hook of `gate.d`.
     GateCommand,
     /// Somebody is logged in on the host.
@@ -88,7 +90,7 @@ pub enum Reason {
 
 impl Reason {
     /// All of them; docs/operating.md explains each to an operator.
-    pub const ALL: [Self; 43] = [
+    pub const ALL: [Self; 44] = [
         Self::Idle,
         Self::TriggerUnknown,
         Self::NotCleared,
@@ -107,6 +109,7 @@ impl Reason {
         Self::NodeCondition,
         Self::BlockedByPod,
         Self::ProtectedPod,
+        Self::OtherRebootDaemon,
         Self::GateCommand,
         Self::UsersLoggedIn,
         Self::StateNotWritable,
@@ -166,6 +169,7 @@ impl Reason {
             Some(Gate::Conditions) => Self::NodeCondition,
             Some(Gate::BlockingPods) => Self::BlockedByPod,
             Some(Gate::ProtectedPods) => Self::ProtectedPod,
+            Some(Gate::Rivals) => Self::OtherRebootDaemon,
             Some(Gate::Commands) => Self::GateCommand,
             Some(Gate::Users) => Self::UsersLoggedIn,
         }
@@ -224,6 +228,7 @@ impl Reason {
             | Self::NodeCondition
             | Self::BlockedByPod
             | Self::ProtectedPod
+            | Self::OtherRebootDaemon
             | Self::GateCommand
             | Self::UsersLoggedIn
             | Self::ShuttingDown
@@ -287,6 +292,9 @@ impl Reason {
             }
             Self::BlockedByPod => "a reboot is required, and a pod is in its way",
             Self::ProtectedPod => "a reboot is required, and waits for a protected pod",
+            Self::OtherRebootDaemon => {
+                "a reboot is required, and another daemon may reboot this host, too"
+            }
             Self::GateCommand => "a reboot is required, and a command of gates says not now",
             Self::UsersLoggedIn => "a reboot is required, and somebody is logged in on the host",
             Self::StateNotWritable => "a reboot is required, and the state file cannot be written",
@@ -336,6 +344,7 @@ impl Reason {
             Self::NodeCondition => "NodeCondition",
             Self::BlockedByPod => "BlockedByPod",
             Self::ProtectedPod => "ProtectedPod",
+            Self::OtherRebootDaemon => "OtherRebootDaemon",
             Self::GateCommand => "GateCommand",
             Self::UsersLoggedIn => "UsersLoggedIn",
             Self::StateNotWritable => "StateNotWritable",

@@ -157,7 +157,7 @@ async fn all(root: Root, file: Option<PathBuf>) -> Vec<Check> {
     let (host, cluster, rivals, asks, admins) = tokio::join!(
         host::checks(&root, &bus, valid),
         cluster::checks(&root, &bus, valid),
-        rivals::checks(&root, &bus),
+        rivals::checks(&root, &bus, valid),
         asks(&root, config.clone()),
         admins::checks(&root, config.clone()),
     );

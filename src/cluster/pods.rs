@@ -12,6 +12,7 @@ use kube_rebootd_core::names;
 use kube_rebootd_core::pod::{
     Container, Controller, EvictAnswer, Pod, PodPhase, RestartPolicy, Shield,
 };
+use kube_rebootd_core::rivals::Rival;
 use kube_rebootd_core::text::{self, NAME};
 use serde_json::json;
 
@@ -20,7 +21,7 @@ use crate::cluster::lean;
 
 mod object;
 
-use object::ContainerStatus;
+use object::{ContainerStatus, Spec};
 pub use object::{Object, images};
 
 /// Annotation by which the kubelet marks its copy of a static pod.
@@ -173,6 +174,7 @@ pub fn read(object: &Object) -> Pod {
             let said = |key| object.annotations().get(key).map(String::as_str);
             Shield::of(said(names::SAFE_TO_EVICT), said(names::DO_NOT_DISRUPT))
         },
+        rival: Rival::of(object.labels(), images(object), reaches(spec)),
         started: status
             .and_then(|status| status.start_time.as_deref())
             .map(lean::time),
@@ -217,6 +219,14 @@ pub fn read(object: &Object) -> Pod {
             .map(container)
             .collect(),
     }
+}
+
+/// It is in the PID namespace of the host, or has a directory of the host.
+fn reaches(spec: Option<&Spec>) -> bool {
+    let volumes = spec.and_then(|spec| spec.volumes.as_ref());
+    let mut volumes = volumes.into_iter().flatten();
+    spec.is_some_and(|spec| spec.host_pid == Some(true))
+        || volumes.any(|volume| volume.host_path.is_some())
 }
 
 /// What the kubelet may attach: claims, those made for this pod alone, and in-line disks of the kinds

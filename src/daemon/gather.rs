@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use kube_rebootd_core::machine::{HostNow, Sight};
 use kube_rebootd_core::now::Now;
+use kube_rebootd_core::rivals;
 use tracing::warn;
 
 use super::Daemon;
@@ -114,6 +115,11 @@ impl Daemon {
         } else {
             None
         };
+        let rivals = if self.machine.rivals_matter() {
+            systemd::active_of(&self.bus, &rivals::UNITS).await.ok()
+        } else {
+            None
+        };
         let scheduled = logind::scheduled_shutdown(&self.bus).await;
         // One that cannot be read may be there, and may begin at any time (I8).
         let shutting_down = shutting_down.filter(|_| scheduled.is_ok());
@@ -127,6 +133,7 @@ impl Daemon {
             failed,
             boot_complete,
             sessions,
+            rivals,
             scheduled,
         });
     }

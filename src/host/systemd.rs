@@ -98,6 +98,17 @@ pub async fn failed_units(bus: &Bus) -> Result<BTreeSet<String>, BusError> {
     .map(|rows| rows.iter().map(|row| text::name(&row.0, NAME)).collect())
 }
 
+/// Which of these units are active, or about to be.
+pub async fn active_of(bus: &Bus, units: &[&str]) -> Result<Vec<String>, BusError> {
+    bus.call("listing units", |connection| async move {
+        let states = ["active", "activating", "reloading"];
+        let manager = manager(&connection).await?;
+        manager.list_units_by_patterns(&states, units).await
+    })
+    .await
+    .map(|rows| rows.iter().map(|row| text::name(&row.0, NAME)).collect())
+}
+
 /// systemd's version string.
 pub async fn version(bus: &Bus) -> Result<String, BusError> {
     bus.call("reading systemd's Version", |connection| async move {

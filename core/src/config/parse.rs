@@ -385,6 +385,7 @@ fn gates(r: &mut Reader<'_>) -> Gates {
         window_close: r.choice(&gates::WINDOW_CLOSE),
         window_overrun: r.duration(&gates::WINDOW_OVERRUN),
         synchronized: r.choice(&gates::UNSYNCHRONIZED_CLOCK),
+        rivals: r.choice(&gates::OTHER_REBOOT_DAEMONS),
         conditions: r.conditions(&gates::CONDITIONS),
         protection: Protection {
             blocking: r.pods(&gates::BLOCKING_PODS),

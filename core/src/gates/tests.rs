@@ -7,12 +7,14 @@ use jiff::Timestamp;
 use super::*;
 use crate::drain::{Blocker, PodRef};
 use crate::protected::Protected;
+use crate::rivals::Sign;
 use crate::trigger::{Keeper, Latched, Reason, Verdict};
 
 fn open() -> GateFacts<'static> {
     GateFacts {
         node_pause: Pause::None,
         group_pause: Pause::None,
+        rivals: Rivals::Ignored,
         windows: WindowFacts::any_time(),
         clock: Clock::Synchronized,
         inhibitors: Some(Vec::new()),
@@ -56,6 +58,10 @@ fn i8_what_is_unknown_is_closed() {
     facts.node_pause = Pause::Unknown;
     facts.group_pause = Pause::Unknown;
     facts.inhibitors = None;
+    facts.rivals = Rivals::Seen {
+        signs: Vec::new(),
+        unknown: Some("nobody has looked"),
+    };
     facts.clock = Clock::Unknown;
     facts.packages = Packages::Unknown("no permission".to_owned());
     facts.autoscaler = Signs::Unknown;
@@ -79,6 +85,7 @@ fn i8_what_is_unknown_is_closed() {
         Gate::Conditions,
         Gate::BlockingPods,
         Gate::ProtectedPods,
+        Gate::Rivals,
         Gate::Commands,
     ];
     assert_eq!(gates(&facts), all);
@@ -114,6 +121,7 @@ fn every_gate_says_something() {
             "conditions",
             "blocking-pods",
             "protected-pods",
+            "rivals",
             "commands",
             "users"
         ]
@@ -602,4 +610,49 @@ fn an_old_request_passes_over_users_who_block_and_warns_all_others() {
             "{users:?}: {state:?}"
         );
     }
+}
+
+#[test]
+fn another_reboot_daemon_is_named_with_its_cure_and_is_never_forced() {
+    let sign = |what: &str| Sign {
+        what: what.to_owned(),
+        cure: format!("remove {what}"),
+    };
+    let seen = |signs: &[&str], unknown| Rivals::Seen {
+        signs: signs.iter().map(|one| sign(one)).collect(),
+        unknown,
+    };
+    let closed = |why: &str| State::Closed {
+        why: why.to_owned(),
+        opens: None,
+    };
+    for (facts, state) in [
+        (Rivals::Ignored, State::Open),
+        (seen(&[], None), State::Open),
+        (
+            seen(&["kured"], Some("the Node is not read yet")),
+            closed(
+                "kured may reboot this host, too, and does not see the slots: remove kured; \
+                 with gates.other_reboot_daemons = \"ignore\" both work",
+            ),
+        ),
+        (
+            seen(&["kured", "a", "b"], None),
+            closed(
+                "kured and 2 more may reboot this host, too, and does not see the slots: remove kured; \
+                 with gates.other_reboot_daemons = \"ignore\" both work",
+            ),
+        ),
+        (
+            seen(&[], Some("the Node is not read yet")),
+            State::Unknown {
+                why: "not known whether another daemon reboots this host: the Node is not read yet"
+                    .to_owned(),
+            },
+        ),
+    ] {
+        assert_eq!(rivals(&facts), state);
+    }
+    let mut words = Force::WORDS.iter();
+    assert!(words.all(|(_, gate)| *gate != Gate::Rivals));
 }

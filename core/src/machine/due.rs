@@ -110,9 +110,10 @@ impl Machine {
         absent.into_iter().filter(due).cloned().collect()
     }
 
-    /// Something asks for a reboot, no slot is held, and pods would stop the drain, or are protected.
+    /// Something asks for a reboot, no slot is held, and pods would stop the drain, are protected, or reboot hosts themselves.
     pub(super) fn blocked_before(&self) -> bool {
-        self.stopped_before() || (self.waits() && !self.memory.protected.is_empty())
+        let others = !self.memory.protected.is_empty() || !self.memory.rivals.is_empty();
+        self.stopped_before() || (self.waits() && others)
     }
 
     /// Of these, pods that would stop the drain.
@@ -133,7 +134,9 @@ impl Machine {
         }
         let again = |read: Duration| self.blocked_before() && now.since(read) >= BLOCKING;
         let due = (self.memory.blocking.as_ref()).is_none_or(|(read, _)| again(*read));
-        let wanted = self.config.drain.mode != Mode::Never || !self.config.gates.protection.none();
+        let wanted = self.config.drain.mode != Mode::Never
+            || !self.config.gates.protection.none()
+            || self.rivals_matter();
         self.facts.started && self.waits() && due && wanted
     }
 

@@ -15,6 +15,7 @@ use crate::peers::Census;
 use crate::pod::Pod;
 use crate::protected::Protected;
 use crate::record::Stage;
+use crate::rivals;
 use crate::slot::Lease;
 use crate::trigger::{Finding, Request};
 
@@ -45,6 +46,7 @@ impl Machine {
         let gate_facts = GateFacts {
             node_pause: node_pause(&self.facts.node),
             group_pause: self.group_pause(),
+            rivals: self.rivals(),
             windows: self.window_facts(),
             clock: self.clock(now),
             inhibitors: host
@@ -198,6 +200,11 @@ impl Machine {
         };
         self.memory.blocking = Some((now.boot, blockers));
         self.memory.protected = self.protected(pods, now);
+        self.memory.rivals = if self.rivals_matter() {
+            rivals::of_pods(pods)
+        } else {
+            Vec::new()
+        };
     }
 
     fn protected(&self, pods: &[Pod], now: Now) -> Vec<Protected> {

@@ -16,6 +16,7 @@ use crate::inhibitor::Inhibitor;
 use crate::pod::Pod;
 use crate::protected::Protected;
 use crate::record::Stage;
+use crate::rivals::Sign;
 use crate::shutdown::Scheduled;
 use crate::times::Spent;
 use crate::users::Session;
@@ -47,6 +48,8 @@ pub struct HostNow {
     pub boot_complete: Option<bool>,
     /// Who is logged in; none when logind did not say, or was not asked.
     pub sessions: Option<Vec<Session>>,
+    /// Units of other reboot daemons that are active; none when systemd did not say, or was not asked.
+    pub rivals: Option<Vec<String>>,
     /// None: nothing is scheduled, or it is not known, and then neither is `shutting_down`.
     pub scheduled: Option<Scheduled>,
 }
@@ -95,6 +98,8 @@ pub(super) struct Memory {
     pub(super) blocking: Option<(Duration, Vec<Blocker>)>,
     /// Pods that a reboot waits for, by the same look.
     pub(super) protected: Vec<Protected>,
+    /// Pods of other daemons that reboot hosts, by the same look.
+    pub(super) rivals: Vec<Sign>,
     /// Whether the cluster has no other Node, and when that was looked at.
     pub(super) alone: Option<(Duration, bool)>,
     /// Pods without a controller that stay, as last listed before the cordon.
@@ -153,6 +158,7 @@ impl Memory {
         self.done = None;
         self.blocking = None;
         self.protected.clear();
+        self.rivals.clear();
         self.verifying = None;
         self.giving_back = None;
         self.found.clear();

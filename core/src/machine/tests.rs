@@ -118,6 +118,7 @@ fn host(read: Duration) -> HostNow {
         failed: Some(std::collections::BTreeSet::new()),
         boot_complete: Some(true),
         sessions: Some(Vec::new()),
+        rivals: Some(Vec::new()),
         scheduled: None,
     }
 }

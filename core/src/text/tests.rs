@@ -93,6 +93,7 @@ proptest! {
         let facts = gates::GateFacts {
             node_pause: gates::Pause::None,
             group_pause: gates::Pause::None,
+            rivals: gates::Rivals::Ignored,
             windows: gates::WindowFacts::any_time(),
             clock: gates::Clock::Unused,
             alerts: Vec::new(),

@@ -1,10 +1,11 @@
 //! What of this node's pods would stop a drain or not come back, and whether one of them reboots this host too.
 
 use jiff::Timestamp;
-use kube::ResourceExt;
 use kube::api::ListParams;
 use kube_rebootd_core::config::{Config, DrainMode};
 use kube_rebootd_core::drain::{self, Blocker, seen_before_cordon};
+
+use kube_rebootd_core::rivals::{Sign, of_pods};
 
 use super::Check;
 use super::refused::refused;
@@ -25,7 +26,7 @@ pub(super) async fn pods(clients: &Clients, config: &Config) -> Check {
     let own = OwnPods::new(clients.node.clone(), &clients.name);
     let params = ListParams::default().fields(&own.fields()).limit(PODS_MAX);
     match call("list own pods", CALL, own.api().list(&params)).await {
-        Ok(list) => match list.items.iter().find(|pod| kured(pod)) {
+        Ok(list) => match rival(&list.items, config) {
             None => {
                 // What logind does not say is another check's matter.
                 let locks = logind::locks(&Bus::system()).await;
@@ -34,14 +35,7 @@ pub(super) async fn pods(clients: &Clients, config: &Config) -> Check {
                     .or_else(|| protected(&list.items, config, Timestamp::now()))
                     .unwrap_or_else(|| ending(&list.items, config, graceful))
             }
-            Some(pod) => {
-                let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
-                Check::warn(
-                    PODS,
-                    format!("{namespace}/{name} may reboot this host, too"),
-                    "one of both: take kured away, or keep it off this node",
-                )
-            }
+            Some(check) => check,
         },
         Err(err) => refused(
             PODS,
@@ -120,11 +114,20 @@ fn ending(list: &[Pod], config: &Config, graceful: bool) -> Check {
     )
 }
 
-fn kured(pod: &Pod) -> bool {
-    let labelled = |key| pod.labels().get(key).is_some_and(|name| name == "kured");
-    labelled("name")
-        || labelled("app.kubernetes.io/name")
-        || own_pods::images(pod).any(|image| image.contains("/kured:") || image.ends_with("/kured"))
+/// A pod of another daemon that reboots hosts.
+fn rival(pods: &[Pod], config: &Config) -> Option<Check> {
+    let read: Vec<_> = pods.iter().map(own_pods::read).collect();
+    let Sign { what, cure } = of_pods(&read).into_iter().next()?;
+    let check = Check::warn(
+        PODS,
+        format!("{what} may reboot this host, too, and does not see the slots"),
+        format!("{cure}; with gates.other_reboot_daemons = \"ignore\" both work"),
+    );
+    Some(if config.gates.rivals {
+        check.until(format!("{what} has gone"))
+    } else {
+        check
+    })
 }
 
 #[cfg(test)]

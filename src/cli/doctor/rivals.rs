@@ -2,11 +2,12 @@
 
 use std::fs;
 
+use kube_rebootd_core::config::Config;
+
 use super::settings::{text, unread, value};
 use super::{Check, aside, slow, updaters};
 use crate::bounded::ReadError;
-use crate::host::systemd::manager;
-use crate::host::{Bus, BusError};
+use crate::host::{Bus, BusError, systemd};
 use crate::root::Root;
 
 const UNATTENDED: &str = "unattended-upgrades";
@@ -17,8 +18,9 @@ const UNITS: [&str; 3] = ["rebootmgr.service", "rebootmgrd.service", ZINCATI];
 /// Updates and reboots by itself; the other two reboot only when an updater tells them to.
 const ZINCATI: &str = "zincati.service";
 
-pub(super) async fn checks(root: &Root, bus: &Bus) -> Vec<Check> {
-    let active = active(bus).await;
+pub(super) async fn checks(root: &Root, bus: &Bus, config: Option<&Config>) -> Vec<Check> {
+    let units = [UNITS.as_slice(), updaters::UNITS.as_slice()].concat();
+    let active = systemd::active_of(bus, &units).await;
     let (root, units) = (root.clone(), active.clone());
     let files = aside(move || {
         let mut checks = vec![unattended(&root), dnf(&root)];
@@ -33,7 +35,8 @@ pub(super) async fn checks(root: &Root, bus: &Bus) -> Vec<Check> {
     let mut checks = files
         .await
         .unwrap_or_else(|| vec![slow(UNATTENDED), slow(DNF)]);
-    checks.push(daemons(active));
+    let waits = config.is_none_or(|config| config.gates.rivals);
+    checks.push(daemons(active, waits));
     checks
 }
 
@@ -115,20 +118,8 @@ fn tells(command: &str) -> bool {
     command.starts_with("touch ") && !command.contains([';', '&', '|', '`', '$'])
 }
 
-/// Of all units that matter here, those that are active.
-async fn active(bus: &Bus) -> Result<Vec<String>, BusError> {
-    let all = [UNITS.as_slice(), updaters::UNITS.as_slice()].concat();
-    bus.call("listing units", |connection| async move {
-        let rows = manager(&connection)
-            .await?
-            .list_units_by_patterns(&["active"], &all)
-            .await?;
-        Ok(rows.into_iter().map(|row| row.0).collect())
-    })
-    .await
-}
-
-fn daemons(listed: Result<Vec<String>, BusError>) -> Check {
+/// `waits`: no reboot begins beside one of them.
+fn daemons(listed: Result<Vec<String>, BusError>, waits: bool) -> Check {
     let Ok(mut units) = listed else {
         return Check::skipped(DAEMONS, "systemd");
     };
@@ -137,7 +128,9 @@ fn daemons(listed: Result<Vec<String>, BusError>) -> Check {
         return Check::ok(DAEMONS, "none that reboot this host");
     }
     let names = units.join(" ");
-    let cure = format!("one of both: systemctl disable --now {names}, or its strategy off");
+    let cure = format!(
+        "systemctl disable --now {names}; with gates.other_reboot_daemons = \"ignore\" both work"
+    );
     let what = units.join(", ");
     if units.iter().any(|unit| unit == ZINCATI) {
         return Check::fail(
@@ -146,7 +139,12 @@ fn daemons(listed: Result<Vec<String>, BusError>) -> Check {
             cure,
         );
     }
-    Check::warn(DAEMONS, format!("{what} may reboot this host, too"), cure)
+    let check = Check::warn(DAEMONS, format!("{what} may reboot this host, too"), cure);
+    if waits {
+        check.until(format!("{what} does not run"))
+    } else {
+        check
+    }
 }
 
 #[cfg(test)]

@@ -13,6 +13,8 @@ pub type Object = Lean<Pod, Spec, Status>;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Spec {
+    #[serde(rename = "hostPID")]
+    pub(super) host_pid: Option<bool>,
     pub(super) restart_policy: Option<String>,
     pub(super) priority: Option<i32>,
     pub(super) volumes: Option<Vec<Volume>>,
@@ -32,6 +34,7 @@ pub(super) struct Volume {
     #[serde(default)]
     pub(super) name: String,
     pub(super) empty_dir: Option<IgnoredAny>,
+    pub(super) host_path: Option<IgnoredAny>,
     pub(super) persistent_volume_claim: Option<Claim>,
     pub(super) ephemeral: Option<IgnoredAny>,
     pub(super) aws_elastic_block_store: Option<IgnoredAny>,

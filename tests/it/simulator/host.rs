@@ -200,6 +200,7 @@ impl Host {
             failed: Some(BTreeSet::new()),
             boot_complete: None,
             sessions: Some(Vec::new()),
+            rivals: Some(Vec::new()),
             scheduled: None,
         }
     }
@@ -219,6 +220,7 @@ fn pod(number: usize) -> Pod {
         labels: BTreeMap::new(),
         mirror: false,
         shield: None,
+        rival: None,
         started: None,
         controller: Some(Controller {
             api: "apps/v1".to_owned(),

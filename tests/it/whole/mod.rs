@@ -38,6 +38,7 @@ mod protected;
 mod quorum;
 mod races;
 mod reload;
+mod rivals;
 mod rolled_back;
 mod room;
 mod slow;

@@ -166,6 +166,7 @@ const WRONG: &[(&str, &str, &[&str])] = &[
     ("gates", "exclude_dates", &["\"12-24\"", "[1]", "[\"24.12.\"]", "[\"2026-02-30\"]", "[2026-12-24]"]),
     ("gates", "window_close", &["1", "\"wait\""]),
     ("gates", "window_overrun", &["30", "\"9000h\""]),
+    ("gates", "other_reboot_daemons", &["1", "true", "\"warn\""]),
     ("gates", "unsynchronized_clock", &["1", "true", "\"warn\""]),
     ("gates", "conditions", &["\"KernelDeadlock\"", "[1]", "[\"\"]", "[\"A=yes\"]", "[\"a b\"]", "[\"RebootRequired\"]", "[\"Drained=False\"]"]),
     ("gates", "blocking_pods", &["\"app=db\"", "[1]", "[\"\"]", "[\"a b\"]", "[\"Shop: app=db\"]", "[\": app=db\"]", "[\"shop: a b\"]"]),

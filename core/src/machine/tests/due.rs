@@ -199,12 +199,21 @@ fn pods_that_would_stop_a_drain_are_listed_once_and_again_while_there_are_some()
             true,
         ),
         (
+            "nothing is evicted or protected, and no other daemon looked for",
+            change(|m| {
+                m.config.drain.mode = Mode::Never;
+                m.config.gates.protection.annotations = false;
+                m.config.gates.rivals = false;
+            }),
+            false,
+        ),
+        (
             "nothing is evicted or protected",
             change(|m| {
                 m.config.drain.mode = Mode::Never;
                 m.config.gates.protection.annotations = false;
             }),
-            false,
+            true,
         ),
         (
             "everything is",

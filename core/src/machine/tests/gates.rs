@@ -12,6 +12,7 @@ use crate::inhibitor::Inhibitor;
 use crate::names;
 use crate::peers::{Census, Peers};
 use crate::pod::Shield;
+use crate::rivals::Rival;
 use crate::shutdown::Scheduled;
 use crate::users::{Session, Users};
 use crate::windows::Windows;
@@ -150,19 +151,29 @@ fn i2_i8_which_gate_follows_from_which_fact() {
         change(&mut machine);
         assert_eq!(closed(&mut machine), [gate], "{what}");
     }
+}
+
+#[test]
+fn i8_what_nobody_has_looked_at_closes_what_rests_on_it() {
     // Nothing is known of the pods.
     let mut machine = wanted();
     machine.memory.blocking = None;
     assert_eq!(
         closed(&mut machine),
-        [Gate::BlockingPods, Gate::ProtectedPods]
+        [Gate::BlockingPods, Gate::ProtectedPods, Gate::Rivals]
     );
     // Nothing is known of the Node.
     let mut machine = wanted();
     machine.facts.node = Seen::Unknown;
-    assert_eq!(closed(&mut machine), [Gate::NodePaused, Gate::Autoscaler]);
+    let all = [Gate::NodePaused, Gate::Autoscaler, Gate::Rivals];
+    assert_eq!(closed(&mut machine), all);
     condition(&mut machine, "Kernel", Status::False);
-    let all = [Gate::NodePaused, Gate::Autoscaler, Gate::Conditions];
+    let all = [
+        Gate::NodePaused,
+        Gate::Autoscaler,
+        Gate::Conditions,
+        Gate::Rivals,
+    ];
     assert_eq!(closed(&mut machine), all);
     // No Node, no pause, no taint and no condition.
     machine.facts.node = Seen::Absent;
@@ -226,8 +237,8 @@ fn i8_who_is_logged_in_closes_the_gate_of_users_and_so_does_a_silent_logind() {
     assert_eq!(closed(&mut machine), [], "nobody is asked");
     machine.config.gates.users = Users::Warn;
     machine.memory.host = None;
-    let both = [Gate::Inhibitors, Gate::Users];
-    assert_eq!(closed(&mut machine), both, "no look at the host");
+    let all = [Gate::Inhibitors, Gate::Rivals, Gate::Users];
+    assert_eq!(closed(&mut machine), all, "no look at the host");
 }
 
 /// The facts of the host go with the gates: when it was looked at, whether it goes down, and by whose order.
@@ -534,4 +545,85 @@ fn the_watch_tells_when_the_last_pod_that_would_stop_the_drain_has_gone() {
     assert_eq!(judged(Some(1), Some(0), slot), Some((ago(9), 1)));
     let none = |m: &mut Machine| m.facts.observed.request = None;
     assert_eq!(judged(Some(1), Some(0), none), Some((ago(9), 1)));
+}
+
+fn kured() -> Pod {
+    Pod {
+        rival: Some(Rival::Kured),
+        ..pod("kured", "DaemonSet")
+    }
+}
+
+/// Before the cordon, and where nothing is evicted as well.
+#[test]
+fn i1_i8_another_reboot_daemon_closes_a_gate_before_the_cordon() {
+    type Change = fn(&mut Machine);
+    let (unknown, shut) = (
+        "not known whether another daemon",
+        "may reboot this host, too",
+    );
+    let rows: [(&str, Change, Option<&str>); 9] = [
+        ("nobody", |_| {}, None),
+        ("a pod", |m| m.listed_before(&[kured()], now()), Some(shut)),
+        (
+            "a unit",
+            |m| seen(m).rivals = Some(vec!["zincati.service".to_owned()]),
+            Some(shut),
+        ),
+        (
+            "another unit",
+            |m| seen(m).rivals = Some(vec!["sshd.service".to_owned()]),
+            None,
+        ),
+        ("no word of units", |m| seen(m).rivals = None, Some(unknown)),
+        (
+            "no list of pods",
+            |m| m.memory.blocking = None,
+            Some(unknown),
+        ),
+        ("no Node", |m| m.facts.node = Seen::Unknown, Some(unknown)),
+        ("the Node is gone", |m| m.facts.node = Seen::Absent, None),
+        (
+            "an annotation, and no word of units",
+            |m| {
+                let key = "weave.works/kured-reboot-in-progress".to_owned();
+                node(m).annotations.insert(key, String::new());
+                seen(m).rivals = None;
+            },
+            Some(shut),
+        ),
+    ];
+    for (what, change, then) in rows {
+        for blocks in [true, false] {
+            let mut machine = wanted();
+            machine.config.drain.mode = Mode::Never;
+            machine.config.gates.rivals = blocks;
+            change(&mut machine);
+            let said = why(&mut machine, Gate::Rivals);
+            let says = |words| said.as_deref().is_some_and(|said| said.contains(words));
+            let then = then.filter(|_| blocks);
+            assert!(then.map_or(said.is_none(), says), "{what}: {said:?}");
+        }
+    }
+}
+
+#[test]
+fn another_reboot_daemon_ends_no_drain_and_is_seen_live_with_the_slot() {
+    for (stage, shuts) in [
+        (Stage::Claiming, true),
+        (Stage::Draining, false),
+        (Stage::Rebooting, false),
+    ] {
+        let mut machine = held(stage.clone());
+        machine.memory.pods = Some(vec![kured()]);
+        let said = why(&mut machine, Gate::Rivals);
+        assert_eq!(said.is_some(), shuts, "{stage:?}: {said:?}");
+    }
+    // Before the slot their watch tells when the last has gone.
+    let mut machine = wanted();
+    machine.listed_before(&[kured()], now());
+    assert!(machine.pods_matter());
+    machine.config.gates.rivals = false;
+    machine.listed_before(&[kured()], now());
+    assert!(!machine.pods_matter());
 }
