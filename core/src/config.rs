@@ -59,6 +59,7 @@ pub struct Config {
     pub reboot: Reboot,
     /// `[health]`
     pub health: Health,
+    pub hooks: Hooks,
     /// `[gates]`
     pub gates: Gates,
     /// `[notify]`
@@ -245,6 +246,13 @@ pub struct Health {
     pub ready_for: Duration,
     /// DaemonSet pods that were ready before must be ready again.
     pub pods: bool,
+}
+
+/// `[hooks]`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hooks {
+    /// After this a hook that changes something, or says whether the host is healthy, is ended.
+    pub timeout: Duration,
 }
 
 /// `[gates]`

@@ -82,7 +82,7 @@ complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand drain" -l wait
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand drain" -l config -d 'Use this file instead of config.toml (drop-ins still apply)' -r -F
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand drain" -l root -d 'Look for every host path below this directory, for tests and images' -r -F
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand drain" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand undrain" -l timeout -d 'Give up trying to release after this many seconds; hooks of undo.d that run then are waited for, up to 7 minutes' -r
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand undrain" -l timeout -d 'Give up trying to release after this many seconds; hooks of undo.d that run then are waited for, as long as they may take' -r
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand undrain" -l wait -d 'Wait so long until the slot is given up; exits 75 when it is not. It goes on then. Without it the verb asks, and exits 0 at once' -r
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand undrain" -l config -d 'Use this file instead of config.toml (drop-ins still apply)' -r -F
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand undrain" -l root -d 'Look for every host path below this directory, for tests and images' -r -F

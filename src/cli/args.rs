@@ -106,7 +106,7 @@ pub enum Verb {
         /// With the daemon stopped: uncordon, take the label off, free the slot, without a look at the host's health.
         #[arg(long, conflicts_with = "wait")]
         release: bool,
-        /// Give up trying to release after this many seconds; hooks of undo.d that run then are waited for, up to 7 minutes.
+        /// Give up trying to release after this many seconds; hooks of undo.d that run then are waited for, as long as they may take.
         #[arg(long, value_name = "SECONDS", default_value_t = 30, requires = "release", value_parser = clap::value_parser!(u64).range(1..=3600))]
         timeout: u64,
         /// Wait so long until the slot is given up; exits 75 when it is not. It goes on then. Without it the verb asks, and exits 0

@@ -17,10 +17,8 @@ use crate::host::hooks::{Found, Hooks, Unlisted};
 use crate::host::{Bus, check};
 use crate::root::Root;
 
-/// Of one hook.
-const TIMEOUT: Duration = Duration::from_secs(60);
 /// Of a round: after it no further hook of it is begun.
-const ROUND: Duration = Duration::from_secs(5 * 60);
+pub(super) const ROUND: Duration = Duration::from_secs(5 * 60);
 
 /// What runs the rounds.
 pub(super) struct Rounds {
@@ -98,7 +96,8 @@ impl Rounds {
         }
     }
 
-    fn begin(&mut self, told: Told) {
+    /// `timeout`: of each hook.
+    fn begin(&mut self, told: Told, timeout: Duration) {
         let wanted = Arc::new(AtomicBool::new(true));
         self.running = Some(Running {
             hook: told.hook,
@@ -109,6 +108,7 @@ impl Rounds {
             bus: self.bus.clone(),
             clock: self.clock.clone(),
             told,
+            timeout,
             wanted,
             send: self.send.clone(),
         };
@@ -122,6 +122,7 @@ struct Round {
     bus: Bus,
     clock: Clock,
     told: Told,
+    timeout: Duration,
     wanted: Arc<AtomicBool>,
     send: mpsc::UnboundedSender<Said>,
 }
@@ -177,7 +178,7 @@ impl Round {
         let hook = check::Hook {
             name: &place,
             command: &command,
-            timeout: TIMEOUT,
+            timeout: self.timeout,
             round: true,
         };
         let environment = self.told.environment();
@@ -235,7 +236,8 @@ impl Daemon {
         };
         debug!("running the hooks of {}", hook.directory());
         self.machine.hooks_begin(hook, self.now());
-        self.rounds.begin(told);
+        let timeout = self.machine.config().hooks.timeout;
+        self.rounds.begin(told, timeout);
     }
 
     pub(super) fn round_ended(&mut self, said: Said) {

@@ -10,12 +10,13 @@ use kube_rebootd_core::slot::Mark;
 use tokio::time::{sleep, timeout};
 
 use super::Daemon;
+use super::hooks::ROUND;
 
 /// Between two looks while something is waited for: a person looks on.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// The longest that a round of hooks takes: the last one is begun within five minutes.
-const ROUND: Duration = Duration::from_secs(7 * 60);
+/// How much longer than its time limit a hook may take, with what is between two of them.
+const SLACK: Duration = Duration::from_secs(60);
 
 /// What could not be given back in time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,9 +46,11 @@ impl Daemon {
     pub async fn release(mut self, limit: Duration) -> Result<Released, Left> {
         let mut lease = None;
         let begun = self.now();
+        // The longest that a round takes: its last hook is begun within it.
+        let round = ROUND + self.machine.config().hooks.timeout + SLACK;
         let mut done = timeout(limit, self.give_all_back(&mut lease)).await;
         // A hook that takes back is let end: whoever tries again would end it and begin it anew, time after time.
-        while done.is_err() && self.takes_back() && self.now().since(begun.boot) < ROUND {
+        while done.is_err() && self.takes_back() && self.now().since(begun.boot) < round {
             done = timeout(limit, self.give_all_back(&mut lease)).await;
         }
         // Nobody goes on to say it.

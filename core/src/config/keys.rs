@@ -50,6 +50,7 @@ pub(super) mod drain;
 pub(super) mod gate_command;
 pub(super) mod gates;
 pub(super) mod health;
+pub(super) mod hooks;
 pub(super) mod metrics;
 pub(super) mod node;
 pub(super) mod notify;

@@ -14,13 +14,13 @@ use jiff::tz::TimeZone;
 use super::duration::show as words;
 use super::file::{self, ConfigError, Item, Keys, Origin, Problem, Tables, one_line};
 use super::keys::{
-    self, Section, Table, check, coordination, drain, gates, health, metrics, node, notify, reboot,
-    root, triggers,
+    self, Section, Table, check, coordination, drain, gates, health, hooks, metrics, node, notify,
+    reboot, root, triggers,
 };
 use super::reader::Reader;
 use super::{
-    Address, Alertmanager, Config, Coordination, Drain, Gates, Group, Health, Listen, Method,
-    Metrics, Node, Notify, Reboot, Triggers, Webhook,
+    Address, Alertmanager, Config, Coordination, Drain, Gates, Group, Health, Hooks, Listen,
+    Method, Metrics, Node, Notify, Reboot, Triggers, Webhook,
 };
 use crate::drain::Policy;
 use crate::gates::Force;
@@ -184,6 +184,9 @@ impl Parser<'_> {
             reboot: parser.section(&reboot::SECTION, reboot),
             health: parser.section(&health::SECTION, health),
             gates: parser.gates(),
+            hooks: parser.section(&hooks::SECTION, |r| Hooks {
+                timeout: r.duration(&hooks::TIMEOUT),
+            }),
             notify: parser.section(&notify::SECTION, notify),
             metrics: parser.section(&metrics::SECTION, metrics),
         };

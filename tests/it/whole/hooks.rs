@@ -550,3 +550,28 @@ async fn a_drain_without_hooks_asks_nothing_of_those_that_take_back() {
     world.want(0);
     world.until_rebooted(&[0], 1, HOUR).await;
 }
+
+/// A hook that takes long has the time that is configured, before the cordon as for what takes back.
+#[tokio::test(start_paused = true)]
+async fn i7_a_hook_may_take_as_long_as_the_configuration_says() {
+    let world = World::pair("[hooks]\ntimeout = \"10m\"\n").await;
+    for (place, part) in [("pre-drain.d/10-noout", DRAIN), ("undo.d/10-noout", UNDO)] {
+        hook(&world, place, 0o755);
+        says(&world, part, Unit::RUNNING);
+    }
+    world.want(0);
+    moment(&world, "it runs", |world| runs(world, DRAIN) == 1).await;
+    world.pass(9 * MINUTE).await;
+    world.require(world.phase(0) == "Claiming", "it may take longer");
+    world.until_phase(0, "Undoing", 3 * MINUTE).await;
+    moment(&world, "it is taken back", |world| runs(world, UNDO) == 1).await;
+    world.hosts[0].order(Order::Kill(10 * HOUR));
+    world.pass(Duration::from_secs(1)).await;
+    let left = world.hosts[0].release(Duration::from_secs(30)).await;
+    let left = left.expect_err("it did not end well");
+    world.require(
+        left.trouble.contains("undo.d/10-noout failed"),
+        &left.trouble,
+    );
+    world.require(runs(&world, UNDO) == 2, "one round more, to its end");
+}

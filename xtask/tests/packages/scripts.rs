@@ -11,12 +11,12 @@ use tempfile::TempDir;
 use crate::built::{ARCH, DEB, RPM, content, said};
 
 const REMOVED: [&str; 2] = [
-    "timeout 480 kube-rebootd undrain --release",
+    "timeout 1020 kube-rebootd undrain --release",
     "kube-rebootd undrain --release",
 ];
 /// A scriptlet of rpm 4.20 and newer has no network.
 const REMOVED_BY_PID_1: [&str; 2] = [
-    "systemd-run --quiet --wait --pipe --collect --property=RuntimeMaxSec=480 --property=TimeoutStopSec=5 \
+    "systemd-run --quiet --wait --pipe --collect --property=RuntimeMaxSec=1020 --property=TimeoutStopSec=5 \
      kube-rebootd undrain --release",
     "kube-rebootd undrain --release",
 ];
