@@ -27,6 +27,9 @@ pub struct Kernels {
     pub installed: Vec<Kernel>,
     /// What the boot loader was told to boot, in its own words.
     pub entries: Vec<String>,
+    /// Live patches of the running kernel that are applied as a whole. They keep no reason from being one: it is told beside
+    /// them.
+    pub patches: Vec<String>,
 }
 
 /// One installed release.
@@ -90,6 +93,18 @@ impl Kernels {
 
 /// What they come to.
 pub fn judge(kernels: &Kernels) -> Answer {
+    let answer = compared(kernels);
+    match answer {
+        Answer::Reboot { pkgs, words } if !kernels.patches.is_empty() => {
+            let patches = kernels.patches.iter().map(String::as_str);
+            let words = format!("{words}; live patches applied: {}", some(patches, NAMED));
+            Answer::Reboot { pkgs, words }
+        }
+        answer => answer,
+    }
+}
+
+fn compared(kernels: &Kernels) -> Answer {
     let running = kernels.find(&kernels.running);
     let others: Vec<&Kernel> = (kernels.installed.iter())
         .filter(|kernel| kernel.release != kernels.running && kernels.bootable(kernel))

@@ -43,6 +43,34 @@ async fn every_trigger_is_asked() {
 }
 
 #[tokio::test]
+async fn only_a_live_patch_that_is_applied_is_told() {
+    let host = host().await;
+    with_builtin(&host, "sentinels = []\n");
+    host.write("/boot/vmlinuz-6.1.0-29-amd64", "MZ");
+    for (name, enabled, transition) in [
+        ("kpatch_1", "1", "0"),
+        ("out", "0", "1"),
+        ("off", "0", "0"),
+        ("in", "1", "1"),
+    ] {
+        let file = |file: &str, text: &str| {
+            let path = format!("/sys/kernel/livepatch/{name}/{file}");
+            host.write(&path, &format!("{text}\n"));
+        };
+        file("enabled", enabled);
+        file("transition", transition);
+    }
+    // It says nothing.
+    host.write("/sys/kernel/livepatch/odd/enabled", "1\n");
+    let said = host.run(&["check"]).await;
+    assert_eq!(
+        said.out,
+        "builtin kernel  reboot   kernel 6.1.0-28-amd64 runs, 6.1.0-29-amd64 was installed since boot; live patches \
+         applied: kpatch_1\n"
+    );
+}
+
+#[tokio::test]
 async fn i8_what_does_not_answer_has_an_exit_code() {
     let host = host().await;
     with_builtin(&host, "sentinels = []\n");

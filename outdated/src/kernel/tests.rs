@@ -43,6 +43,7 @@ fn host(running: &str, installed: Vec<Kernel>) -> Kernels {
         changed: changed.unwrap_or(BEFORE),
         installed,
         entries: Vec::new(),
+        patches: Vec::new(),
     }
 }
 
@@ -124,6 +125,31 @@ fn a_newer_kernel_that_a_boot_passed_over_is_named_and_is_no_reason() {
     // Where an administrator chose the older one, nothing failed.
     let said = words(&fell_back(vec!["6.1.0-28-amd64".to_owned()]));
     assert!(!said.contains("although"), "{said}");
+}
+
+/// Whoever has the kernel patched may take the time for the reboot; it is required all the same.
+#[test]
+fn live_patches_are_told_beside_the_reason_and_make_none() {
+    let (old, new) = ("6.1.0-28-amd64", "6.1.0-29-amd64");
+    let patched = |installed: Vec<Kernel>| Kernels {
+        patches: vec!["kpatch_1".to_owned(), "lkp_2".to_owned()],
+        ..host(old, installed)
+    };
+    let both = || vec![imaged(old, BEFORE), imaged(new, SINCE)];
+    let Answer::Reboot { words, pkgs } = judge(&patched(both())) else {
+        panic!("a newer one is there");
+    };
+    assert_eq!(pkgs.into_iter().collect::<Vec<_>>(), [new]);
+    let plain = "kernel 6.1.0-28-amd64 runs, 6.1.0-29-amd64 was installed since boot";
+    assert_eq!(
+        words,
+        format!("{plain}; live patches applied: kpatch_1 and lkp_2")
+    );
+    let Answer::Reboot { words, .. } = judge(&host(old, both())) else {
+        panic!("a newer one is there");
+    };
+    assert_eq!(words, plain);
+    no(&patched(vec![imaged(old, BEFORE)]));
 }
 
 /// What `make kernel` found on its machine, in `kernels.txt`.

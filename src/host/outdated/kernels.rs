@@ -19,6 +19,8 @@ const STAT: u64 = 4 * 1024 * 1024;
 /// The farthest that the pointer in an x86 image's head reaches: 0x200 + 0xffff, and the text.
 const HEAD: u64 = 68 * 1024;
 
+/// A directory for each live patch: of kpatch, of Ubuntu Pro, of SUSE.
+const PATCHES: &str = "/sys/kernel/livepatch";
 const MODULES: [&str; 2] = ["/usr/lib/modules", "/lib/modules"];
 /// How distributions name images in /boot, by architecture.
 const IMAGES: [&str; 5] = ["vmlinuz-", "vmlinux-", "Image-", "image-", "zImage-"];
@@ -62,7 +64,22 @@ pub(super) fn read(root: &Root) -> Result<Kernels, Unread> {
         changed,
         installed: found.into_values().collect(),
         entries: entries(root)?,
+        patches: patches(root),
     })
+}
+
+/// The live patches that are enabled, and on their way neither in nor out (the kernel's `sysfs-kernel-livepatch`). They are told
+/// alone: what cannot be read is none.
+fn patches(root: &Root) -> Vec<String> {
+    let place = root.path(PATCHES);
+    let says = |patch: &str, file: &str, wanted: &str| {
+        let said = text(&place.join(patch).join(file), SMALL).ok().flatten();
+        said.is_some_and(|said| said.trim() == wanted)
+    };
+    let applied = |patch: &String| says(patch, "enabled", "1") && says(patch, "transition", "0");
+    let mut all = names(&place, ENTRIES).unwrap_or_default();
+    all.retain(applied);
+    all
 }
 
 fn needed(path: &Path, most: u64) -> Result<String, Unread> {
