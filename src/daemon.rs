@@ -47,6 +47,7 @@ mod stale;
 mod start;
 #[cfg(debug_assertions)]
 mod stop_point;
+mod tries;
 mod triggers;
 mod undrain;
 
@@ -97,6 +98,8 @@ pub struct Daemon {
     /// Evictions that were answered.
     evicted: mpsc::UnboundedReceiver<act::Evicted>,
     evictions: mpsc::UnboundedSender<act::Evicted>,
+    /// Evictions that are only tried.
+    tries: tries::Tries,
     events: Events,
     notices: Notices,
     silences: Silences,
@@ -298,6 +301,10 @@ impl Daemon {
                 }
                 #[cfg(debug_assertions)]
                 stop_point::pass(&self.root, stop_point::EVICTED);
+                Woke::Change
+            }
+            Some(tried) = self.tries.next() => {
+                self.machine.tried(tried);
                 Woke::Change
             }
             asked = self.orders.next() => {

@@ -108,7 +108,7 @@ fn by_coordinator(request: &Request, me: &str) -> bool {
     }
 }
 
-/// What `explain` only tries says so in its query and in its body: one of both alone is a mistake.
+/// What is only tried, by the daemon before a cordon and by `explain` and `doctor`, says so in its query and in its body: one of both alone is a mistake.
 fn dry_in_full_or_not_at_all(request: &Request) -> bool {
     let body = request.request.as_ref();
     let body = body.is_some_and(|body| body["deleteOptions"]["dryRun"][0] == "All");

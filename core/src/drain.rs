@@ -20,6 +20,7 @@ mod sent;
 #[cfg(test)]
 mod tests;
 mod tiers;
+mod tries;
 mod volumes;
 mod words;
 
@@ -28,6 +29,7 @@ pub use fate::{Fate, undrained};
 pub use judge::{Judgement, judge};
 pub use policy::{EmptyDir, Jobs, Mode, OnTimeout, Policy, Unmanaged};
 pub(crate) use rest::Rest;
+pub use tries::{Try, held_up, refused, to_try};
 pub use words::{describe, ending};
 
 use clock::Clock;

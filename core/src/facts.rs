@@ -101,6 +101,8 @@ pub struct Facts {
     pub drain: Drained,
     /// Pods without a controller that stay and that the kubelet ends for ever with the shutdown.
     pub ending: Vec<PodRef>,
+    /// Pods whose eviction would be refused now, as was tried before the cordon: for people alone.
+    pub refusing: Vec<Blocker>,
     /// The consistent list of pods after the drain.
     pub last_list: Option<LastList>,
     /// When the last [`Effect::Confirm`] was asked for that was answered in full.
@@ -180,6 +182,7 @@ impl Facts {
             before: Before::default(),
             drain: Drained::Starting,
             ending: Vec::new(),
+            refusing: Vec::new(),
             last_list: None,
             confirmed: None,
             beats: Beats::default(),

@@ -22,6 +22,7 @@ mod rivals;
 mod tell;
 #[cfg(test)]
 mod tests;
+mod tries;
 mod users;
 mod views;
 mod wishes;
@@ -90,6 +91,7 @@ impl Machine {
         self.memory.blocking = None;
         self.memory.protected.clear();
         self.memory.alerts = alerts::Seen::default();
+        self.memory.tries = tries::Seen::default();
         self.facts.config_error = None;
     }
 
@@ -275,6 +277,8 @@ impl Machine {
         self.prove(now);
         self.gives_back(now);
         self.facts.ending = self.ending();
+        self.forget_tries();
+        self.facts.refusing = self.refusing();
     }
 
     /// Pods that nobody starts again after this reboot, from when it is wanted until the host goes down.

@@ -20,9 +20,11 @@ use crate::cluster::answer::{ApiError, CALL, Failure, bounded, call, cause, retr
 use crate::cluster::lean;
 
 mod object;
+mod tries;
 
 use object::{ContainerStatus, Spec};
 pub use object::{Object, images};
+pub use tries::Tried;
 
 /// Annotation by which the kubelet marks its copy of a static pod.
 const MIRROR: &str = "kubernetes.io/config.mirror";

@@ -73,6 +73,7 @@ impl Daemon {
         self.daemon_sets(now).await;
         self.blocking(now).await;
         self.alone(now).await;
+        self.try_evictions(now);
         self.packages(now).await;
         // On the heap it is no part of every future that waits for this one.
         Box::pin(self.commands()).await;

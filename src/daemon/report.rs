@@ -44,6 +44,8 @@ pub(super) struct Report {
     /// This drain was said to take long.
     long: bool,
     ending: Vec<PodRef>,
+    /// Pods that were said to be refused, before the cordon.
+    refusing: Vec<Blocker>,
     would: Option<String>,
     naming: Option<Naming>,
     view: View,
@@ -65,8 +67,14 @@ impl Report {
     ) {
         let trouble = trouble.filter(|trouble| !step.status.contains(trouble));
         let ending = drain::ending(&facts.ending);
+        let refusing = drain::held_up(&facts.refusing);
         let config = config_error(facts);
-        let more = [trouble, ending.as_deref(), config.as_deref()];
+        let more = [
+            trouble,
+            ending.as_deref(),
+            refusing.as_deref(),
+            config.as_deref(),
+        ];
         let more = more.into_iter().flatten();
         let status: Vec<&str> = std::iter::once(step.status.as_str()).chain(more).collect();
         notify.status(&status.join("; "));
@@ -79,6 +87,7 @@ impl Report {
         self.missed(facts);
         self.blocked(step, facts);
         self.ending(facts);
+        self.refusing(facts);
         self.would(step);
         self.phase(step, facts, policy);
         if let Some(ended) = Ended::of(step, facts) {
@@ -242,6 +251,22 @@ impl Report {
             );
         }
         self.ending.clone_from(&facts.ending);
+    }
+
+    /// A pod whose eviction would be refused is said once, before the cordon. It is no warning: of a budget that allows one
+    /// pod at a time every node hears this while another one reboots.
+    fn refusing(&mut self, facts: &Facts) {
+        let now = &facts.refusing;
+        for one in now.iter().filter(|one| !self.refusing.contains(one)) {
+            let (pod, budget) = (one.pod.path(), one.budget.as_deref());
+            tracing::info!(
+                POD = pod,
+                BUDGET = budget,
+                "the drain would be held up now by pod {pod}: {}",
+                one.why
+            );
+        }
+        self.refusing.clone_from(now);
     }
 
     /// A trigger that a reboot did not clear is said once (I10).

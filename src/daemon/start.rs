@@ -20,6 +20,7 @@ use super::gather::HostWatch;
 use super::hooks::Rounds;
 use super::reload::Asked;
 use super::report::Report;
+use super::tries::Tries;
 use super::triggers::Triggers;
 use crate::clock::Clock;
 use crate::cluster::client::Origin;
@@ -111,6 +112,7 @@ pub async fn start(
         last_valid,
         evicted,
         evictions,
+        tries: Tries::default(),
         events: Events::start(),
         notices,
         silences,

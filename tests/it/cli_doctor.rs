@@ -66,6 +66,7 @@ async fn a_healthy_host_passes() {
         "own Node",
         "own heartbeat",
         "pods",
+        "budgets",
         "grant",
         "other Nodes",
         "waiters",

@@ -54,12 +54,12 @@ impl Fate {
         }
     }
 
-    /// What the dry run of an eviction of `pod` says.
-    pub fn tried(pod: &Pod, answer: EvictAnswer) -> Self {
+    /// What the dry run of an eviction of a pod of `namespace` says.
+    pub fn tried(namespace: &str, answer: EvictAnswer) -> Self {
         match answer {
             EvictAnswer::Accepted => Self::Evicted,
             EvictAnswer::Budget(why) => Self::Refused {
-                budget: budget(&pod.namespace, &why),
+                budget: budget(namespace, &why),
                 why,
             },
             // A webhook with side effects is not asked in a dry run (apiserver, `NewDryRunUnsupportedErr`).
@@ -136,12 +136,16 @@ mod tests {
             (silent, unknown()),
             (busy, unknown()),
         ] {
-            assert_eq!(Fate::tried(&pod, answer.clone()), fate, "{answer:?}");
+            assert_eq!(
+                Fate::tried(&pod.namespace, answer.clone()),
+                fate,
+                "{answer:?}"
+            );
         }
         let webhook = "admission webhook \"a.b\" does not support dry run".to_owned();
-        let said = Fate::tried(&pod, EvictAnswer::Refused(webhook));
+        let said = Fate::tried(&pod.namespace, EvictAnswer::Refused(webhook));
         assert!(matches!(said, Fate::Unknown { .. }), "{said:?}");
-        let gone = Fate::tried(&pod, EvictAnswer::LookAgain);
+        let gone = Fate::tried(&pod.namespace, EvictAnswer::LookAgain);
         assert!(matches!(gone, Fate::Unknown { .. }), "{gone:?}");
     }
 

@@ -73,7 +73,7 @@ fn count(pods: usize) -> String {
 }
 
 /// How many, and the first by name: a status line has no room for more.
-fn all(blocked: &[Blocker]) -> String {
+pub(super) fn all(blocked: &[Blocker]) -> String {
     let Some(first) = blocked.first() else {
         return String::new();
     };

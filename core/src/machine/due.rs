@@ -122,7 +122,8 @@ impl Machine {
         self.waits() && known.is_some_and(|(_, blockers)| !blockers.is_empty())
     }
 
-    fn waits(&self) -> bool {
+    /// A reboot is wanted, and no slot is held.
+    pub(super) fn waits(&self) -> bool {
         self.facts.record.hold.is_none() && self.facts.observed.request.is_some()
     }
 
@@ -134,16 +135,18 @@ impl Machine {
         }
         let again = |read: Duration| self.blocked_before() && now.since(read) >= BLOCKING;
         let due = (self.memory.blocking.as_ref()).is_none_or(|(read, _)| again(*read));
+        let due = due || self.tries_due(now);
         let wanted = self.config.drain.mode != Mode::Never
             || !self.config.gates.protection.none()
             || self.rivals_matter();
         self.facts.started && self.waits() && due && wanted
     }
 
-    /// Whether there are other Nodes is to be looked at, while pods close the gate: where there are none nothing is evicted,
-    /// and those pods stop nothing.
+    /// Whether there are other Nodes is to be looked at, while pods close the gate or would be refused: where there are none
+    /// nothing is evicted, and those pods stop nothing.
     pub fn alone_due(&self, now: Now) -> bool {
         let due = (self.memory.alone).is_none_or(|(read, _)| now.since(read) >= ALONE);
-        self.config.drain.mode == Mode::Auto && due && self.stopped_before()
+        let refused = self.waits() && self.memory.tries.refuses();
+        self.config.drain.mode == Mode::Auto && due && (self.stopped_before() || refused)
     }
 }

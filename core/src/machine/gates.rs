@@ -168,7 +168,7 @@ impl Machine {
 
     /// The cluster has no other Node, as was seen last: by a look, or by the list of the others around a take. What could
     /// not be counted then has others (I8).
-    fn lonely(&self) -> bool {
+    pub(super) fn lonely(&self) -> bool {
         let listed = self.facts.peers.as_ref().filter(|peers| peers.counted);
         let listed = listed.map(|peers| {
             let alone = peers.census.as_ref().is_ok_and(Census::alone);
@@ -205,6 +205,7 @@ impl Machine {
         } else {
             Vec::new()
         };
+        self.look_what_to_try(pods, now);
     }
 
     fn protected(&self, pods: &[Pod], now: Now) -> Vec<Protected> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{alerts, clock, commands, hooks, packages, tell};
+use super::{alerts, clock, commands, hooks, packages, tell, tries};
 use crate::booted::Booted;
 use crate::drain::{Blocker, Drain, PodRef};
 use crate::facts::Facts;
@@ -100,6 +100,8 @@ pub(super) struct Memory {
     pub(super) protected: Vec<Protected>,
     /// Pods of other daemons that reboot hosts, by the same look.
     pub(super) rivals: Vec<Sign>,
+    /// Evictions that are tried before the cordon.
+    pub(super) tries: tries::Seen,
     /// Whether the cluster has no other Node, and when that was looked at.
     pub(super) alone: Option<(Duration, bool)>,
     /// Pods without a controller that stay, as last listed before the cordon.
@@ -159,6 +161,7 @@ impl Memory {
         self.blocking = None;
         self.protected.clear();
         self.rivals.clear();
+        self.tries.forget_hold();
         self.verifying = None;
         self.giving_back = None;
         self.found.clear();

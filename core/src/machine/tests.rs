@@ -27,6 +27,7 @@ mod orders;
 mod proof;
 mod tell;
 mod times;
+mod tries;
 mod views;
 mod wishes;
 

@@ -1,4 +1,4 @@
-//! What of this node's pods would stop a drain or not come back, and whether one of them reboots this host too.
+//! What of this node's pods would stop a drain, hold it up or not come back, and whether one of them reboots this host too.
 
 use jiff::Timestamp;
 use kube::api::ListParams;
@@ -11,10 +11,12 @@ use super::Check;
 use super::refused::refused;
 use crate::cluster::answer::{CALL, call};
 use crate::cluster::client::Clients;
-use crate::cluster::pods::{self as own_pods, Object as Pod, OwnPods};
+use crate::cluster::peers;
+use crate::cluster::pods::{self as own_pods, Object as Pod, OwnPods, Tried};
 use crate::host::{Bus, logind};
 
 pub(super) const PODS: &str = "pods";
+pub(super) const BUDGETS: &str = "budgets";
 /// Pods on a node are at most some hundred.
 const PODS_MAX: u32 = 500;
 /// Of pods that keep reboots away; the others are counted.
@@ -43,6 +45,49 @@ pub(super) async fn pods(clients: &Clients, config: &Config) -> Check {
             "a kubelet's credential may do this; another identity needs a ClusterRole with get, list, watch on pods and create on pods/eviction",
         ),
     }
+}
+
+/// Which evictions of this node's pods would be refused now: each is tried, as the daemon does before a cordon.
+pub(super) async fn budgets(clients: &Clients, config: &Config) -> Check {
+    let mode = config.drain.mode;
+    // Who cannot look does not know that it is alone (I8), and another check says so.
+    let alone = mode == DrainMode::Auto
+        && (peers::others(&clients.coordinator, &clients.name).await).is_ok_and(|others| !others);
+    if let Some(why) = drain::undrained(mode, alone) {
+        return Check::ok(BUDGETS, format!("no pod is evicted: {why}"));
+    }
+    let own = OwnPods::new(clients.node.clone(), &clients.name);
+    let Ok(pods) = own.list().await else {
+        return Check::skipped(BUDGETS, PODS);
+    };
+    let tries = drain::to_try(&pods, &config.drain.policy);
+    refusing(own.try_all(tries).await)
+}
+
+fn refusing(tried: Tried) -> Check {
+    let number = tried.len();
+    let refused = drain::refused(tried);
+    if refused.is_empty() {
+        return Check::ok(
+            BUDGETS,
+            format!("{number} evictions were tried, and none would be refused"),
+        );
+    }
+    let named = |one: &Blocker| format!("{}: {}", one.pod.path(), one.why);
+    let all: Vec<String> = refused.iter().take(NAMED).map(named).collect();
+    let more = match refused.len() - all.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Check::warn(
+        BUDGETS,
+        format!(
+            "{} of {number} evictions would be refused now: {}{more}",
+            refused.len(),
+            all.join("; ")
+        ),
+        "where kubectl get poddisruptionbudgets -A shows no ALLOWED DISRUPTIONS for long: more replicas, or a budget that lets one of them go; one of which another node has just taken a pod allows again in a moment",
+    )
 }
 
 /// As the daemon judges them before a cordon.
@@ -132,6 +177,7 @@ fn rival(pods: &[Pod], config: &Config) -> Option<Check> {
 
 #[cfg(test)]
 mod tests {
+    use kube_rebootd_core::pod::EvictAnswer;
     use serde_json::json;
 
     use super::*;
@@ -144,6 +190,42 @@ mod tests {
             "status": {"phase": phase},
         });
         serde_json::from_value(pod).expect("a Pod")
+    }
+
+    #[test]
+    fn i9_evictions_that_would_be_refused_are_named() {
+        let pods: Vec<_> = ["a", "b", "c", "d", "e"]
+            .into_iter()
+            .map(|name| {
+                let pod = json!({
+                    "metadata": {"name": name, "namespace": "shop", "uid": name, "ownerReferences": [
+                        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": name, "controller": true}]},
+                    "spec": {"containers": []}, "status": {"phase": "Running"},
+                });
+                own_pods::read(&serde_json::from_value(pod).expect("a Pod"))
+            })
+            .collect();
+        let tries = drain::to_try(&pods, &Config::default().drain.policy);
+        let says = "The disruption budget web needs 2 healthy pods and has 2 currently";
+        let answers = |refused: usize| {
+            let full = EvictAnswer::Budget(says.to_owned());
+            let answers = std::iter::repeat_n(full, refused);
+            let answers = answers.chain(std::iter::repeat(EvictAnswer::Accepted));
+            refusing(tries.iter().cloned().zip(answers).collect())
+        };
+        let fine = format!("{:?}", answers(0));
+        assert!(
+            fine.contains("5 evictions were tried, and none would be refused"),
+            "{fine}"
+        );
+        let said = format!("{:?}", answers(4));
+        assert!(answers(4).warns());
+        let first =
+            format!("4 of 5 evictions would be refused now: shop/a: {says}; the pod is not Ready");
+        assert!(
+            said.contains(&first) && said.contains(" and 1 more"),
+            "{said}"
+        );
     }
 
     /// Once nothing was wrong by doctor while such a pod closed the gate.

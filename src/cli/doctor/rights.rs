@@ -11,7 +11,7 @@ use serde_json::json;
 use super::Check;
 use super::grant::{ESCAPE, GRANT, NOBODY, escape, grant};
 use super::marks::{DAEMON_SETS, MARKS, daemon_sets, marks};
-use super::pods::{PODS, pods};
+use super::pods::{BUDGETS, PODS, budgets, pods};
 use super::refused::{MANAGER, manifests, refused};
 use crate::clock::Clock;
 use crate::cluster::answer::{ApiError, CALL, call};
@@ -27,10 +27,11 @@ const WAITERS: &str = "waiters";
 const SLOTS: &str = "slots";
 const TAKE: &str = "slot write";
 /// In the order of the table.
-pub(super) const NAMES: [&str; 11] = [
+pub(super) const NAMES: [&str; 12] = [
     OWN_NODE,
     HEARTBEAT,
     PODS,
+    BUDGETS,
     GRANT,
     NODES,
     DAEMON_SETS,
@@ -43,10 +44,11 @@ pub(super) const NAMES: [&str; 11] = [
 pub(super) async fn checks(clients: &Clients, config: &Config, node: Option<&Node>) -> Vec<Check> {
     let namespace = config.coordination.namespace.as_str();
     let group = group(config, node);
-    let (own, beat, pods, grant, nodes, sets, waiters, slots, marks, escape) = tokio::join!(
+    let (own, beat, pods, budgets, grant, nodes, sets, waiters, slots, marks, escape) = tokio::join!(
         own_node(clients, node),
         heartbeat(clients),
         pods(clients, config),
+        budgets(clients, config),
         grant(clients, &config.coordination),
         other_nodes(&clients.coordinator, namespace),
         daemon_sets(&clients.coordinator, namespace),
@@ -61,7 +63,7 @@ pub(super) async fn checks(clients: &Clients, config: &Config, node: Option<&Nod
         None => Check::skipped(TAKE, SLOTS),
     };
     vec![
-        own, beat, pods, grant, nodes, sets, waiters, slots, take, marks, escape,
+        own, beat, pods, budgets, grant, nodes, sets, waiters, slots, take, marks, escape,
     ]
 }
 

@@ -277,7 +277,7 @@ async fn fates(asker: &Asker<'_>, own: &OwnPods, pods: &[Pod], config: &Config) 
     let open: Vec<(usize, &Pod)> = open.map(|(index, (pod, _))| (index, *pod)).collect();
     let tries = stream::iter(open).map(async |(index, pod)| {
         let answer = own.would_evict(&PodRef::of(pod)).await;
-        (index, Fate::tried(pod, answer))
+        (index, Fate::tried(&pod.namespace, answer))
     });
     let mut tries = Box::pin(tries.buffer_unordered(most.max(1)));
     while let Ok(Some((index, fate))) = timeout_at(end, tries.next()).await {

@@ -287,6 +287,48 @@ fn what_an_observer_would_do_is_said_once() {
 }
 
 /// Found by an operator: a gate that opened and closed beside a pause of hours was told each time, in the pause's words.
+/// Before the cordon: of each once, and no warning.
+#[test]
+fn i9_an_eviction_that_would_be_refused_is_said_once() {
+    let mut world = World::new(Record::default());
+    let one = |name: &str| Blocker {
+        pod: PodRef {
+            namespace: "shop".to_owned(),
+            name: name.to_owned(),
+            uid: name.to_owned(),
+        },
+        why: "The disruption budget web needs 2 healthy pods and has 2 currently".to_owned(),
+        budget: Some("shop/web".to_owned()),
+    };
+    let said = |told: &[Said]| {
+        let all = told
+            .iter()
+            .filter(|one| one["MESSAGE"].contains("would be held up"));
+        let told: Vec<_> = all
+            .map(|one| {
+                (
+                    one["POD"].clone(),
+                    one["BUDGET"].clone(),
+                    one["LEVEL"].clone(),
+                )
+            })
+            .collect();
+        told
+    };
+    let of = |pod: &str| (pod.to_owned(), "shop/web".to_owned(), "INFO".to_owned());
+    for (refusing, new) in [
+        (vec![one("a")], vec![of("shop/a")]),
+        (vec![one("a"), one("b")], vec![of("shop/b")]),
+        (vec![one("a")], vec![]),
+        (vec![], vec![]),
+        (vec![one("a")], vec![of("shop/a")]),
+    ] {
+        world.facts.refusing = refusing;
+        let told = world.step(Phase::Pending, "reboot pending: node paused: disk");
+        assert_eq!(said(&told), new);
+    }
+}
+
 #[test]
 fn what_keeps_a_reboot_pending_is_said_and_not_what_lies_behind_it() {
     let mut world = World::new(Record::default());

@@ -48,6 +48,8 @@ pub(crate) struct Fault {
     /// Empty: any.
     pub(crate) resource: &'static str,
     pub(crate) namespace: &'static str,
+    /// Only evictions that are tried; else none of them, as a test counts those that are asked for.
+    pub(crate) tries: bool,
     /// So many that fit are let through first.
     pub(crate) skip: u32,
     /// So many meet it.
@@ -63,6 +65,7 @@ impl Fault {
             verb: None,
             resource: "",
             namespace: "",
+            tries: false,
             skip: 0,
             times: u32::MAX,
             fate,
@@ -84,6 +87,7 @@ impl Fault {
             && (self.resource.is_empty() || self.resource == request.resource)
             && (self.namespace.is_empty() || self.namespace == request.namespace)
             && (!watches || request.verb == Verb::Watch)
+            && (self.tries == request.tries() || self.resource.is_empty() && !self.tries)
             && self.times > 0
     }
 }

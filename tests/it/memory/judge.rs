@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use kube_rebootd_core::names;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::rules::{SLOTS, User};
@@ -104,6 +104,17 @@ impl State {
                 "I9: {from} evicts {} without its uid",
                 request.name
             ));
+        }
+        // What is only tried says so twice, and moves nobody.
+        let dry = request.body["deleteOptions"]["dryRun"] == json!(["All"]);
+        if dry != request.tries() {
+            self.breaks(format!(
+                "I9: {from} tries the eviction of {} by half",
+                request.name
+            ));
+        }
+        if dry {
+            return;
         }
         let node = self.object(("nodes", "", from));
         if node.is_none_or(|node| node["spec"]["unschedulable"] != true) {

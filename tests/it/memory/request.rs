@@ -135,15 +135,22 @@ impl Request {
         self.query.get(key)?.parse().ok()
     }
 
+    /// An eviction that is only tried: no pod goes.
+    pub(super) fn tries(&self) -> bool {
+        self.resource == "pods/eviction" && self.dry_run()
+    }
+
     /// For people.
     pub(crate) fn line(&self) -> String {
         let apply = if self.apply { " (apply)" } else { "" };
+        let verb = if self.tries() {
+            "try"
+        } else {
+            self.verb.word()
+        };
         format!(
             "{} {} {}/{}{apply}",
-            self.verb.word(),
-            self.resource,
-            self.namespace,
-            self.name
+            verb, self.resource, self.namespace, self.name
         )
     }
 }

@@ -10,6 +10,7 @@ mod agree;
 mod alerts;
 mod annotations;
 mod balancers;
+mod budgets;
 mod clocks;
 mod cluster;
 mod commands;

@@ -40,7 +40,7 @@ impl Drained {
     fn of(seconds: f64, requests: &[Request]) -> Self {
         let pods = requests
             .iter()
-            .filter(|one| one.resource.starts_with("pods"));
+            .filter(|one| one.resource.starts_with("pods") && !one.uri.contains("dryRun="));
         let refused = |one: &&Request| one.resource == "pods/eviction" && one.code == 429;
         Self {
             seconds,
