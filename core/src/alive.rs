@@ -23,7 +23,8 @@ pub const WHOLE: [&str; 7] = [
 ];
 /// A process that cannot work on this host has ended before, and systemd has begun another.
 const STEADY: Duration = Duration::from_secs(60);
-/// A socket that listens, in /proc/net/tcp.
+/// Sockets that are connected and that listen, in /proc/net/tcp.
+const CONNECTED: &str = "01";
 const LISTENS: &str = "0A";
 
 /// What one look at the host found.
@@ -31,7 +32,8 @@ const LISTENS: &str = "0A";
 pub struct Look {
     /// Whether the kubelet answers on its port, or why that is not known.
     pub healthz: Result<(), String>,
-    /// Main processes of [`WHOLE`], or why they are not known.
+    /// Main processes of [`WHOLE`], and of a kubelet that somebody else than root may keep from being heard; or why they are not
+    /// known.
     pub services: Result<Vec<MainProcess>, String>,
 }
 
@@ -91,30 +93,44 @@ pub fn answer(head: &[u8]) -> Result<(), String> {
     })
 }
 
-/// All that listen at this address are root's, by the tables /proc/net/tcp and tcp6. Any user may listen at a port of a kubelet
-/// that does not run.
-pub fn roots(tables: &str, at: SocketAddr) -> bool {
-    let here = |local: &SocketAddr| {
-        let ip = local.ip().to_canonical();
-        local.port() == at.port() && (ip == at.ip().to_canonical() || ip.is_unspecified())
+/// Who answers at `server` to a socket of ours at `client` is root, by a line of /proc/net/tcp or tcp6: any user may listen at
+/// a port of a kubelet that does not run, and beside one that does. The line of a connection has the user who accepted it, as
+/// long as both ends are open.
+pub fn answers_as_root(line: &str, server: SocketAddr, client: SocketAddr) -> bool {
+    let same = |one: SocketAddr, other: SocketAddr| {
+        one.port() == other.port() && one.ip().to_canonical() == other.ip().to_canonical()
     };
-    let listeners = tables.lines().filter_map(listener);
-    let uids: Vec<u32> = listeners
-        .filter(|(local, _)| here(local))
-        .map(|(_, uid)| uid)
-        .collect();
-    !uids.is_empty() && uids.iter().all(|uid| *uid == 0)
+    connection(line)
+        .is_some_and(|(local, remote, uid)| same(local, server) && same(remote, client) && uid == 0)
 }
 
-/// Where a line's socket listens, and whose it is (`proc_net_tcp.txt` of the kernel's documentation).
-fn listener(line: &str) -> Option<(SocketAddr, u32)> {
+/// Somebody else than root listens where the kubelet is to answer, by a line of the same tables: whoever does so may keep it from
+/// being heard.
+pub fn is_contended(line: &str, server: SocketAddr) -> bool {
     let words: Vec<&str> = line.split_ascii_whitespace().take(8).collect();
     let [_, local, _, LISTENS, _, _, _, uid] = words[..] else {
+        return false;
+    };
+    let covers = |local: SocketAddr| {
+        let ip = local.ip().to_canonical();
+        local.port() == server.port() && (ip == server.ip().to_canonical() || ip.is_unspecified())
+    };
+    place(local).is_some_and(covers) && uid.parse::<u32>().is_ok_and(|uid| uid != 0)
+}
+
+/// From where to where a line's socket is connected, and whose it is (`proc_net_tcp.txt` of the kernel's documentation).
+fn connection(line: &str) -> Option<(SocketAddr, SocketAddr, u32)> {
+    let words: Vec<&str> = line.split_ascii_whitespace().take(8).collect();
+    let [_, local, remote, CONNECTED, _, _, _, uid] = words[..] else {
         return None;
     };
-    let (ip, port) = local.split_once(':')?;
+    Some((place(local)?, place(remote)?, uid.parse().ok()?))
+}
+
+fn place(text: &str) -> Option<SocketAddr> {
+    let (ip, port) = text.split_once(':')?;
     let port = u16::from_str_radix(port, 16).ok()?;
-    Some((SocketAddr::new(address(ip)?, port), uid.parse().ok()?))
+    Some(SocketAddr::new(address(ip)?, port))
 }
 
 /// Words of 32 bits in the order of the host's bytes.
@@ -228,52 +244,73 @@ mod tests {
         assert!(!odd.contains('\u{1b}'), "{odd:?}");
     }
 
-    /// As the kernel writes them: one that listens, and one that is connected.
-    fn row(local: &str, state: &str, uid: u32) -> String {
+    /// As the kernel writes them.
+    fn row(local: &str, remote: &str, state: &str, uid: u32) -> String {
         format!(
-            "   1: {local} 00000000:0000 {state} 00000000:00000000 00:00000000 00000000 {uid:5}        0 18231 1 0 100 0 0 10 0\n"
+            "   1: {local} {remote} {state} 00000000:00000000 00:00000000 00000000 {uid:5}        0 18231 1 0 100 0 0 10 0\n"
         )
     }
 
     #[test]
     fn i14_a_server_of_an_ordinary_user_is_no_kubelet() {
-        let at = "127.0.0.1:10248".parse().unwrap();
+        let [server, client] = ["127.0.0.1:10248", "127.0.0.1:40000"].map(|at| at.parse().unwrap());
         let word = |bytes: [u8; 4]| format!("{:08X}", u32::from_ne_bytes(bytes));
-        let [own, any] = [[127, 0, 0, 1], [0; 4]].map(|ip| format!("{}:2808", word(ip)));
-        let other = format!("{}:2808", word([127, 0, 0, 2]));
+        let four = word([127, 0, 0, 1]);
         let (zero, mapped) = (word([0; 4]), word([0, 0, 0xff, 0xff]));
-        let any6 = format!("{zero}{zero}{zero}{zero}:2808");
-        let own6 = format!("{zero}{zero}{mapped}{}:2808", word([127, 0, 0, 1]));
-        let head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n";
-        let table = |rows: &[(&str, &str, u32)]| {
-            let rows = rows
-                .iter()
-                .map(|(local, state, uid)| row(local, state, *uid));
-            head.to_owned() + &rows.collect::<String>()
+        let six = format!("{zero}{zero}{mapped}{four}");
+        let root = |local: &str, remote: &str, state: &str, uid| {
+            answers_as_root(&row(local, remote, state, uid), server, client)
         };
-        for local in [&own, &any, &any6, &own6] {
-            assert!(roots(&table(&[(local, "0A", 0)]), at), "{local}");
-            assert!(!roots(&table(&[(local, "0A", 1000)]), at), "{local}");
-            // Connected only.
-            assert!(!roots(&table(&[(local, "01", 0)]), at), "{local}");
+        for ip in [&four, &six] {
+            let (own, peer) = (format!("{ip}:2808"), format!("{ip}:9C40"));
+            assert!(root(&own, &peer, "01", 0), "{ip}");
+            assert!(!root(&own, &peer, "01", 1000), "{ip}");
+            // A server that has closed it has nobody's name any more; and our own end is ours.
+            for state in ["04", "05", "06", "08", "0A"] {
+                assert!(!root(&own, &peer, state, 0), "{ip} {state}");
+            }
+            assert!(!root(&peer, &own, "01", 0), "{ip}");
+            // Another's connection to the same server, and ours to another.
+            assert!(!root(&own, &format!("{ip}:9C41"), "01", 0), "{ip}");
+            assert!(!root(&format!("{ip}:2809"), &peer, "01", 0), "{ip}");
         }
-        assert!(!roots(&table(&[(&other, "0A", 0)]), at), "elsewhere");
-        assert!(!roots(&table(&[(&own, "0A", 0), (&any, "0A", 1000)]), at));
-        let beside = [(&*own, "0A", 0), (&*other, "0A", 1000), (&*own, "01", 1000)];
-        assert!(roots(&table(&beside), at));
-        assert!(!roots("", at) && !roots(head, at) && !roots("x: y:z 0A\n", at));
-        let six = "[::1]:10248".parse().unwrap();
-        let one = format!("{zero}{zero}{zero}{}:2808", word([0, 0, 0, 1]));
-        assert!(roots(&table(&[(&one, "0A", 0)]), six));
+        let head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n";
+        for odd in ["", head, "x: y:z 0A\n"] {
+            assert!(!answers_as_root(odd, server, client), "{odd:?}");
+        }
+        let [server, client] = ["[::1]:10248", "[::1]:40000"].map(|at| at.parse().unwrap());
+        let one = format!("{zero}{zero}{zero}{}", word([0, 0, 0, 1]));
+        let line = row(&format!("{one}:2808"), &format!("{one}:9C40"), "01", 0);
+        assert!(answers_as_root(&line, server, client));
+    }
+
+    /// Found by review: a user who listened there as well made every boot a bad one.
+    #[test]
+    fn i14_who_else_listens_is_seen() {
+        let server = "127.0.0.1:10248".parse().unwrap();
+        let word = |bytes: [u8; 4]| format!("{:08X}", u32::from_ne_bytes(bytes));
+        let zero = word([0; 4]);
+        let nobody = format!("{zero}:0000");
+        let listens = |ip: &str, port: &str, state: &str, uid| {
+            is_contended(&row(&format!("{ip}:{port}"), &nobody, state, uid), server)
+        };
+        let any6 = format!("{zero}{zero}{zero}{zero}");
+        for ip in [&word([127, 0, 0, 1]), &zero, &any6] {
+            assert!(listens(ip, "2808", "0A", 1000), "{ip}");
+            assert!(!listens(ip, "2808", "0A", 0), "{ip}");
+            assert!(!listens(ip, "2808", "01", 1000), "{ip}");
+            assert!(!listens(ip, "2809", "0A", 1000), "{ip}");
+        }
+        assert!(!listens(&word([127, 0, 0, 2]), "2808", "0A", 1000));
     }
 
     #[test]
     fn whatever_the_tables_hold_nothing_panics() {
-        let text = row("0100007F:2808", "0A", 0);
+        let text = row("0100007F:2808", "0100007F:9C40", "01", 0);
         for end in 0..text.len() {
             let at = "127.0.0.1:10248".parse().unwrap();
-            roots(&text[..end], at);
-            roots(&text[end..], at);
+            answers_as_root(&text[..end], at, at);
+            answers_as_root(&text[end..], at, at);
         }
         assert_eq!(address("é000000"), None);
     }

@@ -17,7 +17,6 @@ const NAMED: usize = 3;
 
 /// The host, as it was when it was last looked at before its reboot.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Before {
     /// Units that had failed; none: systemd did not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -17,7 +17,6 @@ const CHECKSUM: usize = 64;
 
 /// What the boot loader chose. An empty text: there is no such thing here, or it is not known.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Booted {
     /// `uname -r`.
     pub kernel: String,

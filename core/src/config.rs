@@ -71,13 +71,22 @@ pub struct Config {
 impl Config {
     /// The longest that a drain may take here, by the configuration; zero where nothing is drained.
     pub(crate) fn longest_drain(&self) -> Duration {
-        let policy = &self.drain.policy;
-        let (drain, only) = match self.drain.mode {
-            DrainMode::Never => (Duration::ZERO, Duration::ZERO),
-            DrainMode::Auto | DrainMode::Always => (policy.timeout, policy.cordon_only),
+        let drain = match self.drain.mode {
+            DrainMode::Never => Duration::ZERO,
+            DrainMode::Auto | DrainMode::Always => self.drain.policy.timeout,
         };
-        let drain = drain.saturating_add(policy.load_balancer_wait.max(only));
+        let drain = drain.saturating_add(self.rest());
         drain.saturating_add(self.reboot.delay)
+    }
+
+    /// What a drain waits for before its first eviction, at most.
+    pub(crate) fn rest(&self) -> Duration {
+        let policy = &self.drain.policy;
+        let only = match self.drain.mode {
+            DrainMode::Never => Duration::ZERO,
+            DrainMode::Auto | DrainMode::Always => policy.cordon_only,
+        };
+        policy.load_balancer_wait.max(only)
     }
 
     /// The longest drain and the longest boot.

@@ -255,6 +255,8 @@ pub(crate) struct GateFacts<'a> {
     /// Every Prometheus that is configured.
     pub alerts: Vec<Server<'a>>,
     pub request: Option<&'a Request>,
+    /// The node is cordoned for the reboot.
+    pub begun: bool,
     pub findings: &'a [Finding],
     /// Taints of autoscalers.
     pub autoscaler: Signs,
@@ -291,7 +293,10 @@ pub(crate) fn all(facts: &GateFacts, policy: &GatePolicy, now: Now) -> Vec<(Gate
         (Gate::PackageManager, packages(&facts.packages)),
         (Gate::Alerts, alerts(&facts.alerts)),
         (Gate::MinUptime, uptime),
-        (Gate::Settle, settle(facts.request, facts.findings, now)),
+        (
+            Gate::Settle,
+            settle(facts.request, facts.findings, facts.begun, now),
+        ),
         (Gate::Autoscaler, autoscaler(&facts.autoscaler)),
         (Gate::Conditions, conditions(&facts.conditions)),
         (Gate::BlockingPods, blocking(&facts.blocking)),

@@ -38,7 +38,6 @@ const COUNT_MAX: u64 = 1_000_000_000;
 
 /// Everything durable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Record {
     pub version: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -88,7 +87,6 @@ impl Default for Record {
 /// From the write-ahead of the take to the end of the give-up.
 #[allow(clippy::struct_excessive_bools)] // facts about a hold, not states
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Hold {
     /// Lease, uid and acquire time are the hold's identity.
     pub take: Take,

@@ -15,6 +15,8 @@ const NAMED: usize = 3;
 /// What the host tells about its kernels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kernels {
+    /// The host is a container: no boot of it brings another kernel, and kernels that it sees are those of its host.
+    pub container: bool,
     /// `uname -r`.
     pub running: String,
     /// `uname -v`, for example `#1 SMP PREEMPT_DYNAMIC Debian 6.1.119-1 (2024-11-22)`.
@@ -105,6 +107,13 @@ pub fn judge(kernels: &Kernels) -> Answer {
 }
 
 fn compared(kernels: &Kernels) -> Answer {
+    if kernels.container {
+        let words = format!(
+            "the running kernel {} is that of the host of this container",
+            kernels.running
+        );
+        return Answer::No { words };
+    }
     let running = kernels.find(&kernels.running);
     let others: Vec<&Kernel> = (kernels.installed.iter())
         .filter(|kernel| kernel.release != kernels.running && kernels.bootable(kernel))

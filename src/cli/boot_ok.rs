@@ -32,11 +32,25 @@ pub fn main(root: &Root, at: SocketAddr, wait: Duration) -> ExitCode {
     block_on(async {
         let (bus, clock) = (Bus::system(), Clock::Real);
         let begun = clock.now().boot;
-        let mut signs = Signs::default();
+        let (mut signs, mut told) = (Signs::default(), String::new());
         loop {
-            let services = systemd::main_processes(&bus, &WHOLE).await;
+            let healthz = healthz::ask(root, at).await;
+            // Any user can listen at the port before the kubelet does: that must not make a boot a bad one. Its process that
+            // stays will have to do.
+            let unheard = healthz.is_err() && healthz::contended(root, at);
+            let whole = systemd::main_processes(&bus, &WHOLE).await;
+            let services = match whole {
+                Ok(mut services) if unheard => {
+                    let kubelets = systemd::kubelets(&bus).await;
+                    kubelets.map(|kubelets| {
+                        services.extend(kubelets);
+                        services
+                    })
+                }
+                services => services,
+            };
             let look = Look {
-                healthz: healthz::ask(root, at).await,
+                healthz,
                 services: services.map_err(|error| error.to_string()),
             };
             let now = clock.now().boot;
@@ -50,7 +64,13 @@ pub fn main(root: &Root, at: SocketAddr, wait: Duration) -> ExitCode {
                     complain(&format!("no kubelet is alive within {waited}: {missing}"));
                     return ExitCode::from(exit::FAILED);
                 }
-                Err(_) => sleep(PAUSE).await,
+                Err(missing) => {
+                    if missing != told {
+                        complain(&format!("waiting for the kubelet of this boot: {missing}"));
+                        told = missing;
+                    }
+                    sleep(PAUSE).await;
+                }
             }
         }
     })

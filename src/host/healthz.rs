@@ -2,7 +2,7 @@
 //!
 //! Keeps I7: a server that is silent, or does not end, is waited for a moment. What it means is `core`'s.
 
-use std::io;
+use std::io::{self, BufRead as _};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -14,42 +14,87 @@ use tokio::time::timeout;
 use crate::bounded;
 use crate::root::Root;
 
-const REQUEST: &[u8] = b"GET /healthz HTTP/1.0\r\nUser-Agent: kube-rebootd\r\n\r\n";
+/// The connection is kept, so that it is seen whose it is.
+const REQUEST: &[u8] =
+    b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nUser-Agent: kube-rebootd\r\n\r\n";
 const LIMIT: Duration = Duration::from_secs(5);
 /// Bytes of the answer that are read: its first line counts.
-const HEAD: u64 = 1024;
-/// Who listens where. A node may have some ten thousand connections, each a line of 150 bytes.
+const HEAD: usize = 1024;
+/// Who is connected from where. A user may have hundreds of thousands of connections, each a line of 150 bytes: they are read a
+/// line at a time.
 const TABLES: [&str; 2] = ["/proc/net/tcp", "/proc/net/tcp6"];
-const TABLE_MAX: u64 = 64 * 1024 * 1024;
+/// A line is no longer.
+const LINE: u64 = 4096;
+
+/// Somebody else than root listens there as well, or instead.
+pub fn contended(root: &Root, at: SocketAddr) -> bool {
+    let is = |line: &str| alive::is_contended(line, at);
+    TABLES
+        .iter()
+        .any(|table| listed(root, table, is).unwrap_or(false))
+}
 
 /// Whether the kubelet answers there.
 ///
 /// # Errors
 /// It does not, and why.
 pub async fn ask(root: &Root, at: SocketAddr) -> Result<(), String> {
-    match timeout(LIMIT, exchange(at)).await {
+    let asked = match timeout(LIMIT, exchange(at)).await {
         Err(_) => Err(format!(
             "{at}: no answer within {} seconds",
             LIMIT.as_secs()
         )),
         Ok(Err(error)) => Err(format!("{at}: {error}")),
-        Ok(Ok(head)) => alive::answer(&head).map_err(|why| format!("{at}: {why}")),
-    }?;
+        Ok(Ok((stream, head))) => alive::answer(&head)
+            .map(|()| stream)
+            .map_err(|why| format!("{at}: {why}")),
+    };
+    let stream = asked?;
+    let ours = stream
+        .local_addr()
+        .map_err(|error| format!("{at}: {error}"))?;
     // tcp6 is not there where the kernel has no IPv6.
-    let table = |path| bounded::bytes(&root.path(path), TABLE_MAX).unwrap_or_default();
-    let tables = TABLES.map(table).concat();
-    if alive::roots(&String::from_utf8_lossy(&tables), at) {
+    let is = |line: &str| alive::answers_as_root(line, at, ours);
+    if TABLES
+        .iter()
+        .any(|table| listed(root, table, is).unwrap_or(false))
+    {
         return Ok(());
     }
     Err(format!(
-        "{at}: who answers is not known to be root's, by /proc/net/tcp"
+        "{at}: who answers is not known to be root, by /proc/net/tcp"
     ))
 }
 
-async fn exchange(at: SocketAddr) -> io::Result<Vec<u8>> {
+/// One line of the table is such.
+fn listed(root: &Root, table: &str, is: impl Fn(&str) -> bool) -> io::Result<bool> {
+    let mut reader =
+        io::BufReader::new(bounded::open(&root.path(table)).map_err(io::Error::other)?);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let read = io::Read::take(&mut reader, LINE).read_until(b'\n', &mut line)?;
+        if read == 0 {
+            return Ok(false);
+        }
+        if is(&String::from_utf8_lossy(&line)) {
+            return Ok(true);
+        }
+    }
+}
+
+/// The first line of the answer, and the connection, which is still open.
+async fn exchange(at: SocketAddr) -> io::Result<(TcpStream, Vec<u8>)> {
     let mut stream = TcpStream::connect(at).await?;
     stream.write_all(REQUEST).await?;
     let mut head = Vec::new();
-    stream.take(HEAD).read_to_end(&mut head).await?;
-    Ok(head)
+    while head.len() < HEAD && !head.contains(&b'\n') {
+        let mut part = [0; HEAD];
+        let read = stream.read(&mut part).await?;
+        if read == 0 {
+            break;
+        }
+        head.extend_from_slice(part.get(..read).unwrap_or_default());
+    }
+    Ok((stream, head))
 }

@@ -1,14 +1,13 @@
 //! The configuration of hosts on which a test waits: what people are given time for by default is left out.
 
 /// Section, key and value. A test that is about one of them, or about the defaults, writes the key itself.
-const WAITS: [(&str, &str, &str); 3] = [
-    ("coordination", "min_interval", "\"0s\""),
+const WAITS: [(&str, &str, &str); 2] = [
     ("triggers", "settle", "\"0s\""),
     // The kernel of the machine is not what these tests are about.
     ("triggers", "builtin", "[]"),
 ];
 
-/// `config` with no rest between two holds, no time to settle for files, and no built-in check, but where it says so itself.
+/// `config` with no time to settle for files, and no built-in check, but where it says so itself.
 #[must_use]
 pub fn at_once(config: &str) -> String {
     let mut lines: Vec<String> = config.lines().map(str::to_owned).collect();
@@ -47,8 +46,7 @@ mod tests {
         let text = "mode = \"observe\"\n[triggers]\nsettle = \"3s\"\n[drain]\n";
         assert_eq!(
             at_once(text),
-            "mode = \"observe\"\n[triggers]\nsettle = \"3s\"\nbuiltin = []\n[drain]\n\
-             [coordination]\nmin_interval = \"0s\"\n"
+            "mode = \"observe\"\n[triggers]\nsettle = \"3s\"\nbuiltin = []\n[drain]\n"
         );
         assert_eq!(at_once(&at_once(text)), at_once(text));
         let check = "[[triggers.check]]\nname = \"a\"\nsettle = \"0s\"\n";

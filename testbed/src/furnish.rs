@@ -63,6 +63,10 @@ impl Host {
             fs::create_dir_all(path.parent().unwrap_or(&etc))?;
             fs::write(path, text)?;
         }
+        // To the built-in check `kernel` it is a machine: a container has no kernel of its own.
+        let machine = etc.join("tmpfiles.d");
+        fs::create_dir_all(&machine)?;
+        fs::write(machine.join("bed.conf"), "r! /run/systemd/container\n")?;
         if let Some(config) = &spec.config {
             fs::create_dir_all(etc.join("kube-rebootd"))?;
             fs::write(etc.join("kube-rebootd/config.toml"), at_once(config))?;

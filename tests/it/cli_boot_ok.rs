@@ -24,27 +24,41 @@ async fn port() -> TcpListener {
     TcpListener::bind("127.0.0.1:0").await.expect("a port")
 }
 
-/// Answers so from now on.
-fn serve(listener: TcpListener, answer: &'static str) {
+/// Answers so from now on, and /proc says that this user has accepted the connection; none: it says nothing.
+fn serve(host: &CliHost, listener: TcpListener, answer: &'static str, uid: Option<u32>) {
+    host.write("/proc/net/tcp", "");
+    let table = host.root().path("/proc/net/tcp");
     tokio::spawn(async move {
-        while let Ok((mut stream, _)) = listener.accept().await {
+        while let Ok((mut stream, peer)) = listener.accept().await {
+            let own = stream.local_addr().expect("an address");
+            if let Some(uid) = uid {
+                std::fs::write(&table, row(own, peer, "01", uid)).expect("written");
+            }
             let mut request = [0; 1024];
             let read = stream.read(&mut request).await.unwrap_or(0);
             assert!(request[..read].starts_with(b"GET /healthz HTTP/1."));
             let _ = stream.write_all(answer.as_bytes()).await;
+            // As a server that keeps connections: the other end closes it.
+            let _ = stream.read(&mut request).await;
         }
     });
 }
 
-/// /proc says that this user listens there.
-fn listens(host: &CliHost, at: SocketAddr, uid: u32) {
-    let row = format!(
-        "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   0: \
-         {:08X}:{:04X} 00000000:0000 0A 00000000:00000000 00:00000000 00000000 {uid:5}        0 9 1 0 100 0 0 10 0\n",
-        u32::from_ne_bytes([127, 0, 0, 1]),
-        at.port(),
-    );
-    host.write("/proc/net/tcp", &row);
+/// A line of /proc/net/tcp.
+fn row(local: SocketAddr, remote: SocketAddr, state: &str, uid: u32) -> String {
+    let place = |at: SocketAddr| {
+        let ip = match at.ip() {
+            std::net::IpAddr::V4(ip) => u32::from_ne_bytes(ip.octets()),
+            std::net::IpAddr::V6(_) => 0,
+        };
+        format!("{ip:08X}:{:04X}", at.port())
+    };
+    format!(
+        "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   0: {} {} {state} \
+         00000000:00000000 00:00000000 00000000 {uid:5}        0 9 1 0 100 0 0 10 0\n",
+        place(local),
+        place(remote),
+    )
 }
 
 async fn ask(host: &CliHost, at: SocketAddr, wait: &str) -> Said {
@@ -58,8 +72,7 @@ async fn a_kubelet_that_answers_is_all_that_counts() {
     let host = node().await;
     let listener = port().await;
     let at = listener.local_addr().expect("an address");
-    listens(&host, at, 0);
-    serve(listener, YES);
+    serve(&host, listener, YES, Some(0));
     let said = ask(&host, at, "0s").await;
     assert_eq!(
         said.out,
@@ -72,10 +85,10 @@ async fn a_kubelet_that_answers_is_all_that_counts() {
 async fn a_kubelet_that_comes_late_is_waited_for() {
     let host = node().await;
     let at = port().await.local_addr().expect("an address");
-    listens(&host, at, 0);
     let later = async {
         tokio::time::sleep(Duration::from_secs(3)).await;
-        serve(TcpListener::bind(at).await.expect("the same port"), YES);
+        let listener = TcpListener::bind(at).await.expect("the same port");
+        serve(&host, listener, YES, Some(0));
     };
     let (said, ()) = tokio::join!(ask(&host, at, "1m"), later);
     assert_eq!(said.code, Some(0), "{}", said.err);
@@ -102,8 +115,12 @@ async fn i8_a_boot_without_a_kubelet_is_no_good_one() {
 
     let listener = port().await;
     let at = listener.local_addr().expect("an address");
-    listens(&host, at, 0);
-    serve(listener, "HTTP/1.1 500 Internal Server Error\r\n\r\n");
+    serve(
+        &host,
+        listener,
+        "HTTP/1.1 500 Internal Server Error\r\n\r\n",
+        Some(0),
+    );
     let said = ask(&host, at, "0s").await;
     assert_eq!(said.code, Some(1));
     let wanted = "the answer to /healthz is HTTP/1.1 500 Internal Server Error";
@@ -116,7 +133,6 @@ async fn i7_a_kubelet_that_hangs_is_not_waited_for_without_end() {
     // The kernel takes the connection.
     let listener = port().await;
     let at = listener.local_addr().expect("an address");
-    listens(&host, at, 0);
     let said = ask(&host, at, "0s").await;
     assert_eq!(said.code, Some(1));
     assert!(
@@ -128,18 +144,32 @@ async fn i7_a_kubelet_that_hangs_is_not_waited_for_without_end() {
 
 #[tokio::test]
 async fn i14_a_server_of_an_ordinary_user_proves_nothing() {
-    let host = node().await;
-    let listener = port().await;
-    let at = listener.local_addr().expect("an address");
-    serve(listener, YES);
-    // Not known who listens, then a user.
-    let mut said = vec![ask(&host, at, "0s").await];
-    listens(&host, at, 1000);
-    said.push(ask(&host, at, "0s").await);
-    for said in said {
+    // Not known who answers, then a user.
+    for uid in [None, Some(1000)] {
+        let (host, listener) = (node().await, port().await);
+        let at = listener.local_addr().expect("an address");
+        serve(&host, listener, YES, uid);
+        let said = ask(&host, at, "0s").await;
         assert_eq!(said.code, Some(1), "{}", said.out);
-        assert!(said.err.contains("not known to be root's"), "{}", said.err);
+        assert!(said.err.contains("not known to be root,"), "{}", said.err);
     }
+}
+
+/// Found by review: any user could make every boot a bad one. Whoever listens in place of the kubelet keeps it from being heard;
+/// that its process runs is seen all the same, and has to do once it stays for a minute.
+#[tokio::test]
+async fn i14_who_listens_before_the_kubelet_makes_no_boot_a_bad_one() {
+    let host = node().await;
+    let at = port().await.local_addr().expect("an address");
+    host.bus.knobs().services = vec![("kubelet.service".to_owned(), 7, "/x".to_owned())];
+    let said = ask(&host, at, "0s").await;
+    assert!(!said.err.contains("kubelet.service"), "{}", said.err);
+    let nobody = "0.0.0.0:0".parse().expect("an address");
+    host.write("/proc/net/tcp", &row(at, nobody, "0A", 1000));
+    let said = ask(&host, at, "0s").await;
+    assert_eq!(said.code, Some(1));
+    let runs = "; kubelet.service runs for 0s only\n";
+    assert!(said.err.ends_with(runs), "{}", said.err);
 }
 
 #[tokio::test]

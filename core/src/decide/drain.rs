@@ -67,7 +67,10 @@ fn drain(context: &Context, hold: &Hold, node: &Node) -> Step {
             cordoned,
             wake,
         } => {
-            let mut step = context.stay(phase, format!("draining: {words}"));
+            let left = wake.map_or_else(String::new, |end| {
+                format!("; it ends in {}", context.left(end))
+            });
+            let mut step = context.stay(phase, format!("draining: {words}{left}"));
             if let Some(hold) = &mut step.record.hold {
                 // On disk once: a daemon that starts over does not begin the wait anew.
                 hold.cordoned.get_or_insert(*cordoned);

@@ -32,16 +32,17 @@ pub(super) fn before_the_cordon(context: &Context, hold: &Hold) -> Needs<()> {
         where_it_is: "the node is not cordoned yet",
         patience: Duration::ZERO,
     };
-    before.done(context, hold, &context.facts.hooks.pre_drain)?;
-    if context.facts.record.keeps() || hold.hooked {
-        return Continue(());
+    if !context.facts.record.keeps() && !hold.hooked {
+        match &context.facts.hooks.pre_reboot {
+            Stand::None => {}
+            Stand::Some { .. } => before.could_be_taken_back(context, hold)?,
+            Stand::Unlooked => {
+                return Break(before.waits(context, context.now.boot + LOOK, LOOKING));
+            }
+            Stand::Unknown(why) => return Break(undo(context, hold, Why::Hook(why.clone()))),
+        }
     }
-    match &context.facts.hooks.pre_reboot {
-        Stand::None => Continue(()),
-        Stand::Some { .. } => before.could_be_taken_back(context, hold),
-        Stand::Unlooked => Break(before.waits(context, context.now.boot + LOOK, LOOKING)),
-        Stand::Unknown(why) => Break(undo(context, hold, Why::Hook(why.clone()))),
-    }
+    before.done(context, hold, &context.facts.hooks.pre_drain)
 }
 
 /// The same between the drain and the reboot. A drained node waits a while for one that says not now.

@@ -21,6 +21,7 @@ fn open() -> GateFacts<'static> {
         packages: Packages::Quiet,
         alerts: Vec::new(),
         request: None,
+        begun: false,
         findings: &[],
         autoscaler: Signs::Seen(Vec::new()),
         conditions: Signs::Seen(Vec::new()),
@@ -317,6 +318,9 @@ fn settle_waits_for_the_first_reason_to_last() {
     let closed = |seconds| shut_at(&facts, &GatePolicy::default(), at(seconds));
     assert_eq!(closed(109)[0].opens, Some(Duration::from_secs(110)));
     assert_eq!(closed(110), []);
+    // Found by review: a daemon that was upgraded, or reloaded with a longer time, undid the drain that it found.
+    facts.begun = true;
+    assert_eq!(shut_at(&facts, &GatePolicy::default(), at(51)), []);
 }
 
 /// As long as one of them has no end, nobody knows when the gate opens.

@@ -17,8 +17,14 @@ pub(super) fn min_uptime(request: Option<&Request>, least: Duration, now: Now) -
 }
 
 /// Open as soon as one reason has settled, and for every latched wish: a trigger that needs no time
-/// does not wait for one that does.
-pub(super) fn settle(request: Option<&Request>, findings: &[Finding], now: Now) -> State {
+/// does not wait for one that does. Once the node is cordoned it is open: what was begun had settled, by what was configured
+/// then.
+pub(super) fn settle(
+    request: Option<&Request>,
+    findings: &[Finding],
+    begun: bool,
+    now: Now,
+) -> State {
     let Some(request) = request.filter(|request| request.latched.is_empty()) else {
         return State::Open;
     };
@@ -31,7 +37,7 @@ pub(super) fn settle(request: Option<&Request>, findings: &[Finding], now: Now) 
         .min_by_key(|(opens, _)| *opens);
     match opens {
         None => shut("no trigger of the request is configured any more"),
-        Some((opens, _)) if opens <= now.boot => State::Open,
+        Some((opens, _)) if begun || opens <= now.boot => State::Open,
         Some((opens, reason)) => {
             shut_until(format!("{} has not settled yet", reason.trigger), opens)
         }

@@ -39,14 +39,16 @@ pub(crate) struct ClosePolicy {
 
 impl Expected {
     /// The longest that it took here, by `history`; what is not known there takes as long as it `may`, and nothing longer: a host
-    /// that was off over a weekend once would close every window for good.
-    pub(crate) fn of(history: &[Past], may: Self) -> Self {
+    /// that was off over a weekend once would close every window for good. `rest`: what the drain waits for by configuration alone,
+    /// which may be newer than the history.
+    pub(crate) fn of(history: &[Past], may: Self, rest: Duration) -> Self {
         let longest = |took: fn(&Past) -> Option<u64>| {
             let longest = history.iter().filter_map(took).max();
             longest.map(Duration::from_secs)
         };
         Self {
-            drain: longest(Past::drained_in).map_or(may.drain, |took| took.min(may.drain)),
+            drain: longest(Past::drained_in)
+                .map_or(may.drain, |took| took.max(rest).min(may.drain)),
             boot: longest(Past::back_in).map_or(may.boot, |took| took.min(may.boot)),
         }
     }

@@ -55,6 +55,7 @@ impl Machine {
             packages: self.memory.packages.known(now),
             alerts,
             request: self.facts.observed.request.as_ref(),
+            begun,
             findings,
             autoscaler: self.autoscaler(),
             conditions: self.conditions(),
@@ -98,7 +99,7 @@ impl Machine {
         };
         WindowFacts {
             windows: &self.config.gates.windows,
-            expected: Expected::of(&record.history, may),
+            expected: Expected::of(&record.history, may, self.config.rest()),
             begun: begun.map(|hold| hold.take.acquire_time),
             urgent: request.is_some_and(Request::urgent),
         }

@@ -55,6 +55,13 @@ impl Machine {
         if gates.users != Users::Warn || self.config.mode == Mode::Observe {
             return;
         }
+        if step.phase == Phase::Claiming
+            && let Some(before) = self.memory.waits_for_users
+        {
+            // Who was not waited for any more before the take is not waited for until the cordon either.
+            self.memory.waits_for_users =
+                Some(Stretch::on(Some(before), gates.users_delay, now.boot));
+        }
         let active = sessions.iter().filter(|one| one.active(gates.users_idle));
         let why = waits::reasons(step).unwrap_or_default();
         // The gate of users is the last: all others are open.

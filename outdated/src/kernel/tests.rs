@@ -37,6 +37,7 @@ fn arch(release: &str, changed: i64) -> Kernel {
 fn host(running: &str, installed: Vec<Kernel>) -> Kernels {
     let changed = installed.iter().map(|kernel| kernel.changed).max();
     Kernels {
+        container: false,
         running: running.to_owned(),
         build: BUILD.to_owned(),
         booted: BOOT,
@@ -315,6 +316,22 @@ fn i8_a_kernel_from_elsewhere_is_no_reason() {
     // With one to boot it is a reason.
     let new = kernel("6.18.45", SINCE);
     assert_eq!(reasons(&host("6.18.44", vec![emptied, new])), ["6.18.44"]);
+}
+
+/// Found by review: where the host's modules are mounted, each of its updates asked for a reboot of every container.
+#[test]
+fn i8_the_kernels_of_its_host_are_no_reason_for_a_container() {
+    let new = vec![
+        imaged("6.1.0-28-amd64", BEFORE),
+        imaged("6.1.0-29-amd64", SINCE),
+    ];
+    let mut kernels = host("6.1.0-28-amd64", new);
+    assert!(matches!(judge(&kernels), Answer::Reboot { .. }));
+    kernels.container = true;
+    no(&kernels);
+    kernels.installed.clear();
+    kernels.changed = SINCE;
+    no(&kernels);
 }
 
 #[test]

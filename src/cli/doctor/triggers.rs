@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
-use kube_rebootd_core::config::{Adoption, Config, Mode};
+use kube_rebootd_core::config::{Adoption, Builtin, Config, Mode};
 
 use super::{Check, settings};
 use crate::root::Root;
 
 const TRIGGERS: &str = "triggers";
 const MODE: &str = "mode";
+const CURE: &str = "set triggers.builtin = [\"kernel\", \"libraries\"], or see docs/updaters.md of this package, below /usr/share/doc, for what yours can do";
 /// Who is known to write a sentinel: its program, and the sentinel.
 const WRITERS: [(&str, &str); 6] = [
     (
@@ -69,6 +70,18 @@ fn triggers(root: &Root, config: &Config) -> Check {
     if triggers.scheduled_shutdown == Adoption::Adopt {
         by.push("scheduled shutdowns".to_owned());
     }
+    let kernel = Builtin::Kernel.trigger();
+    if by == [kernel.clone()] {
+        return Check::warn(
+            TRIGGERS,
+            format!(
+                "{kernel}: only a new kernel asks for a reboot, and in a container nothing does; no program that writes a sentinel \
+                 was found"
+            ),
+            CURE,
+        )
+        .until("something else says as well that a reboot is required");
+    }
     if !by.is_empty() {
         return Check::ok(TRIGGERS, by.join(", "));
     }
@@ -83,7 +96,7 @@ fn triggers(root: &Root, config: &Config) -> Check {
             "nothing on this host is known to say that a reboot is required{annotation}. No program that writes a sentinel \
              was found, and no check can run"
         ),
-        "set triggers.builtin = [\"kernel\", \"libraries\"], or see docs/updaters.md of this package, below /usr/share/doc, for what yours can do",
+        CURE,
     )
     .until("something says that a reboot is required")
 }
@@ -122,8 +135,13 @@ mod tests {
         assert!(never(none, &[]));
         let gone = "[[triggers.check]]\nname = \"a\"\ncommand = [\"/usr/bin/gone\"]\nreboot_exit_codes = [1]\n";
         assert!(never(&format!("{none}{gone}"), &[]));
-        // By default there is one that works everywhere.
-        assert!(!never("", &[]));
+        // By default it is the kernel alone, and libraries are replaced more often.
+        assert!(never("", &[]));
+        assert!(!never("", &[("/usr/bin/zypper", "")]));
+        assert!(!never(
+            "[triggers]\nbuiltin = [\"kernel\", \"libraries\"]\n",
+            &[]
+        ));
         assert!(!never(none, &[("/run/reboot-required", "")]));
         assert!(!never(none, &[("/usr/bin/zypper", "")]));
         let dnf = include_str!("../../../packaging/examples/dnf5-automatic.conf");

@@ -21,6 +21,8 @@ const HEAD: u64 = 68 * 1024;
 
 /// A directory for each live patch: of kpatch, of Ubuntu Pro, of SUSE.
 const PATCHES: &str = "/sys/kernel/livepatch";
+/// PID 1 writes it where it runs in a container (systemd, the container interface).
+const CONTAINER: &str = "/run/systemd/container";
 const MODULES: [&str; 2] = ["/usr/lib/modules", "/lib/modules"];
 /// How distributions name images in /boot, by architecture.
 const IMAGES: [&str; 5] = ["vmlinuz-", "vmlinux-", "Image-", "image-", "zImage-"];
@@ -57,7 +59,10 @@ pub(super) fn read(root: &Root) -> Result<Kernels, Unread> {
         }
     }
     images(root, &running, &mut found)?;
+    let container = root.path(CONTAINER);
+    let container = absent(fs::metadata(&container)).map_err(Unread::at(&container))?;
     Ok(Kernels {
+        container: container.is_some(),
         running,
         build: build.trim().to_owned(),
         booted,

@@ -123,8 +123,6 @@ impl Host {
         let mut config = Config::default();
         // How many there may be is not what the simulator is about.
         config.reboot.max_per_day = 100;
-        // Nor what people are given time for.
-        config.coordination.min_interval = Duration::ZERO;
         if alone {
             config.drain.mode = Mode::Always;
         }

@@ -44,9 +44,10 @@ keys! {
 
     /// Rest from the end of one hold of the group to the next take.
     /// It is counted on this host's own clock, since it saw the end; a daemon that has just started counts from its start.
-    /// 1 minute by default: a node that dies right after its reboot is NotReady, and counts for `max_unavailable`, only when
-    /// Kubernetes has missed its heartbeats for 40 to 50 seconds. Alerts that watch an update want it longer than their `for`.
-    MIN_INTERVAL "min_interval": Span = Span { default: minutes(1), least: ZERO, most: LONGEST, bound: "" };
+    /// 0s by default: what a node has to show before it gives its slot up is `health.ready_for` and its pods; and a rest of the
+    /// whole group keeps several slots from being used at once, as each hold that ends begins it anew. Where alerts watch an
+    /// update, take more than their `for`; a minute gives Kubernetes the time to see that a node has died right after its reboot.
+    MIN_INTERVAL "min_interval": Span = Span { default: ZERO, least: ZERO, most: LONGEST, bound: "" };
 
     /// How long autoscalers and the repair of a provider are kept from the own Node after a hold; during a hold they always are,
     /// but with "0s", which leaves the Node alone.

@@ -32,7 +32,8 @@ keys! {
     /// How long the node is only cordoned before the first eviction: new pods go elsewhere, and pods of Jobs may end by themselves.
     /// It ends as soon as no pod is left that must leave; with `load_balancer_wait` both begin with the cordon, and the longer one
     /// counts.
-    /// The slot is held meanwhile, and no other node gets it.
+    /// The slot is held meanwhile, and no other node gets it; alerts that ship with this tell of a drain of one hour, and of a slot
+    /// that is held for two.
     CORDON_ONLY "cordon_only": Span = Span { default: ZERO, least: ZERO, most: DAY, bound: "" };
 
     /// How long load balancers get to send nobody to this node any more, from the cordon to the first eviction.

@@ -104,7 +104,7 @@ pub(super) fn check(
             None => (windows::END.name, &item.origin),
         };
         let reason = format!(
-            "makes a window that is never as long as drain.timeout, reboot.delay and health.timeout together ({}); make it longer, \
+            "makes a window that is never as long as drain.timeout, the longer of drain.cordon_only and drain.load_balancer_wait, reboot.delay and health.timeout together ({}); make it longer, \
              or one of those shorter",
             show(need)
         );

@@ -154,7 +154,8 @@ fn i6_since_when_the_node_is_cordoned_is_recorded_once() {
         facts.in_stage = Duration::from_secs(3600);
         let step = decide(&facts, &policy(), now());
         assert_eq!((step.phase, &step.effect), (Phase::Draining, &Effect::Wait));
-        let words = "draining: waiting for drain.load_balancer_wait of 1m, 2 pods left";
+        let words =
+            "draining: waiting for drain.load_balancer_wait of 1m, 2 pods left; it ends in 2s";
         assert_eq!(
             (step.status.as_str(), step.wake),
             (words, Some(NOW + second))

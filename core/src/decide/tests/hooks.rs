@@ -199,7 +199,15 @@ fn i3_i8_what_could_not_be_taken_back_is_not_begun() {
     for (drain, reboot, back, hooked, comes_then, of_drains) in [
         (FRESH, none(), unknown(), false, undone(), undone()),
         (FRESH, none(), Stand::Unlooked, false, soon(), soon()),
-        (FRESH, unknown(), none(), false, Comes::Begun, Comes::Begun),
+        // Found by review: the node was emptied again and again for a reboot that could not come.
+        (
+            FRESH,
+            unknown(),
+            none(),
+            false,
+            Comes::Undone("denied".to_owned()),
+            Comes::Begun,
+        ),
         (FRESH, none(), FRESH, false, Comes::Begun, Comes::Begun),
         (FRESH, none(), unknown(), true, Comes::Begun, Comes::Begun),
         (none(), FRESH, unknown(), false, undone(), Comes::GoesOn),

@@ -251,7 +251,7 @@ fn i12_a_window_in_which_nothing_can_ever_fit_is_refused() {
         "[[windows]]\nend = \"20:00\"\n[[windows]]\nstart = \"22:00\"\nend = \"22:30\"",
     );
     let wanted = format!(
-        "{FILE}:5: windows.end: makes a window that is never as long as drain.timeout, reboot.delay and health.timeout together \
+        "{FILE}:5: windows.end: makes a window that is never as long as drain.timeout, the longer of drain.cordon_only and drain.load_balancer_wait, reboot.delay and health.timeout together \
          (45m); make it longer, or one of those shorter"
     );
     assert_eq!(found.unwrap_err().lines(), [wanted]);
