@@ -104,18 +104,17 @@ pub fn answers_as_root(line: &str, server: SocketAddr, client: SocketAddr) -> bo
         .is_some_and(|(local, remote, uid)| same(local, server) && same(remote, client) && uid == 0)
 }
 
-/// Somebody else than root listens where the kubelet is to answer, by a line of the same tables: whoever does so may keep it from
-/// being heard.
-pub fn is_contended(line: &str, server: SocketAddr) -> bool {
+/// Whose socket listens where the kubelet is to answer, by a line of the same tables: who is not root may keep it from being heard.
+pub fn listens(line: &str, server: SocketAddr) -> Option<u32> {
     let words: Vec<&str> = line.split_ascii_whitespace().take(8).collect();
     let [_, local, _, LISTENS, _, _, _, uid] = words[..] else {
-        return false;
+        return None;
     };
-    let covers = |local: SocketAddr| {
-        let ip = local.ip().to_canonical();
-        local.port() == server.port() && (ip == server.ip().to_canonical() || ip.is_unspecified())
-    };
-    place(local).is_some_and(covers) && uid.parse::<u32>().is_ok_and(|uid| uid != 0)
+    let local = place(local)?;
+    let ip = local.ip().to_canonical();
+    let covers =
+        local.port() == server.port() && (ip == server.ip().to_canonical() || ip.is_unspecified());
+    covers.then(|| uid.parse().ok())?
 }
 
 /// From where to where a line's socket is connected, and whose it is (`proc_net_tcp.txt` of the kernel's documentation).
@@ -291,17 +290,17 @@ mod tests {
         let word = |bytes: [u8; 4]| format!("{:08X}", u32::from_ne_bytes(bytes));
         let zero = word([0; 4]);
         let nobody = format!("{zero}:0000");
-        let listens = |ip: &str, port: &str, state: &str, uid| {
-            is_contended(&row(&format!("{ip}:{port}"), &nobody, state, uid), server)
+        let whose = |ip: &str, port: &str, state: &str, uid| {
+            listens(&row(&format!("{ip}:{port}"), &nobody, state, uid), server)
         };
         let any6 = format!("{zero}{zero}{zero}{zero}");
         for ip in [&word([127, 0, 0, 1]), &zero, &any6] {
-            assert!(listens(ip, "2808", "0A", 1000), "{ip}");
-            assert!(!listens(ip, "2808", "0A", 0), "{ip}");
-            assert!(!listens(ip, "2808", "01", 1000), "{ip}");
-            assert!(!listens(ip, "2809", "0A", 1000), "{ip}");
+            assert_eq!(whose(ip, "2808", "0A", 1000), Some(1000), "{ip}");
+            assert_eq!(whose(ip, "2808", "0A", 0), Some(0), "{ip}");
+            assert_eq!(whose(ip, "2808", "01", 1000), None, "{ip}");
+            assert_eq!(whose(ip, "2809", "0A", 1000), None, "{ip}");
         }
-        assert!(!listens(&word([127, 0, 0, 2]), "2808", "0A", 1000));
+        assert_eq!(whose(&word([127, 0, 0, 2]), "2808", "0A", 1000), None);
     }
 
     #[test]

@@ -255,8 +255,6 @@ pub(crate) struct GateFacts<'a> {
     /// Every Prometheus that is configured.
     pub alerts: Vec<Server<'a>>,
     pub request: Option<&'a Request>,
-    /// The node is cordoned for the reboot.
-    pub begun: bool,
     pub findings: &'a [Finding],
     /// Taints of autoscalers.
     pub autoscaler: Signs,
@@ -295,7 +293,7 @@ pub(crate) fn all(facts: &GateFacts, policy: &GatePolicy, now: Now) -> Vec<(Gate
         (Gate::MinUptime, uptime),
         (
             Gate::Settle,
-            settle(facts.request, facts.findings, facts.begun, now),
+            settle(facts.request, facts.findings, facts.windows.begun, now),
         ),
         (Gate::Autoscaler, autoscaler(&facts.autoscaler)),
         (Gate::Conditions, conditions(&facts.conditions)),

@@ -1,11 +1,10 @@
-//! Other daemons that reboot hosts, at work on this node: by their pods, by what they write on the Node, and by units of the
-//! host (I1, I14).
+//! Other daemons that reboot hosts, at work on this node: by their pods, and by units of the host (I1, I14). Not by what they write
+//! on the Node: that stays where they have gone, and a network plugin may write it on every Node.
 //!
 //! Their locks and the slots do not see each other: both at work take two nodes down at once. What they are called anybody may call
 //! a pod; so one counts only if it reaches into the host, which the Pod Security Standard `baseline` forbids to tenants, and none of
 //! them does its work without.
 
-use crate::node::Node;
 use crate::pod::Pod;
 use crate::slot::Keys;
 
@@ -37,21 +36,6 @@ const OPERATIONS: [(&str, Rival); 3] = [
 const IMAGES: [(&str, Rival); 2] = [
     ("kured", Rival::Kured),
     ("flatcar-linux-update-operator", Rival::Fluo),
-];
-/// Annotations on the Node by which one says that it is at it; a value, or none where any counts.
-const ANNOTATIONS: [(&str, Option<&str>, Rival); 4] = [
-    ("weave.works/kured-reboot-in-progress", None, Rival::Kured),
-    (
-        "flatcar-linux-update.v1.flatcar-linux.net/reboot-in-progress",
-        Some("true"),
-        Rival::Fluo,
-    ),
-    (
-        "flatcar-linux-update.v1.flatcar-linux.net/reboot-ok",
-        Some("true"),
-        Rival::Fluo,
-    ),
-    ("operator.kairos.io/cordoned-by", None, Rival::Kairos),
 ];
 /// Units that reboot their host, and whose they are.
 const OF_UNITS: [(&str, &str); 4] = [
@@ -139,21 +123,6 @@ fn taken_off(rival: Rival, pod: &Pod) -> String {
             }
         }
     }
-}
-
-/// What such daemons say on the own Node.
-pub fn of_node(node: &Node) -> Vec<Sign> {
-    let said = |(key, value, rival): &(&str, Option<&str>, Rival)| {
-        let is = node.annotations.get(*key)?;
-        if value.is_some_and(|value| value != is) {
-            return None;
-        }
-        Some(Sign {
-            what: format!("{} (annotation {key} of the Node)", rival.name()),
-            cure: format!("where it has gone, `kubectl annotate node NODE {key}-`"),
-        })
-    };
-    ANNOTATIONS.iter().filter_map(said).collect()
 }
 
 /// Units that are active, of [`UNITS`].
@@ -289,52 +258,6 @@ mod tests {
                 .map(|one| format!("{}; {}", one.what, one.cure))
                 .collect();
             assert_eq!(said, Vec::from_iter(words), "{rival:?}");
-        }
-    }
-
-    #[test]
-    fn what_stands_on_the_node_counts_as_long_as_it_says_so() {
-        for (key, value, counts) in [
-            (
-                "weave.works/kured-reboot-in-progress",
-                "2026-11-18T11:00:00Z",
-                true,
-            ),
-            (
-                "weave.works/kured-most-recent-reboot-needed",
-                "2026-11-18T11:00:00Z",
-                false,
-            ),
-            (
-                "flatcar-linux-update.v1.flatcar-linux.net/reboot-in-progress",
-                "true",
-                true,
-            ),
-            (
-                "flatcar-linux-update.v1.flatcar-linux.net/reboot-in-progress",
-                "false",
-                false,
-            ),
-            (
-                "flatcar-linux-update.v1.flatcar-linux.net/reboot-ok",
-                "true",
-                true,
-            ),
-            (
-                "flatcar-linux-update.v1.flatcar-linux.net/reboot-needed",
-                "true",
-                false,
-            ),
-            ("operator.kairos.io/cordoned-by", "default/op@1", true),
-        ] {
-            let mut node = Node::ready();
-            node.annotations.insert(key.to_owned(), value.to_owned());
-            let signs = of_node(&node);
-            assert_eq!(signs.len(), usize::from(counts), "{key}: {signs:?}");
-            let named = signs
-                .iter()
-                .all(|one| one.what.contains(key) && one.cure.contains(key));
-            assert!(named, "{signs:?}");
         }
     }
 

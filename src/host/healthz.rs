@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use kube_rebootd_core::alive;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
 use crate::bounded;
@@ -26,12 +26,29 @@ const TABLES: [&str; 2] = ["/proc/net/tcp", "/proc/net/tcp6"];
 /// A line is no longer.
 const LINE: u64 = 4096;
 
-/// Somebody else than root listens there as well, or instead.
+/// No kubelet can be heard there, as somebody else than root has the port. Where root listens, what it says counts.
 pub fn contended(root: &Root, at: SocketAddr) -> bool {
-    let is = |line: &str| alive::is_contended(line, at);
-    TABLES
-        .iter()
-        .any(|table| listed(root, table, is).unwrap_or(false))
+    let any = |root_does: bool| {
+        let is = |line: &str| alive::listens(line, at).is_some_and(|uid| (uid == 0) == root_does);
+        TABLES
+            .iter()
+            .any(|table| listed(root, table, is).unwrap_or(false))
+    };
+    !any(true) && (any(false) || taken(at))
+}
+
+/// A socket has the port, though it listens to nobody and stands in no table.
+fn taken(at: SocketAddr) -> bool {
+    let socket = match at {
+        SocketAddr::V4(_) => TcpSocket::new_v4(),
+        SocketAddr::V6(_) => TcpSocket::new_v6(),
+    };
+    let bound = socket.and_then(|socket| {
+        // As Go does, so that connections that have ended are in nobody's way.
+        socket.set_reuseaddr(true)?;
+        socket.bind(at)
+    });
+    bound.is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse)
 }
 
 /// Whether the kubelet answers there.

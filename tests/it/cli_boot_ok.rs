@@ -170,6 +170,18 @@ async fn i14_who_listens_before_the_kubelet_makes_no_boot_a_bad_one() {
     assert_eq!(said.code, Some(1));
     let runs = "; kubelet.service runs for 0s only\n";
     assert!(said.err.ends_with(runs), "{}", said.err);
+    // One who has the port and listens to nobody stands in no table.
+    host.write("/proc/net/tcp", "");
+    let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+    socket.bind(at).expect("the same port");
+    let said = ask(&host, at, "0s").await;
+    assert!(said.err.ends_with(runs), "{}", said.err);
+    drop(socket);
+    // What root's server says counts, whoever listens beside it.
+    let rows = [row(at, nobody, "0A", 0), row(at, nobody, "0A", 1000)].concat();
+    host.write("/proc/net/tcp", &rows);
+    let said = ask(&host, at, "0s").await;
+    assert!(!said.err.contains("kubelet.service"), "{}", said.err);
 }
 
 #[tokio::test]

@@ -21,7 +21,6 @@ fn open() -> GateFacts<'static> {
         packages: Packages::Quiet,
         alerts: Vec::new(),
         request: None,
-        begun: false,
         findings: &[],
         autoscaler: Signs::Seen(Vec::new()),
         conditions: Signs::Seen(Vec::new()),
@@ -319,8 +318,11 @@ fn settle_waits_for_the_first_reason_to_last() {
     assert_eq!(closed(109)[0].opens, Some(Duration::from_secs(110)));
     assert_eq!(closed(110), []);
     // Found by review: a daemon that was upgraded, or reloaded with a longer time, undid the drain that it found.
-    facts.begun = true;
+    facts.windows.begun = Some(Timestamp::UNIX_EPOCH);
     assert_eq!(shut_at(&facts, &GatePolicy::default(), at(51)), []);
+    // But what came after the take, in the place of what has gone, has to settle.
+    facts.windows.begun = Some(Timestamp::from_second(-1).unwrap());
+    assert_eq!(shut_at(&facts, &GatePolicy::default(), at(51)).len(), 1);
 }
 
 /// As long as one of them has no end, nobody knows when the gate opens.
@@ -634,7 +636,7 @@ fn another_reboot_daemon_is_named_with_its_cure_and_is_never_forced() {
         (Rivals::Ignored, State::Open),
         (seen(&[], None), State::Open),
         (
-            seen(&["kured"], Some("the Node is not read yet")),
+            seen(&["kured"], Some("the pods of this node are not listed yet")),
             closed(
                 "kured may reboot this host, too, and does not see the slots: remove kured; \
                  with gates.other_reboot_daemons = \"ignore\" both work",
@@ -648,9 +650,9 @@ fn another_reboot_daemon_is_named_with_its_cure_and_is_never_forced() {
             ),
         ),
         (
-            seen(&[], Some("the Node is not read yet")),
+            seen(&[], Some("the pods of this node are not listed yet")),
             State::Unknown {
-                why: "not known whether another daemon reboots this host: the Node is not read yet"
+                why: "not known whether another daemon reboots this host: the pods of this node are not listed yet"
                     .to_owned(),
             },
         ),

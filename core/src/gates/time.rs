@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use super::{State, shut, shut_until};
 use crate::now::Now;
-use crate::trigger::{Finding, Request};
+use crate::trigger::{Finding, Reason, Request};
 
 pub(super) fn min_uptime(request: Option<&Request>, least: Duration, now: Now) -> State {
     if now.boot >= least || request.is_some_and(Request::urgent) {
@@ -17,12 +19,12 @@ pub(super) fn min_uptime(request: Option<&Request>, least: Duration, now: Now) -
 }
 
 /// Open as soon as one reason has settled, and for every latched wish: a trigger that needs no time
-/// does not wait for one that does. Once the node is cordoned it is open: what was begun had settled, by what was configured
-/// then.
+/// does not wait for one that does. `begun`: when the slot was taken in which the node is cordoned now. A reason from before that had
+/// settled, by what was configured then.
 pub(super) fn settle(
     request: Option<&Request>,
     findings: &[Finding],
-    begun: bool,
+    begun: Option<Timestamp>,
     now: Now,
 ) -> State {
     let Some(request) = request.filter(|request| request.latched.is_empty()) else {
@@ -32,12 +34,16 @@ pub(super) fn settle(
         let finding = findings.iter().find(|finding| finding.trigger == trigger);
         finding.map(|finding| finding.settle)
     };
+    let before = |reason: &Reason| begun.is_some_and(|begun| reason.since <= begun);
+    if request.reasons.iter().any(before) {
+        return State::Open;
+    }
     let opens = (request.reasons.iter())
         .filter_map(|reason| Some((settles(&reason.trigger)? + reason.since_boot, reason)))
         .min_by_key(|(opens, _)| *opens);
     match opens {
         None => shut("no trigger of the request is configured any more"),
-        Some((opens, _)) if begun || opens <= now.boot => State::Open,
+        Some((opens, _)) if opens <= now.boot => State::Open,
         Some((opens, reason)) => {
             shut_until(format!("{} has not settled yet", reason.trigger), opens)
         }

@@ -55,7 +55,6 @@ impl Machine {
             packages: self.memory.packages.known(now),
             alerts,
             request: self.facts.observed.request.as_ref(),
-            begun,
             findings,
             autoscaler: self.autoscaler(),
             conditions: self.conditions(),

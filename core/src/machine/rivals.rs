@@ -3,8 +3,7 @@
 use super::Machine;
 use super::gates::cordoned;
 use crate::gates::Rivals;
-use crate::node::Seen;
-use crate::rivals::{Sign, of_node, of_pods, of_units};
+use crate::rivals::{Sign, of_pods, of_units};
 
 impl Machine {
     /// Whether they close a gate, so that units and pods are to be looked at. Also while nothing is wanted, when the host is
@@ -29,19 +28,13 @@ impl Machine {
             (Some(_), None, None) => Some(Vec::new()),
             (None, _, None) => None,
         };
-        let node = match &self.facts.node {
-            Seen::Unknown => None,
-            Seen::Absent => Some(Vec::new()),
-            Seen::Present(node) => Some(of_node(node)),
-        };
-        let unknown = match (&units, &node, &pods) {
-            (None, ..) => Some("systemd did not say which units are active"),
-            (_, None, _) => Some("the Node is not read yet"),
-            (.., None) => Some("the pods of this node are not listed yet"),
+        let unknown = match (&units, &pods) {
+            (None, _) => Some("systemd did not say which units are active"),
+            (_, None) => Some("the pods of this node are not listed yet"),
             _ => None,
         };
         let units = units.map(|units| of_units(units));
-        let signs = [pods, node, units].into_iter().flatten().flatten();
+        let signs = [pods, units].into_iter().flatten().flatten();
         Rivals::Seen {
             signs: signs.collect(),
             unknown,

@@ -98,7 +98,6 @@ proptest! {
             clock: gates::Clock::Unused,
             alerts: Vec::new(),
             inhibitors: Some(vec![one]),
-            begun: false,
             packages: gates::Packages::Quiet,
             commands: gates::Commands::Yes,
             request: None,

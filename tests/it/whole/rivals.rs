@@ -33,17 +33,11 @@ fn remove(world: &World, pod: &str) {
     world.server.set(|state| state.remove(at));
 }
 
-fn annotate(world: &World, key: &str, value: Option<&str>) {
+fn annotate(world: &World, key: &str, value: &str) {
     let server = &world.server;
     server.set(|state| {
         state.edit(("nodes", "", "n0"), "neighbour", |node| {
-            let annotations = &mut node["metadata"]["annotations"];
-            match value {
-                Some(value) => annotations[key] = json!(value),
-                None => {
-                    annotations.as_object_mut().unwrap().remove(key);
-                }
-            }
+            node["metadata"]["annotations"][key] = json!(value);
         });
     });
 }
@@ -92,7 +86,7 @@ async fn a_drain_that_has_begun_goes_on() {
     world.want(0);
     world.until_phase(0, "Draining", 5 * MINUTE).await;
     world.hosts[0].logind().leftovers = vec!["zincati.service".to_owned()];
-    annotate(&world, "weave.works/kured-reboot-in-progress", Some("now"));
+    kured(&world);
     world
         .until("it has rebooted", 15 * MINUTE, |world| world.boots(0) == 1)
         .await;
@@ -127,17 +121,11 @@ async fn i14_a_pod_that_is_only_called_so_keeps_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn i2_what_stands_on_the_node_and_units_of_the_host_close_it_too() {
+async fn i2_units_of_the_host_close_it_too() {
     let world = World::pair("").await;
-    let key = "weave.works/kured-reboot-in-progress";
-    annotate(&world, key, Some("2026-11-18T11:00:00Z"));
-    world.want(0);
-    world.pass(HOUR).await;
-    world.require(untouched(&world), "nothing is begun");
-    let why = format!("kured (annotation {key} of the Node) may reboot this host, too");
-    world.require(world.said(0, &why), &why);
     world.hosts[0].logind().leftovers = vec!["zincati.service".to_owned()];
-    annotate(&world, key, None);
+    world.pass(MINUTE).await;
+    world.want(0);
     world.pass(HOUR).await;
     world.require(untouched(&world), "nothing is begun");
     let why = "Zincati (unit zincati.service) may reboot this host, too, and does not see the slots: \
@@ -147,11 +135,20 @@ async fn i2_what_stands_on_the_node_and_units_of_the_host_close_it_too() {
     world.until_rebooted(&[0], 1, HOUR).await;
 }
 
+/// Found by review: by `nodes/status` a network plugin could have kept every node from rebooting, and what a daemon had left
+/// behind did as well.
+#[tokio::test(start_paused = true)]
+async fn i14_what_is_written_on_the_node_keeps_nothing() {
+    let world = World::pair("").await;
+    annotate(&world, "weave.works/kured-reboot-in-progress", "now");
+    world.want(0);
+    world.until_rebooted(&[0], 1, HOUR).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn who_wants_both_at_work_says_so() {
     let world = World::pair("[gates]\nother_reboot_daemons = \"ignore\"\n").await;
     kured(&world);
-    annotate(&world, "weave.works/kured-reboot-in-progress", Some("now"));
     world.hosts[0].logind().leftovers = vec!["zincati.service".to_owned()];
     world.want(0);
     world

@@ -43,7 +43,7 @@ keys! {
 
     /// What another daemon means that reboots hosts and is at work on this node: "block" begins nothing beside it, "ignore" lets both work.
     /// Seen are the pods of kured, of the Flatcar update agent, of system-upgrade-controller's plans and of Kairos' NodeOps on this node,
-    /// what they write on the Node while they reboot it, and the units locksmithd, rebootmgr and zincati.
+    /// and the units locksmithd, rebootmgr and zincati.
     /// It is "block", as their locks and the slots do not see each other: two nodes would be down at once.
     /// A node that is cordoned for its drain goes on.
     OTHER_REBOOT_DAEMONS "other_reboot_daemons": Choice<bool> = choice(&[("block", true), ("ignore", false)]);

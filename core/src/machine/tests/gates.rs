@@ -165,15 +165,10 @@ fn i8_what_nobody_has_looked_at_closes_what_rests_on_it() {
     // Nothing is known of the Node.
     let mut machine = wanted();
     machine.facts.node = Seen::Unknown;
-    let all = [Gate::NodePaused, Gate::Autoscaler, Gate::Rivals];
+    let all = [Gate::NodePaused, Gate::Autoscaler];
     assert_eq!(closed(&mut machine), all);
     condition(&mut machine, "Kernel", Status::False);
-    let all = [
-        Gate::NodePaused,
-        Gate::Autoscaler,
-        Gate::Conditions,
-        Gate::Rivals,
-    ];
+    let all = [Gate::NodePaused, Gate::Autoscaler, Gate::Conditions];
     assert_eq!(closed(&mut machine), all);
     // No Node, no pause, no taint and no condition.
     machine.facts.node = Seen::Absent;
@@ -562,7 +557,7 @@ fn i1_i8_another_reboot_daemon_closes_a_gate_before_the_cordon() {
         "not known whether another daemon",
         "may reboot this host, too",
     );
-    let rows: [(&str, Change, Option<&str>); 9] = [
+    let rows: [(&str, Change, Option<&str>); 7] = [
         ("nobody", |_| {}, None),
         ("a pod", |m| m.listed_before(&[kured()], now()), Some(shut)),
         (
@@ -581,13 +576,10 @@ fn i1_i8_another_reboot_daemon_closes_a_gate_before_the_cordon() {
             |m| m.memory.blocking = None,
             Some(unknown),
         ),
-        ("no Node", |m| m.facts.node = Seen::Unknown, Some(unknown)),
-        ("the Node is gone", |m| m.facts.node = Seen::Absent, None),
         (
-            "an annotation, and no word of units",
+            "a pod, and no word of units",
             |m| {
-                let key = "weave.works/kured-reboot-in-progress".to_owned();
-                node(m).annotations.insert(key, String::new());
+                m.listed_before(&[kured()], now());
                 seen(m).rivals = None;
             },
             Some(shut),
