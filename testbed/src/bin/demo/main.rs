@@ -37,10 +37,11 @@ const LIMIT: Duration = Duration::from_secs(300);
 const LOOK: Duration = Duration::from_millis(400);
 /// How long pods may take to spread over new hosts.
 const SPREAD: Duration = Duration::from_secs(120);
-/// Where the hosts are configured, and how: each of the three would wait half a minute, which is long for who watches.
+/// Where the hosts are configured, and how: the sentinel would settle for ten minutes, and each of the three would wait half a
+/// minute after its boot, which is long for who watches.
 const SHORT: (&str, &str) = (
     "/etc/kube-rebootd/config.d/50-demo.toml",
-    "[health]\nready_for = \"5s\"\n",
+    "[triggers]\nsettle = \"0s\"\n[health]\nready_for = \"5s\"\n",
 );
 /// One demo at a time.
 const LOCK: &str = "/run/kube-rebootd-demo.lock";
