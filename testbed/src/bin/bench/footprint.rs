@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
-use testbed::{Host, HostSpec};
+use testbed::{Host, HostSpec, at_once};
 
 use crate::figures::{Figure, Goal};
 use crate::latency::{idle, require};
@@ -53,7 +53,7 @@ pub(crate) fn measure(world: &World) -> Result<Vec<Figure>> {
     let after_one = look(&host)?;
     host.write(
         "/etc/kube-rebootd/config.toml",
-        &config(MEMORY, "delay = \"1h\"\n"),
+        &at_once(&config(MEMORY, "delay = \"1h\"\n")),
     )?;
     host.systemctl(&["reload", "kube-rebootd"])?;
     for cycle in 0..CYCLES {
