@@ -100,30 +100,41 @@ pub fn answers_as_root(line: &str, server: SocketAddr, client: SocketAddr) -> bo
     let same = |one: SocketAddr, other: SocketAddr| {
         one.port() == other.port() && one.ip().to_canonical() == other.ip().to_canonical()
     };
-    connection(line)
-        .is_some_and(|(local, remote, uid)| same(local, server) && same(remote, client) && uid == 0)
+    Socket::of(line, CONNECTED).is_some_and(|socket| {
+        same(socket.local, server) && same(socket.remote, client) && socket.uid == 0
+    })
 }
 
-/// Whose socket listens where the kubelet is to answer, by a line of the same tables: who is not root may keep it from being heard.
+/// Whose socket listens where the kubelet is to answer, by a line of the same tables: who is not root may keep it from being
+/// heard.
 pub fn listens(line: &str, server: SocketAddr) -> Option<u32> {
-    let words: Vec<&str> = line.split_ascii_whitespace().take(8).collect();
-    let [_, local, _, LISTENS, _, _, _, uid] = words[..] else {
-        return None;
-    };
-    let local = place(local)?;
-    let ip = local.ip().to_canonical();
-    let covers =
-        local.port() == server.port() && (ip == server.ip().to_canonical() || ip.is_unspecified());
-    covers.then(|| uid.parse().ok())?
+    let socket = Socket::of(line, LISTENS)?;
+    let ip = socket.local.ip().to_canonical();
+    let here = ip == server.ip().to_canonical() || ip.is_unspecified();
+    (socket.local.port() == server.port() && here).then_some(socket.uid)
 }
 
-/// From where to where a line's socket is connected, and whose it is (`proc_net_tcp.txt` of the kernel's documentation).
-fn connection(line: &str) -> Option<(SocketAddr, SocketAddr, u32)> {
-    let words: Vec<&str> = line.split_ascii_whitespace().take(8).collect();
-    let [_, local, remote, CONNECTED, _, _, _, uid] = words[..] else {
-        return None;
-    };
-    Some((place(local)?, place(remote)?, uid.parse().ok()?))
+/// A line of the tables (`proc_net_tcp.txt` of the kernel's documentation).
+struct Socket {
+    local: SocketAddr,
+    remote: SocketAddr,
+    uid: u32,
+}
+
+impl Socket {
+    /// None: it is in another state, or no such line.
+    fn of(line: &str, state: &str) -> Option<Self> {
+        let words: Vec<&str> = line.split_ascii_whitespace().take(8).collect();
+        let [_, local, remote, is, _, _, _, uid] = words[..] else {
+            return None;
+        };
+        (is == state).then_some(())?;
+        Some(Self {
+            local: place(local)?,
+            remote: place(remote)?,
+            uid: uid.parse().ok()?,
+        })
+    }
 }
 
 fn place(text: &str) -> Option<SocketAddr> {

@@ -81,7 +81,7 @@ impl Booted {
 pub(crate) fn came(was: &Booted, now: &Booted) -> Option<String> {
     let both = was.parts().into_iter().zip(now.parts());
     let both = both.filter(|((_, was), (_, now))| !was.is_empty() && !now.is_empty());
-    let (same, mut new): (Vec<_>, Vec<_>) = both.partition(|(was, now)| was == now);
+    let (same, new): (Vec<_>, Vec<_>) = both.partition(|(was, now)| was == now);
     if new.is_empty() && was.build != now.build {
         return Some(format!("another build of kernel {}", now.kernel));
     }
@@ -93,7 +93,7 @@ pub(crate) fn came(was: &Booted, now: &Booted) -> Option<String> {
         return listed(same.collect()).map(|same| format!("the same {same}"));
     }
     let new = new
-        .drain(..)
+        .into_iter()
         .map(|((_, was), (what, now))| format!("{what}{now} (before: {was})"));
     listed(new.collect())
 }

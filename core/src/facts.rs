@@ -99,6 +99,8 @@ pub struct Facts {
     /// What of the host is to be compared after a reboot, as it was when `host_read` says.
     pub before: Before,
     pub drain: Drained,
+    /// From when on the cordon of this drain has been on the Node, where that is waited with before the first eviction.
+    pub cordoned: Option<Duration>,
     /// Pods without a controller that stay and that the kubelet ends for ever with the shutdown.
     pub ending: Vec<PodRef>,
     /// Pods whose eviction would be refused now, as was tried before the cordon: for people alone.
@@ -181,6 +183,7 @@ impl Facts {
             marks: None,
             before: Before::default(),
             drain: Drained::Starting,
+            cordoned: None,
             ending: Vec::new(),
             refusing: Vec::new(),
             last_list: None,
@@ -337,8 +340,6 @@ pub enum Drained {
     Resting {
         words: String,
         waits: String,
-        /// The cordon has been on the Node since then.
-        cordoned: Duration,
         wake: Option<Duration>,
     },
     /// Pods to evict now (maybe none), and how it stands, in words.

@@ -33,6 +33,8 @@ pub struct Node {
     pub annotations: Keys,
     /// Keys of [`names::GUARDS`], and of [`names::EXCLUDED`], that this daemon has applied, and nobody has changed since.
     pub guarded: Vec<String>,
+    /// Who is on record for [`names::EXCLUDED`], as `cordon_owners` are for the cordon.
+    pub exclusion_owners: Vec<String>,
     /// Condition Ready is True.
     pub ready: bool,
     /// `lastHeartbeatTime` of Ready.
@@ -76,6 +78,7 @@ impl Node {
             labels: Keys::new(),
             annotations: Keys::new(),
             guarded: Vec::new(),
+            exclusion_owners: Vec::new(),
             ready: true,
             heartbeat: None,
             turned: None,

@@ -225,13 +225,12 @@ pub fn ours(node: &Node) -> bool {
 
 /// The cordon is ours, or nobody is on record for it (wiped managed fields).
 pub(crate) fn ours_or_unowned(node: &Node) -> bool {
-    ours(node) || (node.unschedulable && unowned(node))
+    ours(node) || (node.unschedulable && unowned(&node.cordon_owners))
 }
 
-/// Nobody is on record for the cordon: what was there before the first apply has no real owner.
-fn unowned(node: &Node) -> bool {
-    let nobody = |owner: &String| owner == "before-first-apply";
-    node.cordon_owners.iter().all(nobody)
+/// Nobody is on record: what was there before the first apply has no real owner.
+fn unowned(owners: &[String]) -> bool {
+    owners.iter().all(|owner| owner == "before-first-apply")
 }
 
 /// Somebody other than us cordoned the Node.
@@ -244,24 +243,31 @@ pub fn foreign_cordon(node: &Node) -> bool {
                 .any(|owner| owner != names::NODE_MANAGER))
 }
 
-/// What an apply of `set` could not take away, read from its answer; `cordoned`: the cordon was ours
-/// alone, so that one without any real owner (`before-first-apply`) still is.
+/// What an apply of `set` could not take away, read from its answer. What `hold` says was ours is ours still where nobody
+/// is on record for it (`before-first-apply` is no real owner): the cordon, if it was ours alone, and the label for load balancers.
 ///
 /// An admin's server-side dump or wiped managedFields leave such keys behind (`cluster_node`).
-pub fn leftovers(node: &Node, set: &NodeFields, cordoned: bool) -> Option<Leftovers> {
-    let label = (!set.labels.contains_key(names::SLOT) && node.labels.contains_key(names::SLOT))
-        .then(|| names::SLOT.to_owned());
+pub fn leftovers(node: &Node, set: &NodeFields, hold: Option<&Hold>) -> Option<Leftovers> {
+    let cordoned = hold.is_some_and(|hold| !hold.foreign_cordon);
+    let excluded = hold.is_some_and(|hold| hold.excluded) && unowned(&node.exclusion_owners);
+    let unset = |key: &str| !set.labels.contains_key(key) && node.labels.contains_key(key);
+    let (exclusion, value) = names::EXCLUDED;
+    let exclusion =
+        (excluded && node.labels.get(exclusion).is_some_and(|is| is == value)).then_some(exclusion);
+    let labels = [Some(names::SLOT), exclusion].into_iter().flatten();
+    let labels: Vec<String> = labels.filter(|key| unset(key)).map(str::to_owned).collect();
     let state = (!set.annotations.contains_key(names::STATE)
         && node.annotations.contains_key(names::STATE))
     .then(|| names::STATE.to_owned());
-    let cordon = cordoned && !set.unschedulable && node.unschedulable && unowned(node);
-    if label.is_none() && state.is_none() && !cordon {
+    let cordon =
+        cordoned && !set.unschedulable && node.unschedulable && unowned(&node.cordon_owners);
+    if labels.is_empty() && state.is_none() && !cordon {
         return None;
     }
     Some(Leftovers {
         uid: node.uid.clone(),
         resource_version: node.resource_version.clone(),
-        labels: label.into_iter().collect(),
+        labels,
         annotations: state.into_iter().collect(),
         cordon,
     })
@@ -592,9 +598,13 @@ mod tests {
             assert_eq!(ours_or_unowned(&node), may_be, "{owners:?}");
             // What an apply that names no cordon could not take away.
             let unowned = unschedulable && owners.iter().all(|owner| *owner == nobody);
-            let left = leftovers(&node, &NodeFields::default(), true);
+            let mut record = held(Stage::Uncordoned);
+            let left = leftovers(&node, &NodeFields::default(), record.hold.as_ref());
             assert_eq!(left.is_some_and(|left| left.cordon), unowned, "{owners:?}");
-            assert_eq!(leftovers(&node, &NodeFields::default(), false), None);
+            assert_eq!(leftovers(&node, &NodeFields::default(), None), None);
+            record.hold.as_mut().expect("a hold").foreign_cordon = true;
+            let left = leftovers(&node, &NodeFields::default(), record.hold.as_ref());
+            assert_eq!(left, None, "{owners:?}");
         }
     }
 
@@ -602,14 +612,58 @@ mod tests {
     fn i4_only_what_is_not_wanted_any_more_is_left_over() {
         let there = after(&held(Stage::Draining));
         let wanted = NodeFields::of(&held(Stage::Draining), &there);
-        assert_eq!(leftovers(&there, &wanted, true), None);
-        let left = leftovers(&there, &NodeFields::default(), true).expect("left");
+        let record = held(Stage::Draining);
+        let hold = record.hold.as_ref();
+        assert_eq!(leftovers(&there, &wanted, hold), None);
+        let left = leftovers(&there, &NodeFields::default(), hold).expect("left");
         assert_eq!(left.labels, [names::SLOT]);
         assert_eq!(left.annotations, [names::STATE]);
         assert_eq!(left.uid, there.uid);
         assert_eq!(
-            leftovers(&Node::ready(), &NodeFields::default(), true),
+            leftovers(&Node::ready(), &NodeFields::default(), hold),
             None
         );
+    }
+
+    /// Found by review: where the owners of a Node's fields were wiped the label stayed for ever, and no load balancer sent
+    /// anything there.
+    #[test]
+    fn i3_a_label_for_load_balancers_that_nobody_is_on_record_for_goes_where_it_was_ours() {
+        let (label, value) = names::EXCLUDED;
+        for (was_ours, nobody, is, named, goes) in [
+            (true, true, value, false, true),
+            (false, true, value, false, false),
+            (true, false, value, false, false),
+            (true, true, "false", false, false),
+            (true, true, value, true, false),
+        ] {
+            let mut record = held(Stage::Uncordoned);
+            record.hold.as_mut().expect("a hold").excluded = was_ours;
+            let mut node = Node::ready();
+            node.labels = key(label, is);
+            node.exclusion_owners = vec![
+                if nobody {
+                    "before-first-apply"
+                } else {
+                    "kubectl"
+                }
+                .to_owned(),
+            ];
+            let set = NodeFields {
+                labels: if named {
+                    key(label, value)
+                } else {
+                    Keys::new()
+                },
+                ..NodeFields::default()
+            };
+            let left = leftovers(&node, &set, record.hold.as_ref());
+            let goes = goes.then(|| vec![label.to_owned()]);
+            assert_eq!(
+                left.map(|left| left.labels),
+                goes,
+                "{was_ours} {nobody} {is}"
+            );
+        }
     }
 }

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use jiff::Timestamp;
 use kube_rebootd_core::config::Config;
+use kube_rebootd_core::names;
 
 use super::unlock::{Order, UnlockError};
 use super::wish::{Again, Wish, WishError};
@@ -290,6 +291,13 @@ fn told(node: &str, namespace: &str, done: &unlock::Unlocked) -> String {
         "a cordon stays until the node is healthy, and its daemon takes it off; where kube-rebootd does not run any more: \
          kubectl uncordon {node}"
     );
+    if done.excluded {
+        let (label, _) = names::EXCLUDED;
+        let _ = writeln!(
+            text,
+            "so does the label that keeps load balancers away; there: kubectl label node {node} {label}-"
+        );
+    }
     text
 }
 

@@ -178,17 +178,8 @@ fn files(root: &Root, source: &Source) -> Row {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-    use std::os::unix::fs::PermissionsExt as _;
-
     use super::*;
-
-    fn put(root: &Root, path: &str, mode: u32) {
-        let real = root.path(path);
-        fs::create_dir_all(real.parent().unwrap()).unwrap();
-        fs::write(&real, "#!/bin/sh\n").unwrap();
-        fs::set_permissions(&real, fs::Permissions::from_mode(mode)).unwrap();
-    }
+    use crate::host::check::put;
 
     fn said(root: &Root, config: &str, name: &str) -> Vec<String> {
         let read = kube_rebootd_core::config::parse(Path::new("config.toml"), config);

@@ -13,7 +13,7 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use kube_rebootd_core::config::{is_dns_label, is_subdomain};
 use kube_rebootd_core::names;
-use kube_rebootd_core::record::Record;
+use kube_rebootd_core::record::{Hold, Record};
 use kube_rebootd_core::slot::Lease;
 use serde_json::json;
 
@@ -43,6 +43,8 @@ pub struct Unlocked {
     pub leases: Vec<String>,
     /// There are no slots in this namespace at all.
     pub no_slots: bool,
+    /// The Node keeps load balancers away, as the hold had it.
+    pub excluded: bool,
 }
 
 /// Why it was not (all) done.
@@ -136,6 +138,7 @@ pub async fn unlock(client: &Client, order: &Order<'_>) -> Result<Unlocked, Unlo
         node: marked,
         leases: Vec::new(),
         no_slots,
+        excluded: node.as_ref().is_some_and(excluded),
     };
     for lease in held {
         match leases.unlock(&lease, Duration::ZERO).await {
@@ -160,11 +163,7 @@ pub async fn unlock(client: &Client, order: &Order<'_>) -> Result<Unlocked, Unlo
 /// written it: what could not be a name is not told to an admin (I14), and where it names a namespace without slots, --force
 /// there takes it off.
 fn there(node: &Node, order: &Order<'_>, no_slots: bool) -> Result<(), UnlockError> {
-    let record = node.annotations().get(names::STATE);
-    let record = record.and_then(|text| Record::decode(text).ok());
-    let take = record
-        .and_then(|record| record.cleaned().hold)
-        .map(|hold| hold.take);
+    let take = hold(node).map(|hold| hold.take);
     let elsewhere = take.filter(|take| {
         let names = is_dns_label(&take.namespace) && is_subdomain(&take.lease);
         names && take.namespace != order.namespace
@@ -217,6 +216,20 @@ async fn unmark(nodes: &Api<Node>, leases: &Leases, mut node: Node) -> Result<()
 /// It carries something of a hold.
 fn marked(node: &Node) -> bool {
     node.labels().contains_key(names::SLOT) || node.annotations().contains_key(names::STATE)
+}
+
+/// Its record says that the label for load balancers is the hold's. As the cordon it stays until the node is healthy.
+fn excluded(node: &Node) -> bool {
+    let (key, value) = names::EXCLUDED;
+    let there = node.labels().get(key).is_some_and(|is| is == value);
+    let hold = hold(node).filter(|_| there);
+    hold.is_some_and(|hold| hold.excluded)
+}
+
+/// The hold by the record on the Node, which its node may have written itself.
+fn hold(node: &Node) -> Option<Hold> {
+    let record = Record::decode(node.annotations().get(names::STATE)?).ok()?;
+    record.cleaned().hold
 }
 
 /// Removes our label and record from the Node.

@@ -203,6 +203,10 @@ pub fn read(object: &Object, asked: Option<Duration>) -> Node {
         labels: object.labels().clone(),
         annotations: annotations(object),
         guarded: guarded(object),
+        exclusion_owners: owners(object, |fields| {
+            let labels = fields.get("f:metadata")?.get("f:labels")?;
+            labels.get(format!("f:{}", names::EXCLUDED.0))
+        }),
         ready: ready(object),
         heartbeat: condition(object)
             .and_then(|ready| ready.last_heartbeat_time.as_deref())
@@ -323,20 +327,20 @@ pub(crate) fn unschedulable(object: &Object) -> bool {
         .unwrap_or(false)
 }
 
-/// Managers whose managedFields entry (of the main resource) has `f:spec` / `f:unschedulable`.
 fn cordon_owners(object: &Object) -> Vec<String> {
-    object
-        .managed_fields()
-        .iter()
+    owners(object, |fields| {
+        fields.get("f:spec")?.get("f:unschedulable")
+    })
+}
+
+/// Managers whose managedFields entry (of the main resource) has this field.
+fn owners(object: &Object, field: impl Fn(&Value) -> Option<&Value>) -> Vec<String> {
+    let entries = object.managed_fields().iter();
+    entries
         .filter(|entry| entry.subresource.as_deref().unwrap_or_default().is_empty())
         .filter(|entry| {
-            entry.fields_v1.as_ref().is_some_and(|fields| {
-                fields
-                    .0
-                    .get("f:spec")
-                    .and_then(|spec| spec.get("f:unschedulable"))
-                    .is_some()
-            })
+            let fields = entry.fields_v1.as_ref();
+            fields.is_some_and(|fields| field(&fields.0).is_some())
         })
         .filter_map(|entry| entry.manager.clone())
         .collect()

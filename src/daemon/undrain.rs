@@ -41,12 +41,12 @@ pub struct Released {
 }
 
 impl Daemon {
-    /// Gives back whatever hold is on record, within `limit`, or as long as hooks of `undo.d` run meanwhile: what was given back, or what is left and
-    /// what to do. Being cut off at any point is as harmless as a SIGKILL.
+    /// Gives back whatever hold is on record, within `limit`, or as long as hooks of `undo.d` run meanwhile: what was given back,
+    /// or what is left and what to do. Being cut off at any point is as harmless as a SIGKILL.
     pub async fn release(mut self, limit: Duration) -> Result<Released, Left> {
         let mut lease = None;
         let begun = self.now();
-        // The longest that a round takes: its last hook is begun within it.
+        // As long as a round of any other directory may take: a person looks on, or a package manager waits.
         let round = ROUND + self.machine.config().hooks.timeout + SLACK;
         let mut done = timeout(limit, self.give_all_back(&mut lease)).await;
         // A hook that takes back is let end: whoever tries again would end it and begin it anew, time after time.

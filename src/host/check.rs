@@ -30,6 +30,8 @@ pub use notice::{NoticeError, tell as notice};
 use output::{Output, Place};
 pub use plugin::run as plugin;
 use ready::ours;
+#[cfg(test)]
+pub(crate) use ready::tests::put;
 pub use ready::{Unready, ready};
 
 /// Begins the name of every unit made here.

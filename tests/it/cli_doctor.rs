@@ -326,7 +326,10 @@ async fn updaters_that_reboot_fail_and_what_passes_is_waited_for() {
         fails(&said, name, "reboots", cure);
     }
     for (name, cure) in [
-        ("other daemons", "systemctl disable --now rebootmgr.service"),
+        (
+            "other daemons",
+            "systemctl disable --now locksmithd.service rebootmgr.service",
+        ),
         ("inhibitors", "systemd-inhibit --list"),
         ("packages", "a reboot waits until that has finished"),
     ] {

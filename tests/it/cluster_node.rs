@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node as Object;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
@@ -9,10 +10,12 @@ use kube_rebootd::clock::Clock;
 use kube_rebootd::cluster::answer::ApiError;
 use kube_rebootd::cluster::node::{OwnNode, read};
 use kube_rebootd::cluster::watch::{Select, Signs, Watch};
+use kube_rebootd_core::boot::Boot;
 use kube_rebootd_core::names;
 use kube_rebootd_core::node::Node;
 use kube_rebootd_core::node_fields::{Leftovers, NodeFields, foreign_cordon, leftovers};
-use kube_rebootd_core::slot::Keys;
+use kube_rebootd_core::record::Hold;
+use kube_rebootd_core::slot::{Keys, Lease, Take};
 use serde_json::{Value, json};
 
 use crate::plane::{Host, SOON, enter, make_node};
@@ -44,6 +47,17 @@ fn empty(node: &Node) -> NodeFields {
         uid: node.uid.clone(),
         ..NodeFields::default()
     }
+}
+
+/// A hold that cordoned a Node which nobody had cordoned.
+fn hold() -> Hold {
+    let lease = Lease::free("default", "default");
+    let take = Take::of(&lease, "kube-rebootd", Timestamp::UNIX_EPOCH, false);
+    let boot = Boot {
+        id: "b".to_owned(),
+        userspace: 1,
+    };
+    Hold::begin(take, boot)
 }
 
 async fn apply(host: &Host, set: &NodeFields) -> Node {
@@ -199,7 +213,7 @@ async fn i3_a_cordon_of_somebody_else_survives_the_release() {
     let node = apply(&host, &empty(&before)).await;
     assert!(node.unschedulable);
     assert_eq!(node.cordon_owners, ["kubectl-cordon"]);
-    assert_eq!(leftovers(&node, &empty(&before), true), None);
+    assert_eq!(leftovers(&node, &empty(&before), Some(&hold())), None);
 }
 
 #[tokio::test]
@@ -252,8 +266,8 @@ async fn i3_only_the_record_tells_whose_an_untracked_cordon_is() {
     let node = apply(&host, &empty(&before)).await;
     assert_eq!(node.cordon_owners, ["before-first-apply"]);
     assert!(node.unschedulable);
-    assert_eq!(leftovers(&node, &empty(&before), false), None);
-    let wrong = leftovers(&node, &empty(&before), true);
+    assert_eq!(leftovers(&node, &empty(&before), None), None);
+    let wrong = leftovers(&node, &empty(&before), Some(&hold()));
     assert!(
         wrong.is_some_and(|left| left.cordon),
         "the caller must know"
@@ -295,11 +309,38 @@ async fn i3_wiped_managed_fields_leave_a_cordon_and_mend_removes_it() {
     .await;
     let node = apply(&host, &empty(&before)).await;
     assert!(node.unschedulable && node.labels.contains_key(names::SLOT));
-    let left = leftovers(&node, &empty(&before), true).expect("something is left");
+    let left = leftovers(&node, &empty(&before), Some(&hold())).expect("something is left");
     assert!(left.cordon, "{:?}", node.cordon_owners);
     let node = own(&host).mend(&left, AT).await.expect("mended");
     assert!(!node.unschedulable && !node.labels.contains_key(names::SLOT));
     assert!(!node.annotations.contains_key(names::STATE));
+}
+
+/// Found by review: no load balancer sent anything there any more.
+#[tokio::test]
+async fn i3_wiped_managed_fields_leave_a_label_for_load_balancers_and_mend_removes_it() {
+    let host = enter().host().await;
+    let (key, value) = names::EXCLUDED;
+    let before = get(&host).await;
+    let set = NodeFields {
+        labels: [(key.to_owned(), value.to_owned())].into(),
+        ..empty(&before)
+    };
+    apply(&host, &set).await;
+    let wiped = json!({"metadata": {"managedFields": [{}]}});
+    admin(&host, "restore", wiped).await;
+    let node = apply(&host, &empty(&before)).await;
+    assert_eq!(node.labels.get(key).map(String::as_str), Some(value));
+    // A hold that did not set it leaves it alone.
+    assert_eq!(leftovers(&node, &empty(&before), Some(&hold())), None);
+    let excluded = Hold {
+        excluded: true,
+        ..hold()
+    };
+    let left = leftovers(&node, &empty(&before), Some(&excluded));
+    let left = left.unwrap_or_else(|| panic!("{:?}", node.exclusion_owners));
+    let node = own(&host).mend(&left, AT).await.expect("mended");
+    assert!(!node.labels.contains_key(key));
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use crate::record::{Hold, Stage, Why};
 
 pub(super) fn decide(context: &Context, hold: &Hold) -> Step {
     let step = match ready(context, hold) {
-        Continue(node) => drain(context, hold, node),
+        Continue(node) => since(context, drain(context, hold, node)),
         Break(step) => step,
     };
     match step.effect {
@@ -61,20 +61,11 @@ fn drain(context: &Context, hold: &Hold, node: &Node) -> Step {
     match &context.facts.drain {
         Drained::Starting => context.stay(phase, "draining: listing pods"),
         Drained::Failed { why } => undo(context, hold, Why::Drain(why.clone())),
-        Drained::Resting {
-            words,
-            waits,
-            cordoned,
-            wake,
-        } => {
+        Drained::Resting { words, waits, wake } => {
             let left = wake.map_or_else(String::new, |end| {
                 format!("; it ends in {}", context.left(end))
             });
             let mut step = context.stay(phase, format!("draining: {words}{left}"));
-            if let Some(hold) = &mut step.record.hold {
-                // On disk once: a daemon that starts over does not begin the wait anew.
-                hold.cordoned.get_or_insert(*cordoned);
-            }
             step.waits = Some(waits.clone());
             sooner(step, *wake)
         }
@@ -106,6 +97,14 @@ fn drain(context: &Context, hold: &Hold, node: &Node) -> Step {
         }
         Drained::Done { at: done } => drained(context, hold, node, *done),
     }
+}
+
+/// With the moment of the cordon on record, once: a daemon that starts over, and a pod that comes late, begin no wait anew.
+fn since(context: &Context, mut step: Step) -> Step {
+    if let Some((hold, since)) = step.record.hold.as_mut().zip(context.facts.cordoned) {
+        hold.cordoned.get_or_insert(since);
+    }
+    step
 }
 
 /// Looks again at `wake`, if that is sooner.

@@ -125,7 +125,7 @@ fn unmark(context: &Context, node: &Node) -> Option<Step> {
         .facts
         .applied
         .is_some_and(|applied| applied.point == Point::default());
-    match node_fields::leftovers(node, &set, false) {
+    match node_fields::leftovers(node, &set, None) {
         Some(left) if applied => Some(context.step(Phase::Idle, Effect::Mend(left), status)),
         _ => Some(apply(
             context,

@@ -96,8 +96,7 @@ fn clean(
         let same = |one: &Mended| one.point == Point::of(hold) && one.left.same(left);
         context.facts.mended.iter().any(same) && left.labels.is_empty() && !left.cordon
     };
-    let ours = !hold.foreign_cordon;
-    let left = node_fields::leftovers(node, &set, ours);
+    let left = node_fields::leftovers(node, &set, Some(hold));
     if let Some(left) = left.filter(|left| !done(left)) {
         return Some(context.step(phase, Effect::Mend(left), words));
     }

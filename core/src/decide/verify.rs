@@ -53,9 +53,8 @@ pub(super) fn decide(context: &Context, hold: &Hold) -> Step {
     if !proved && !shows(context, node, hold, &set) {
         return reapply(context, hold, node);
     }
-    let ours = !hold.foreign_cordon;
     if context.applied(hold)
-        && let Some(left) = node_fields::leftovers(node, &set, ours)
+        && let Some(left) = node_fields::leftovers(node, &set, Some(hold))
     {
         return context.step(
             Phase::Verifying,

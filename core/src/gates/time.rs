@@ -19,8 +19,8 @@ pub(super) fn min_uptime(request: Option<&Request>, least: Duration, now: Now) -
 }
 
 /// Open as soon as one reason has settled, and for every latched wish: a trigger that needs no time
-/// does not wait for one that does. `begun`: when the slot was taken in which the node is cordoned now. A reason from before that had
-/// settled, by what was configured then.
+/// does not wait for one that does. `begun`: when the slot was taken in which the node is cordoned now. A reason from before
+/// that had settled, by what was configured then.
 pub(super) fn settle(
     request: Option<&Request>,
     findings: &[Finding],

@@ -58,6 +58,7 @@ fn node(ready: bool, boot_id: &str, heartbeat: Option<i64>) -> Seen {
         labels: BTreeMap::new(),
         annotations: BTreeMap::new(),
         guarded: Vec::new(),
+        exclusion_owners: Vec::new(),
         ready,
         heartbeat: heartbeat.map(stamp),
         turned: None,

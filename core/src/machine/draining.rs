@@ -24,16 +24,16 @@ enum Cordoned {
 
 impl Machine {
     pub(super) fn drained(&mut self, pods: &[Pod], now: Duration) -> Drained {
-        let cordoned = match self.cordoned(now) {
+        self.facts.cordoned = match self.cordoned(now) {
             Cordoned::Now => None,
             // Nothing is due before it has landed.
             Cordoned::NotYet => return Drained::Starting,
             Cordoned::Since(since) => Some(since),
         };
         if !self.evicts() {
-            return self.unevicted(cordoned, now);
+            return self.unevicted(now);
         }
-        let (next, spent) = self.progress(pods, cordoned, now);
+        let (next, spent) = self.progress(pods, now);
         self.memory.queue.extend(next.evict.iter().cloned());
         let words = drain::describe(&next);
         match next.state {
@@ -42,7 +42,6 @@ impl Machine {
                 Drained::Resting {
                     words,
                     waits,
-                    cordoned: cordoned.unwrap_or(now),
                     wake: next.wake,
                 }
             }
@@ -94,6 +93,10 @@ impl Machine {
         if let Some(since) = hold.cordoned {
             return Cordoned::Since(since);
         }
+        // Pods have left already, by another configuration: half of them would wait for nothing.
+        if hold.drain_spent > 0 {
+            return Cordoned::Now;
+        }
         match &self.facts.node {
             Seen::Present(node) if node.unschedulable && node_fields::carries(node, hold) => {
                 Cordoned::Since(labelled(&self.facts, hold).unwrap_or(now))
@@ -116,20 +119,16 @@ impl Machine {
     }
 
     /// Where no pod is evicted, traffic from outside goes elsewhere all the same before the host goes down.
-    fn unevicted(&mut self, cordoned: Option<Duration>, now: Duration) -> Drained {
+    fn unevicted(&mut self, now: Duration) -> Drained {
         let policy = &self.config.drain.policy;
-        let rest = cordoned.and_then(|since| {
-            let (waits, until) = Rest::new(policy, since, self.excluded()).waits(false, now)?;
-            Some((since, waits, until))
-        });
-        let Some((cordoned, waits, until)) = rest else {
+        let rest = (self.facts.cordoned).map(|since| Rest::new(policy, since, self.excluded()));
+        let Some((waits, until)) = rest.and_then(|rest| rest.waits(false, now)) else {
             return self.done(now);
         };
         self.memory.done = None;
         Drained::Resting {
             words: format!("waiting for {waits}"),
             waits,
-            cordoned,
             wake: Some(until),
         }
     }
@@ -155,12 +154,7 @@ impl Machine {
     }
 
     /// The drain with all that is new, and the time it took.
-    fn progress(
-        &mut self,
-        pods: &[Pod],
-        cordoned: Option<Duration>,
-        now: Duration,
-    ) -> (Next, Duration) {
+    fn progress(&mut self, pods: &[Pod], now: Duration) -> (Next, Duration) {
         let excluded = self.excluded();
         let memory = &mut self.memory;
         if memory.drain.is_none() {
@@ -179,7 +173,7 @@ impl Machine {
         let drain = memory
             .drain
             .get_or_insert_with(|| begin(policy.clone(), spent));
-        if let Some(since) = cordoned {
+        if let Some(since) = self.facts.cordoned {
             drain.rest(since, excluded, now);
         }
         // Before any other answer: a slow one says that the server was silent, which a later answer would hide.

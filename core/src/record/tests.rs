@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
+use crate::booted::Booted;
 use crate::trigger::{Latched, Reason};
 
 pub(super) fn boot(id: &str) -> Boot {
@@ -556,6 +557,22 @@ fn i6_what_a_newer_daemon_adds_to_the_history_loses_no_record() {
         shown.contains(&format!(r#""rolled_back":"{words}""#)),
         "{shown}"
     );
+}
+
+/// Found by review: with one more word in it the hold was lost, and with it the wish to stay drained, and what was settled.
+#[test]
+fn i6_what_a_newer_daemon_adds_to_a_hold_loses_no_record() {
+    let mut record = held(Stage::Draining, 0);
+    let hold = record.hold.as_mut().expect("a hold");
+    hold.before.booted = Some(Booted {
+        kernel: "6.1".to_owned(),
+        ..Booted::default()
+    });
+    let mut newer: serde_json::Value = serde_json::from_str(&record.encode()).expect("JSON");
+    for place in ["", "/hold", "/hold/before", "/hold/before/booted"] {
+        newer.pointer_mut(place).expect(place)["more"] = "x".into();
+    }
+    assert_eq!(Record::decode(&newer.to_string()), Ok(record));
 }
 
 /// Nothing rests on them: neither the hold nor the history is lost for them.

@@ -3,6 +3,7 @@
 use std::fs;
 
 use kube_rebootd_core::config::Config;
+use kube_rebootd_core::rivals::UNITS;
 
 use super::settings::{text, unread, value};
 use super::{Check, aside, slow, updaters};
@@ -13,9 +14,7 @@ use crate::root::Root;
 const UNATTENDED: &str = "unattended-upgrades";
 const DNF: &str = "dnf-automatic";
 const DAEMONS: &str = "other daemons";
-/// Units that reboot hosts. kured is a pod: see `pods`.
-const UNITS: [&str; 3] = ["rebootmgr.service", "rebootmgrd.service", ZINCATI];
-/// Updates and reboots by itself; the other two reboot only when an updater tells them to.
+/// Updates and reboots by itself; the others reboot only when an updater tells them to.
 const ZINCATI: &str = "zincati.service";
 
 pub(super) async fn checks(root: &Root, bus: &Bus, config: Option<&Config>) -> Vec<Check> {
@@ -118,7 +117,7 @@ fn tells(command: &str) -> bool {
     command.starts_with("touch ") && !command.contains([';', '&', '|', '`', '$'])
 }
 
-/// `waits`: no reboot begins beside one of them.
+/// Those that close the gate; kured and its like are pods: see `pods`. `waits`: no reboot begins beside one of them.
 fn daemons(listed: Result<Vec<String>, BusError>, waits: bool) -> Check {
     let Ok(mut units) = listed else {
         return Check::skipped(DAEMONS, "systemd");

@@ -72,12 +72,13 @@ fn place(root: &Root, program: &Path) -> Option<PathBuf> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
 
-    fn put(root: &Root, path: &str, mode: u32) {
+    /// A program of this mode.
+    pub(crate) fn put(root: &Root, path: &str, mode: u32) {
         let real = root.path(path);
         fs::create_dir_all(real.parent().unwrap()).unwrap();
         fs::write(&real, "#!/bin/sh\n").unwrap();

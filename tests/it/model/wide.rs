@@ -221,6 +221,7 @@ impl Local {
                 .into_iter())
             .collect(),
             guarded: Vec::new(),
+            exclusion_owners: Vec::new(),
             ready: true,
             heartbeat: None,
             turned: None,

@@ -276,6 +276,7 @@ impl World {
                 .map(|(key, _)| (*key).to_owned())
                 .filter(|key| node.ours.contains(key))
                 .collect(),
+            exclusion_owners: Vec::new(),
             ready: node.status.ready,
             heartbeat: None,
             turned: None,

@@ -95,6 +95,7 @@ fn own_node(name: &str) -> Node {
         labels: BTreeMap::new(),
         annotations: BTreeMap::new(),
         guarded: Vec::new(),
+        exclusion_owners: Vec::new(),
         ready: true,
         heartbeat: None,
         turned: None,

@@ -1,15 +1,16 @@
-//! `drain.cordon_only`, and `drain.load_balancer_wait`: the label for load balancers comes with the cordon and goes with the uncordon, and the first
-//! eviction waits for them (I3, I4, I9).
+//! `drain.cordon_only`, and `drain.load_balancer_wait`: the label for load balancers comes with the cordon and goes with the
+//! uncordon, and the first eviction waits for them (I3, I4, I9).
 
 use std::time::Duration;
 
+use kube_rebootd::cli::unlock;
 use kube_rebootd_core::names;
 use serde_json::{Value, json};
 
 use super::cluster::Pod;
 use super::host::Order;
 use super::world::{HOUR, MINUTE, World};
-use crate::memory::{annotation, label};
+use crate::memory::{User, annotation, label};
 
 const WAIT: &str = "[drain]\nload_balancer_wait = \"2m\"\n";
 
@@ -239,4 +240,28 @@ async fn i2_what_nobody_wants_any_more_ends_a_long_wait() {
         .await;
     world.require(evictions(&world) == 0, "nobody has moved");
     world.at_rest();
+}
+
+/// Found by review: nobody was told, and a host that never came back got no traffic under its name any more.
+#[tokio::test(start_paused = true)]
+async fn i3_who_unlocks_a_node_is_told_of_the_label_that_stays() {
+    for (config, stays) in [(WAIT, true), ("", false)] {
+        let world = one_pod(config).await;
+        world.want(0);
+        world
+            .until("it is cordoned", HOUR, |world| world.cordoned(0))
+            .await;
+        world.hosts[0].order(Order::Kill(2 * HOUR));
+        world.pass(Duration::from_secs(1)).await;
+        world.require(told(&world, 0).is_some() == stays, "the label is there");
+        let admin = world.server.client("admin", User::Admin);
+        let order = unlock::Order {
+            namespace: "kube-rebootd",
+            node: "n0",
+            force: true,
+        };
+        let done = unlock::unlock(&admin, &order).await.expect("unlocked");
+        assert_eq!(done.excluded, stays);
+        world.require(told(&world, 0).is_some() == stays, "with the cordon");
+    }
 }

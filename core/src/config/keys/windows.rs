@@ -6,8 +6,9 @@ keys! {
     /// When a reboot may begin: while one of them is open, and what is expected still fits.
     /// Without one, at any time.
     /// What is expected is the longest drain and the longest boot that this host has had, as its history has them, else
-    /// `drain.timeout`, the longer of `drain.cordon_only` and `drain.load_balancer_wait`, `reboot.delay` and `health.timeout` together; a window that is always shorter than those is
-    /// refused.
+    /// `drain.timeout`, the longer of `drain.cordon_only` and `drain.load_balancer_wait`, `reboot.delay` and `health.timeout`
+    /// together; a window that is always shorter than those is refused.
+    /// How long hooks take is no part of it.
     /// Windows beside each other count as one.
     /// What becomes of a drain that outlasts its window says `gates.window_close`.
     /// `kube-rebootd reboot --now` asks no window.

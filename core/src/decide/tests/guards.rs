@@ -147,9 +147,9 @@ fn i6_since_when_the_node_is_cordoned_is_recorded_once() {
         facts.drain = Drained::Resting {
             words: "waiting for drain.load_balancer_wait of 1m, 2 pods left".to_owned(),
             waits: "drain.load_balancer_wait of 1m".to_owned(),
-            cordoned: NOW,
             wake: Some(NOW + second),
         };
+        facts.cordoned = Some(NOW);
         // However long it takes: that is no fault of the API server.
         facts.in_stage = Duration::from_secs(3600);
         let step = decide(&facts, &policy(), now());
@@ -164,6 +164,11 @@ fn i6_since_when_the_node_is_cordoned_is_recorded_once() {
             step.waits.as_deref(),
             Some("drain.load_balancer_wait of 1m")
         );
+        let cordoned = step.record.hold.unwrap().cordoned;
+        assert_eq!(cordoned, Some(known.unwrap_or(NOW)));
+        // Found by review: where nobody had to leave it was not, and a pod that came late waited for all of it anew.
+        facts.drain = Drained::Done { at: NOW };
+        let step = decide(&facts, &policy(), now());
         let cordoned = step.record.hold.unwrap().cordoned;
         assert_eq!(cordoned, Some(known.unwrap_or(NOW)));
     }

@@ -222,6 +222,7 @@ prop_compose! {
             labels: BTreeMap::new(),
             annotations: BTreeMap::new(),
             guarded: Vec::new(),
+            exclusion_owners: Vec::new(),
             ready: true,
             heartbeat: None,
             turned: None,
@@ -290,7 +291,6 @@ fn drained() -> impl Strategy<Value = Drained> {
         Just(Drained::Resting {
             words: "waiting".to_owned(),
             waits: "it".to_owned(),
-            cordoned: NOW.checked_sub(Duration::from_secs(20)).unwrap(),
             wake: Some(NOW + Duration::from_secs(20)),
         }),
         Just(Drained::Going {

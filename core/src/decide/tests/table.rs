@@ -36,6 +36,7 @@ pub(super) fn about_to_reboot() -> Facts {
         labels: [(names::SLOT.to_owned(), "default".to_owned())].into(),
         annotations: [(names::STATE.to_owned(), record.annotation().unwrap())].into(),
         guarded: Vec::new(),
+        exclusion_owners: Vec::new(),
         ready: true,
         heartbeat: None,
         turned: None,
