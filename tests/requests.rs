@@ -85,6 +85,8 @@ fn by_node(request: &Request, me: &str) -> bool {
         }
         // NodeRestriction lets a node evict none but its own pods.
         ("create", ("pods/eviction", _)) => dry_in_full_or_not_at_all(request),
+        // As drain.escalate says, and NodeRestriction lets a node delete none but its own pods.
+        ("delete", ("pods", _)) => exactly_this_pod(request),
         _ => false,
     }
 }
@@ -113,6 +115,15 @@ fn dry_in_full_or_not_at_all(request: &Request) -> bool {
     let body = request.request.as_ref();
     let body = body.is_some_and(|body| body["deleteOptions"]["dryRun"][0] == "All");
     request.uri.contains("dryRun=All") == body
+}
+
+/// A deletion has the UID as a precondition, and no grace period of 0.
+fn exactly_this_pod(request: &Request) -> bool {
+    let Some(body) = &request.request else {
+        // The audit policy logs these bodies; without one nothing is known.
+        return false;
+    };
+    body["preconditions"]["uid"].is_string() && body["gracePeriodSeconds"] != 0
 }
 
 /// An Event about the own Node, or that one has happened again.

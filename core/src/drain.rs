@@ -10,6 +10,7 @@ use crate::pod::Pod;
 
 mod clock;
 mod entry;
+mod escalate;
 mod fate;
 pub mod judge;
 mod over;
@@ -25,15 +26,18 @@ mod volumes;
 mod words;
 
 pub use entry::{Blocker, PodRef};
+pub use escalate::{Action, Escalated, Escalation, How};
 pub use fate::{Fate, undrained};
 pub use judge::{Judgement, judge};
 pub use policy::{EmptyDir, Jobs, Mode, OnTimeout, Policy, Unmanaged};
 pub(crate) use rest::Rest;
+pub(crate) use sent::Went;
 pub use tries::{Try, held_up, refused, to_try};
 pub use words::{describe, ending};
 
 use clock::Clock;
 use entry::Entry;
+use escalate::Ladder;
 use over::Over;
 use pace::Pace;
 use sent::Sent;
@@ -74,6 +78,8 @@ pub(crate) struct Drain {
     rest: Option<Rest>,
     /// By the last look it was waited for.
     resting: bool,
+    /// For the journal.
+    said: Vec<String>,
 }
 
 /// What to do now.
@@ -81,6 +87,8 @@ pub(crate) struct Drain {
 pub struct Next {
     /// To be evicted now, each to be answered by [`Drain::answer`].
     pub evict: Vec<PodRef>,
+    /// To be escalated now, each to be answered by [`Drain::answer`] as well.
+    pub escalate: Vec<Escalated>,
     pub state: State,
     /// Finished and to be deleted, but a finalizer keeps the object; `why` names it.
     pub held_by_finalizer: Vec<Blocker>,
@@ -103,6 +111,8 @@ pub enum State {
         blocked: Vec<Blocker>,
         /// Pods of Jobs that may finish.
         jobs: Vec<Blocker>,
+        /// Pods that were deleted past their budget, and still end.
+        deleted: Vec<Blocker>,
     },
     /// No pod is left, but volumes that pods used are not unmounted yet.
     Unmounting {
@@ -139,6 +149,7 @@ impl Drain {
             stuck_since: None,
             rest: None,
             resting: false,
+            said: Vec::new(),
         }
     }
 
@@ -192,6 +203,7 @@ impl Drain {
         self.clock.begin(now);
         self.synced = true;
         self.volumes.view(pods);
+        let vouched = self.clock.spent();
         let known: BTreeSet<&String> = pods.iter().map(|pod| &pod.uid).collect();
         self.held.retain(|uid, _| known.contains(uid));
         let mut before = std::mem::take(&mut self.left);
@@ -204,6 +216,7 @@ impl Drain {
             if let Some(mut entry) = before.remove(&pod.uid) {
                 entry.seen(pod, judgement, now);
                 if pod.terminating {
+                    entry.ladder.ends(vouched);
                     // A replacement is made as soon as this is seen, often before our own answer.
                     self.round_over(entry.controller.as_deref(), entry.round);
                 }
@@ -220,7 +233,11 @@ impl Drain {
             let controller = pod.controller.as_ref().map(|owner| &owner.uid);
             let round = controller.and_then(|uid| self.rounds.get(uid)).copied();
             self.volumes.must_leave(pod);
-            let entry = Entry::new(pod, judgement, round.unwrap_or(0), now);
+            let mut entry = Entry::new(pod, judgement, round.unwrap_or(0), now);
+            entry.ladder = Ladder::of(pod, &self.policy.escalate);
+            if pod.terminating {
+                entry.ladder.ends(vouched);
+            }
             self.left.insert(pod.uid.clone(), entry);
         }
         let (left, sent) = (&self.left, &self.sent);
@@ -245,6 +262,13 @@ impl Drain {
         let critical = self.critical_open(now);
         let over = self.over(now);
         let going = over.is_none() && self.synced && !self.blind;
+        // Also while only grace periods are waited for: these are what is shortened.
+        let seen = self.synced && !self.blind && matches!(over, None | Some(Over::Grace));
+        let (mut escalate, mut push) = (Vec::new(), (None, false));
+        if seen {
+            escalate = self.escalate(now);
+            push = self.escalates(now);
+        }
         let (evict, mut wake) = if going {
             self.choose(critical, now)
         } else {
@@ -258,6 +282,7 @@ impl Drain {
         } else if over == Some(Over::Grace) {
             wake = self.grace_ends(now);
         }
+        wake = earliest(wake, push.0);
         if !self.blind {
             let held = self.left.values().filter_map(Entry::held_until).min();
             wake = earliest(wake, held);
@@ -278,13 +303,15 @@ impl Drain {
                 left: self.left.len(),
                 blocked: self.blocked(now, over),
                 jobs: self.left.values().filter_map(Entry::unhurried).collect(),
+                deleted: self.left.values().filter_map(Entry::deleted).collect(),
             },
         };
         Next {
             evict,
+            escalate,
             state,
             held_by_finalizer: self.held_by_finalizer(),
-            confirm: going && !self.left.is_empty() && self.due(now).is_zero(),
+            confirm: push.1 || (going && !self.left.is_empty() && self.due(now).is_zero()),
             wake,
         }
     }

@@ -12,7 +12,7 @@ use crate::before::Before;
 use crate::boot::Boot;
 use crate::condition::{Condition, Event};
 use crate::config::ConfigError;
-use crate::drain::{Blocker, PodRef};
+use crate::drain::{Blocker, Escalated, PodRef};
 use crate::gates::{Closed, Gate, Standing};
 use crate::health::Marks;
 use crate::hook::{self, Hook};
@@ -345,6 +345,8 @@ pub enum Drained {
     /// Pods to evict now (maybe none), and how it stands, in words.
     Going {
         evict: Vec<PodRef>,
+        /// Pods to escalate now.
+        escalate: Vec<Escalated>,
         words: String,
         spent: Duration,
         /// Whether the time is up hangs on the API server's having been there: ask it anything.
@@ -354,6 +356,8 @@ pub enum Drained {
         wake: Option<Duration>,
         /// Pods that cannot leave now, and why.
         blocked: Vec<Blocker>,
+        /// One of these was deleted past its budget.
+        deleted: bool,
     },
     /// No pod is left, but volumes are still in use.
     Unmounting {
@@ -453,6 +457,8 @@ pub enum Effect {
     /// What the cluster sees of this node: nothing rests on it.
     Tell(Tell),
     Evict(Vec<PodRef>),
+    /// Pods that `drain.escalate` selects get a shorter grace period, or are deleted past their budget.
+    Escalate(Vec<Escalated>),
     /// A round of the hooks of one directory is begun, beside the loop: what it says comes later.
     Hooks(Hook),
     /// The last write before logind is asked; what is said on terminals goes to logind before it.
@@ -480,6 +486,7 @@ impl Effect {
             | Self::Unmark
             | Self::Tell(_)
             | Self::Evict(_)
+            | Self::Escalate(_)
             | Self::Hooks(_)
             | Self::Fence(_)
             | Self::AskReboot

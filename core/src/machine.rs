@@ -41,7 +41,7 @@ pub use packages::PackageManager;
 use crate::booted::Booted;
 use crate::config::{Bound, Config, ConfigError};
 use crate::decide::{self, Policy, Step};
-use crate::drain::{self, PodRef};
+use crate::drain::{self, PodRef, Went};
 use crate::facts::{Drained, Facts, LastList};
 use crate::health::{DaemonSet, Found, Marks};
 use crate::node::Seen;
@@ -200,14 +200,23 @@ impl Machine {
         self.memory.queue.clear();
     }
 
-    /// The eviction of the pod `uid` was answered.
+    /// The escalations that were due are asked for.
+    pub fn escalations_sent(&mut self) {
+        self.memory.escalate.clear();
+    }
+
+    /// The eviction of the pod `uid`, or its escalation, was answered.
     pub fn evicted(&mut self, uid: &str, answer: EvictAnswer, now: Duration) {
-        if let Some(drain) = &mut self.memory.drain {
-            if answer == EvictAnswer::Accepted {
-                self.facts.times.evicts();
-            }
-            drain.answer(uid, answer, now);
+        let Some(drain) = &mut self.memory.drain else {
+            return;
+        };
+        match drain.answer(uid, answer, now) {
+            Some(Went::Evicted) => self.facts.times.evicts(),
+            Some(Went::Deleted) => self.facts.times.deletes(),
+            None => {}
         }
+        let said = drain.take_said();
+        self.said.extend(said);
     }
 
     /// A consistent list of the own pods, asked for at `asked`.

@@ -143,6 +143,7 @@ fn samples(
         Family::LastReboot => moment(record.history.first().map(|past| past.at)),
         Family::LastStages => stages(record.history.first()),
         Family::Evictions => counted(counters.evictions()),
+        Family::Escalations => counted(counters.escalations()),
         Family::Reboots => {
             let ends = counters.ends();
             ends.map(|(labels, count)| sample(&labels, Value::Count(count)))

@@ -74,6 +74,8 @@ pub enum Reason {
     Claiming,
     Draining,
     BlockedByBudget,
+    /// A pod that `drain.escalate` selects was deleted past its budget.
+    PodDeleted,
     /// Drained, and kept so for a person or a script.
     Maintenance,
     Rebooting,
@@ -90,7 +92,7 @@ pub enum Reason {
 
 impl Reason {
     /// All of them; docs/operating.md explains each to an operator.
-    pub const ALL: [Self; 44] = [
+    pub const ALL: [Self; 45] = [
         Self::Idle,
         Self::TriggerUnknown,
         Self::NotCleared,
@@ -127,6 +129,7 @@ impl Reason {
         Self::Claiming,
         Self::Draining,
         Self::BlockedByBudget,
+        Self::PodDeleted,
         Self::Maintenance,
         Self::Rebooting,
         Self::Verifying,
@@ -183,9 +186,10 @@ impl Reason {
         Self::Failing
     }
 
-    /// That these pods hold the drain up.
-    pub(crate) fn of_blockers(blocked: &[Blocker]) -> Self {
+    /// That these pods hold the drain up; `deleted`: one of them was deleted past its budget.
+    pub(crate) fn of_blockers(blocked: &[Blocker], deleted: bool) -> Self {
         match blocked {
+            _ if deleted => Self::PodDeleted,
             [] => Self::Draining,
             blocked if blocked.iter().any(|one| one.budget.is_some()) => Self::BlockedByBudget,
             _ => Self::BlockedByPod,
@@ -239,6 +243,7 @@ impl Reason {
             | Self::Claiming
             | Self::Draining
             | Self::BlockedByBudget
+            | Self::PodDeleted
             | Self::Maintenance
             | Self::Rebooting
             | Self::Verifying
@@ -254,6 +259,7 @@ impl Reason {
             Self::Claiming
                 | Self::Draining
                 | Self::BlockedByBudget
+                | Self::PodDeleted
                 | Self::Maintenance
                 | Self::Rebooting
                 | Self::Verifying
@@ -312,6 +318,7 @@ impl Reason {
             Self::Claiming => "taking a slot",
             Self::Draining => "draining the node",
             Self::BlockedByBudget => "a PodDisruptionBudget holds the drain up",
+            Self::PodDeleted => "a pod was deleted past its PodDisruptionBudget (drain.escalate)",
             Self::Maintenance => "drained, and kept so for maintenance",
             Self::Rebooting => "about to reboot the host",
             Self::Verifying => "the host is not proved healthy yet",
@@ -362,6 +369,7 @@ impl Reason {
             Self::Claiming => "Claiming",
             Self::Draining => "Draining",
             Self::BlockedByBudget => "BlockedByBudget",
+            Self::PodDeleted => "PodDeleted",
             Self::Maintenance => "Maintenance",
             Self::Rebooting => "Rebooting",
             Self::Verifying => "Verifying",

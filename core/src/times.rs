@@ -44,6 +44,9 @@ pub struct Times {
     /// Pods whose eviction was accepted in that time.
     #[serde(default, skip_serializing_if = "is_none")]
     pub evicted: u32,
+    /// Pods that were deleted past their budget in that time.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub deleted: u32,
     /// The last looks, until logind is asked.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub last_look: u64,
@@ -85,6 +88,11 @@ impl Times {
     /// The eviction of a pod was accepted.
     pub(crate) fn evicts(&mut self) {
         self.evicted = self.evicted.saturating_add(1).min(PODS_MAX);
+    }
+
+    /// A pod was deleted past its budget.
+    pub(crate) fn deletes(&mut self) {
+        self.deleted = self.deleted.saturating_add(1).min(PODS_MAX);
     }
 
     pub(crate) fn add(&mut self, spent: Spent, seconds: u64) {
@@ -136,7 +144,7 @@ impl Times {
             .chain(&self.slot)
             .chain(&self.boot)
             .chain(self.waits.values());
-        all.any(|seconds| *seconds > LONGEST) || self.evicted > PODS_MAX
+        all.any(|seconds| *seconds > LONGEST) || self.evicted.max(self.deleted) > PODS_MAX
     }
 
     /// As it came from the Node, where others write, too (I14).
@@ -186,7 +194,11 @@ impl Times {
             1 => "1 pod evicted".to_owned(),
             pods => format!("{pods} pods evicted"),
         };
-        format!("{} ({pods})", long(self.drain))
+        let past = match self.deleted {
+            0 => String::new(),
+            deleted => format!(", {deleted} deleted past a budget"),
+        };
+        format!("{} ({pods}{past})", long(self.drain))
     }
 
     /// In words, the longest waits first.

@@ -256,7 +256,7 @@ fn beside(shows: &Member, wish: &Wish, before: Option<&str>, again: &Again) -> V
             }
         }
         Wish::Pause(_) => lines.extend(match reason {
-            Some(Reason::Claiming | Reason::Draining | Reason::BlockedByBudget) => Some(
+            Some(Reason::Claiming | Reason::Draining | Reason::BlockedByBudget | Reason::PodDeleted) => Some(
                 "it undoes its drain, keeps its cordon until it is resumed, and the next node of a group that is not paused goes on"
                     .to_owned(),
             ),

@@ -4,17 +4,19 @@
 //! The eviction's body is our own: kube 5.0.0 names `deleteOptions` wrongly, so its precondition would
 //! never reach the server.
 
+use std::time::Duration;
+
 use kube::api::ListParams;
 use kube::core::Status as Answer;
 use kube::{Api, Client, Resource, ResourceExt};
-use kube_rebootd_core::drain::PodRef;
+use kube_rebootd_core::drain::{Escalated, How, PodRef};
 use kube_rebootd_core::names;
 use kube_rebootd_core::pod::{
     Container, Controller, EvictAnswer, Pod, PodPhase, RestartPolicy, Shield,
 };
 use kube_rebootd_core::rivals::Rival;
 use kube_rebootd_core::text::{self, NAME};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::cluster::answer::{ApiError, CALL, Failure, bounded, call, cause, retry_after};
 use crate::cluster::lean;
@@ -34,8 +36,11 @@ const UID: usize = 64;
 const LABELS: usize = 256;
 /// What the eviction API says when more than one budget matches (eviction.go); it has no reason.
 const TWO_BUDGETS: &str = "more than one PodDisruptionBudget";
-/// What `NodeRestriction` says about a pod that meanwhile is another node's.
-const NOT_HERE: &str = "can only evict pods with spec.nodeName set to itself";
+/// What `NodeRestriction` says about a pod that meanwhile is another node's: to an eviction, and to a deletion.
+const NOT_HERE: [&str; 2] = [
+    "can only evict pods with spec.nodeName set to itself",
+    "can only delete pods with spec.nodeName set to itself",
+];
 
 /// The pods of this node, through the node client.
 #[derive(Clone)]
@@ -72,16 +77,35 @@ impl OwnPods {
 
     /// Asks for the eviction of exactly this pod (its UID is the precondition).
     pub async fn evict(&self, pod: &PodRef) -> EvictAnswer {
-        self.ask(pod, false).await
+        self.ask(pod, None, false).await
     }
 
     /// What would be answered now. It is a dry run: the pod stays, and its budget keeps what it allows
     /// (`cluster_pods::i9_a_dry_run_evicts_nothing_and_takes_nothing_from_the_budget`).
     pub async fn would_evict(&self, pod: &PodRef) -> EvictAnswer {
-        self.ask(pod, true).await
+        self.ask(pod, None, true).await
     }
 
-    async fn ask(&self, pod: &PodRef, dry: bool) -> EvictAnswer {
+    /// Does what `drain.escalate` wants with exactly this pod. An eviction of a pod that is terminating asks no budget, and may
+    /// shorten its grace period (eviction.go `canIgnorePDB`); nothing but a deletion passes a budget.
+    pub async fn escalate(&self, one: &Escalated) -> EvictAnswer {
+        match one.how {
+            How::Grace(grace) => self.ask(&one.pod, Some(grace), false).await,
+            How::Delete(grace) => self.delete(&one.pod, grace).await,
+        }
+    }
+
+    async fn delete(&self, pod: &PodRef, grace: Option<Duration>) -> EvictAnswer {
+        let mut body = json!({"apiVersion": "v1", "kind": "DeleteOptions",
+            "preconditions": {"uid": pod.uid}});
+        if let Some(grace) = grace {
+            body["gracePeriodSeconds"] = json!(seconds(grace));
+        }
+        let path = format!("/api/v1/namespaces/{}/pods/{}", pod.namespace, pod.name);
+        self.send(http::Request::delete(path), &body).await
+    }
+
+    async fn ask(&self, pod: &PodRef, grace: Option<Duration>, dry: bool) -> EvictAnswer {
         let mut body = json!({
             "apiVersion": "policy/v1",
             "kind": "Eviction",
@@ -92,13 +116,20 @@ impl OwnPods {
             "/api/v1/namespaces/{}/pods/{}/eviction",
             pod.namespace, pod.name
         );
+        if let Some(grace) = grace {
+            body["deleteOptions"]["gracePeriodSeconds"] = json!(seconds(grace));
+        }
         // Said twice: admission reads the query, the storage the body (eviction.go, `propagateDryRun`). Where one were lost
         // on its way, the other would still keep the pod.
         if dry {
             body["deleteOptions"]["dryRun"] = json!(["All"]);
             path.push_str("?dryRun=All");
         }
-        let request = http::Request::post(path)
+        self.send(http::Request::post(path), &body).await
+    }
+
+    async fn send(&self, request: http::request::Builder, body: &Value) -> EvictAnswer {
+        let request = request
             .header(http::header::CONTENT_TYPE, "application/json")
             .body(body.to_string().into_bytes());
         let request = match request {
@@ -117,12 +148,17 @@ impl OwnPods {
     }
 }
 
-/// Kubernetes `pkg/registry/core/pod/storage/eviction.go`.
+/// A grace period of 0 would end a pod without its kubelet.
+fn seconds(grace: Duration) -> u64 {
+    grace.as_secs().max(1)
+}
+
+/// Kubernetes `pkg/registry/core/pod/storage/eviction.go`, and the deletion of a pod.
 fn answer(status: &Answer) -> EvictAnswer {
     let message = status.message.clone();
     match status.code {
         404 | 409 => EvictAnswer::LookAgain,
-        403 if message.contains(NOT_HERE) => EvictAnswer::LookAgain,
+        403 if NOT_HERE.iter().any(|said| message.contains(said)) => EvictAnswer::LookAgain,
         403 if cause(status, "NamespaceTerminating").is_some() => EvictAnswer::NamespaceTerminating,
         401 => EvictAnswer::Unauthorized(message),
         429 => match cause(status, "DisruptionBudget") {

@@ -24,6 +24,17 @@ pub async fn may(client: &Client, question: ResourceAttributes) -> Result<bool, 
     Ok(answer.status.is_some_and(|status| status.allowed))
 }
 
+/// Whether it may delete pods, as a kubelet's identity may those of its own node.
+pub async fn deletes(client: &Client) -> Result<bool, ApiError> {
+    let question = ResourceAttributes {
+        verb: Some("delete".to_owned()),
+        group: Some(String::new()),
+        resource: Some("pods".to_owned()),
+        ..ResourceAttributes::default()
+    };
+    may(client, question).await
+}
+
 /// Whether it may evict pods in this namespace; none: in every one.
 pub async fn evicts(client: &Client, namespace: Option<&str>) -> Result<bool, ApiError> {
     let question = ResourceAttributes {

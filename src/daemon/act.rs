@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube_rebootd_core::config::Method;
-use kube_rebootd_core::drain::PodRef;
+use kube_rebootd_core::drain::{Escalated, How, PodRef};
 use kube_rebootd_core::facts::Effect;
 use kube_rebootd_core::metrics::Fault;
 use kube_rebootd_core::now::Now;
@@ -29,9 +29,11 @@ const ADOPTED: &str = "kube-rebootd takes the scheduled reboot over: it comes af
 /// What an unpaused installation does last (docs/design.md 5).
 const PAUSED_AT_FIRST: &str = "new: remove this annotation to let nodes reboot";
 
-/// An eviction that was answered.
+/// An eviction, or an escalation, that was answered.
 pub(super) struct Evicted {
     pub(super) uid: String,
+    /// It is an escalation.
+    pub(super) escalates: Option<How>,
     pub(super) answer: EvictAnswer,
 }
 
@@ -109,6 +111,7 @@ impl Daemon {
             Effect::GiveUp(give_up) => self.give_up(requests, &give_up, now).await,
             Effect::Clear { holder, give_up } => self.clear(requests, &holder, &give_up, now).await,
             Effect::Evict(pods) => self.evict(requests, pods),
+            Effect::Escalate(pods) => self.escalate(requests, pods),
             Effect::Wait
             | Effect::Begin
             | Effect::ReadStart
@@ -240,6 +243,26 @@ impl Daemon {
                 // The loop only ends with the process.
                 let _ = send.send(Evicted {
                     uid: pod.uid,
+                    escalates: None,
+                    answer,
+                });
+            });
+        }
+        Ok(())
+    }
+
+    /// As evictions: each is answered.
+    #[allow(clippy::unnecessary_wraps)] // as every other effect
+    fn escalate(&mut self, requests: &Requests, pods: Vec<Escalated>) -> Result<(), ApiError> {
+        self.machine.escalations_sent();
+        for one in pods {
+            let (own, send) = (requests.pods.clone(), self.evictions.clone());
+            tokio::spawn(async move {
+                let answer = own.escalate(&one).await;
+                // The loop only ends with the process.
+                let _ = send.send(Evicted {
+                    uid: one.pod.uid,
+                    escalates: Some(one.how),
                     answer,
                 });
             });
@@ -250,7 +273,11 @@ impl Daemon {
     /// An eviction was answered; nothing else may be asked while a drain waits, so a refused credential
     /// is noticed here.
     pub(super) fn evicted(&mut self, evicted: Evicted, now: Duration) {
-        self.counters.evicted(&evicted.answer);
+        match evicted.escalates {
+            None => self.counters.evicted(&evicted.answer),
+            Some(how) if evicted.answer == EvictAnswer::Accepted => self.counters.escalated(how),
+            Some(_) => {}
+        }
         if let EvictAnswer::Unauthorized(message) = &evicted.answer {
             self.failed(&ApiError::Denied {
                 what: "evict".to_owned(),

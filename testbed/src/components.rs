@@ -1,6 +1,6 @@
 //! How etcd, the API server, the controllers and the scheduler are started: beside the hosts of a bed, or on them.
 
-/// Bodies of what tests follow (holders, cordons, evictions, and what budgets count), one line for everything else.
+/// Bodies of what tests follow (holders, cordons, evictions, deleted pods, and what budgets count), one line for everything else.
 pub(crate) const AUDIT_POLICY: &str = r#"apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -12,6 +12,9 @@ rules:
 - level: RequestResponse
   verbs: [create, update, patch, delete]
   resources: [{group: "", resources: [nodes, pods/eviction]}]
+- level: Request
+  verbs: [delete]
+  resources: [{group: "", resources: [pods]}]
 - level: Request
   verbs: [update, patch]
   resources: [{group: "", resources: [pods/status, nodes/status]}, {group: policy, resources: [poddisruptionbudgets/status]}]

@@ -1,5 +1,7 @@
 //! Evictions on a real API server (I9): what the answers mean and that the precondition arrives.
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::Pod as Object;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Api;
@@ -7,7 +9,7 @@ use kube::api::{PartialObjectMeta, Patch, PatchParams, PostParams};
 use kube_rebootd::clock::Clock;
 use kube_rebootd::cluster::pods::{OwnPods, read};
 use kube_rebootd::cluster::watch::{Select, Signs, Watch};
-use kube_rebootd_core::drain::PodRef;
+use kube_rebootd_core::drain::{Escalated, How, PodRef};
 use kube_rebootd_core::pod::EvictAnswer;
 use serde_json::{Value, json};
 
@@ -226,4 +228,86 @@ async fn i7_i14_a_pod_that_k8s_openapi_cannot_read_blinds_no_node() {
         assert_eq!(watch.view().trouble, None, "{name}");
     }
     assert_eq!(met.len(), 3, "the server stores them all: {met:?}");
+}
+
+/// What `[[drain.escalate]]` does: budgets are asked by no deletion, and none of a pod that ends; the UID counts for both.
+#[tokio::test]
+async fn i9_a_deletion_passes_a_budget_and_hits_exactly_this_pod() {
+    let host = enter().host().await;
+    let held = pod(&host, "past").await;
+    budget(&host, "past", "past").await;
+    until("the budget", || async {
+        matches!(evict(&host, &held).await, EvictAnswer::Budget(_)).then_some(())
+    })
+    .await;
+    let own = OwnPods::new(host.clients.node.clone(), &host.name);
+    let delete = |pod: &PodRef, grace: Option<u64>| Escalated {
+        pod: pod.clone(),
+        how: How::Delete(grace.map(Duration::from_secs)),
+    };
+    let wrong = PodRef {
+        uid: "00000000-0000-0000-0000-000000000000".to_owned(),
+        ..held.clone()
+    };
+    let said = own.escalate(&delete(&wrong, None)).await;
+    assert_eq!(said, EvictAnswer::LookAgain);
+    let there = own.list().await.expect("a list");
+    assert!(there.iter().all(|pod| !pod.terminating), "{there:?}");
+    let said = own.escalate(&delete(&held, Some(25))).await;
+    assert_eq!(said, EvictAnswer::Accepted);
+    let ends = own.list().await.expect("a list");
+    assert!(
+        ends.iter()
+            .all(|pod| pod.terminating && pod.grace_seconds == 25),
+        "{ends:?}"
+    );
+    // One of another node, by NodeRestriction.
+    let other = enter().host().await;
+    let theirs = pod(&other, "theirs-to-delete").await;
+    let said = own.escalate(&delete(&theirs, None)).await;
+    assert_eq!(said, EvictAnswer::LookAgain);
+    let none = PodRef {
+        name: "nobody".to_owned(),
+        ..held
+    };
+    let said = own.escalate(&delete(&none, None)).await;
+    assert_eq!(said, EvictAnswer::LookAgain);
+}
+
+#[tokio::test]
+async fn i9_an_eviction_again_shortens_the_grace_period_and_asks_no_budget() {
+    let host = enter().host().await;
+    let slow = pod(&host, "ends-slowly").await;
+    let own = OwnPods::new(host.clients.node.clone(), &host.name);
+    assert_eq!(evict(&host, &slow).await, EvictAnswer::Accepted);
+    budget(&host, "ends-slowly", "ends-slowly").await;
+    let shorten = |pod: &PodRef, seconds| Escalated {
+        pod: pod.clone(),
+        how: How::Grace(Duration::from_secs(seconds)),
+    };
+    let wrong = PodRef {
+        uid: "00000000-0000-0000-0000-000000000000".to_owned(),
+        ..slow.clone()
+    };
+    let said = own.escalate(&shorten(&wrong, 1)).await;
+    assert_eq!(said, EvictAnswer::LookAgain);
+    for (seconds, grace) in [(10, 10), (20, 10), (1, 1)] {
+        let said = own.escalate(&shorten(&slow, seconds)).await;
+        assert_eq!(said, EvictAnswer::Accepted);
+        let ends = own.list().await.expect("a list");
+        assert!(
+            ends.iter()
+                .all(|pod| pod.terminating && pod.grace_seconds == grace),
+            "{seconds}: {ends:?}"
+        );
+    }
+    assert_eq!(own.list().await.expect("a list").len(), 1, "it ends itself");
+}
+
+/// By default a kubelet's credential may do what `doctor` asks about.
+#[tokio::test]
+async fn i11_a_node_may_delete_its_own_pods_without_a_grant_of_ours() {
+    let host = enter().host().await;
+    let may = kube_rebootd::cluster::rights::deletes(&host.clients.node).await;
+    assert!(may.expect("an answer"));
 }

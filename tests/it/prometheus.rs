@@ -99,6 +99,8 @@ fn busy(counters: &Counters) -> Page {
         opens: None,
     }];
     facts.drain = Drained::Going {
+        escalate: Vec::new(),
+        deleted: false,
         evict: Vec::new(),
         words: String::new(),
         spent: Duration::from_secs(30),

@@ -36,9 +36,10 @@ impl Event {
         format!("{}{}", self.ends, self.reason.words())
     }
 
-    /// Of type Warning: somebody has to look at it, or an attempt failed.
+    /// Of type Warning: somebody has to look at it, an attempt failed, or a budget was not kept.
     pub fn warning(&self) -> bool {
-        self.reason.needs_person() || self.reason == Reason::BackingOff
+        let told = matches!(self.reason, Reason::BackingOff | Reason::PodDeleted);
+        told || self.reason.needs_person()
     }
 }
 
@@ -83,7 +84,9 @@ fn moment(reason: Reason) -> Option<Topic> {
         | Reason::ShuttingDown
         | Reason::Undoing
         | Reason::Verifying => None,
-        Reason::Draining | Reason::Claiming | Reason::BlockedByBudget => Some(Topic::Draining),
+        Reason::Draining | Reason::Claiming | Reason::BlockedByBudget | Reason::PodDeleted => {
+            Some(Topic::Draining)
+        }
         Reason::Rebooting => Some(Topic::Rebooting),
         Reason::Releasing => Some(Topic::Rebooted),
         Reason::BackingOff => Some(Topic::Failed),

@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::file::one_line;
-use super::keys::{Entry, Table, check, coordination, drain};
+use super::keys::{Entry, Table, check, coordination, drain, escalate};
 
 /// What stays as it was until it ends, whatever is configured meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -55,7 +55,7 @@ pub fn changes(old: &[Table], new: &[Table], bound: Bound) -> Vec<Change> {
             None => changes.push(Change {
                 key: title(table),
                 what: What::New(named(table).and_then(|entry| entry.from.clone())),
-                later: None,
+                later: later(table.section.name, "", bound),
             }),
         }
     }
@@ -63,7 +63,7 @@ pub fn changes(old: &[Table], new: &[Table], bound: Bound) -> Vec<Change> {
     changes.extend(gone.map(|table| Change {
         key: title(table),
         what: What::Removed,
-        later: None,
+        later: later(table.section.name, "", bound),
     }));
     changes
 }
@@ -102,7 +102,8 @@ fn later(section: &str, key: &str, bound: Bound) -> Option<&'static str> {
     if bound.hold && section == coordination::SECTION.name && of_slot.contains(&key) {
         return Some("once the slot that is held is given back");
     }
-    if bound.drain && section == drain::SECTION.name && key != drain::MODE.name {
+    let of_drain = section == drain::SECTION.name && key != drain::MODE.name;
+    if bound.drain && (of_drain || section == escalate::SECTION.name) {
         return Some("from the next drain on");
     }
     None

@@ -47,6 +47,7 @@ macro_rules! keys {
 pub(super) mod check;
 pub(super) mod coordination;
 pub(super) mod drain;
+pub(super) mod escalate;
 pub(super) mod gate_command;
 pub(super) mod gates;
 pub(super) mod health;

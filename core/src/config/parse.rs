@@ -1,6 +1,7 @@
 //! From merged tables to [`Config`], or to all that is wrong with them (I12).
 
 mod array;
+mod escalate;
 mod gate_command;
 mod prometheus;
 mod trigger;
@@ -85,8 +86,9 @@ pub fn merged(
 }
 
 /// Every array of tables.
-const ARRAYS: [&Section; 4] = [
+const ARRAYS: [&Section; 5] = [
     &check::SECTION,
+    &keys::escalate::SECTION,
     &keys::gate_command::SECTION,
     &keys::prometheus::SECTION,
     &keys::windows::SECTION,
@@ -180,7 +182,7 @@ impl Parser<'_> {
             node: parser.section(&node::SECTION, node),
             coordination: parser.section(&coordination::SECTION, coordination),
             triggers: parser.triggers(),
-            drain: parser.section(&drain::SECTION, drain),
+            drain: parser.drain(),
             reboot: parser.section(&reboot::SECTION, reboot),
             health: parser.section(&health::SECTION, health),
             gates: parser.gates(),
@@ -222,6 +224,17 @@ impl Parser<'_> {
             windows::check(self.tables, &windows, expected, &mut self.problems);
         }
         windows
+    }
+
+    fn drain(&mut self) -> Drain {
+        let mut drain = self.section(&drain::SECTION, drain);
+        for table in self.tables.of(&keys::escalate::SECTION) {
+            let stall = drain.policy.stall;
+            let (escalation, read) = escalate::read(table, stall, &mut self.problems);
+            drain.policy.escalate.push(escalation);
+            self.read.push(read);
+        }
+        drain
     }
 
     fn gates(&mut self) -> Gates {
@@ -310,6 +323,7 @@ fn drain(r: &mut Reader<'_>) -> Drain {
         empty_dir: r.choice(&drain::EMPTY_DIR),
         volumes_timeout: r.duration(&drain::VOLUMES_TIMEOUT),
         skip: r.selectors(&drain::SKIP),
+        escalate: Vec::new(),
     };
     Drain { mode, policy }
 }

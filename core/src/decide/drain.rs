@@ -19,7 +19,7 @@ pub(super) fn decide(context: &Context, hold: &Hold) -> Step {
     };
     match step.effect {
         // Pods, the delay and passing gates have times of their own.
-        Effect::Wait | Effect::Evict(_) if !listing(context.facts) => step,
+        Effect::Wait | Effect::Evict(_) | Effect::Escalate(_) if !listing(context.facts) => step,
         _ => in_time(context, hold, step),
     }
 }
@@ -71,22 +71,25 @@ fn drain(context: &Context, hold: &Hold, node: &Node) -> Step {
         }
         Drained::Going {
             evict,
+            escalate,
             words,
             spent,
             confirm,
             wake,
             unseen: _,
             blocked,
+            deleted,
         } => {
-            let effect = match evict.as_slice() {
-                [] if *confirm => Effect::ReadNode,
-                [] => Effect::Wait,
-                pods => Effect::Evict(pods.to_vec()),
+            let effect = match (escalate.as_slice(), evict.as_slice()) {
+                ([], []) if *confirm => Effect::ReadNode,
+                ([], []) => Effect::Wait,
+                ([], pods) => Effect::Evict(pods.to_vec()),
+                (pods, _) => Effect::Escalate(pods.to_vec()),
             };
             let mut step = context.stay(phase, format!("draining: {words}"));
             checkpoint(&mut step, spent.as_secs());
             Step {
-                reason: Reason::of_blockers(blocked),
+                reason: Reason::of_blockers(blocked, *deleted),
                 effect,
                 ..sooner(step, *wake)
             }

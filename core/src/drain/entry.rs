@@ -7,6 +7,7 @@ use crate::pod::{EvictAnswer, Pod};
 use crate::scatter::scatter;
 use crate::text::{self, WORDS, span};
 
+use super::escalate::Ladder;
 use super::judge::{Block, Finish, Judgement};
 
 /// Priority from which a pod is system-critical (system-cluster-critical, scheduling/types.go).
@@ -74,18 +75,19 @@ pub(super) struct Entry {
     pub(super) critical: bool,
     pub(super) round: u32,
     pub(super) ask: Ask,
-    judgement: Judgement,
+    pub(super) judgement: Judgement,
     /// `namespace/name` of the Job it belongs to.
     job: Option<String>,
     /// Since when it is known to be terminating, on the own clock: deletionTimestamp is of another's.
     terminating: Option<Duration>,
-    grace: Duration,
+    pub(super) grace: Duration,
     /// Since when it is known to have finished as well.
-    finished: Option<Duration>,
+    pub(super) finished: Option<Duration>,
     finalizers: Vec<String>,
     tries: u32,
     /// The last refusal; cleared by another kind of answer.
     refusal: Option<Refusal>,
+    pub(super) ladder: Ladder,
 }
 
 #[derive(Debug, Clone)]
@@ -113,6 +115,7 @@ impl Entry {
             finalizers: Vec::new(),
             tries: 0,
             refusal: None,
+            ladder: Ladder::default(),
         };
         entry.seen(pod, judgement, now);
         entry
@@ -197,6 +200,21 @@ impl Entry {
         waits.then(|| Blocker {
             pod: self.pod.clone(),
             why: format!("may take {} to end (its grace period)", span(self.grace)),
+            budget: None,
+        })
+    }
+
+    /// It has its whole grace period again from `now` on.
+    pub(super) fn restarts_its_end(&mut self, now: Duration) {
+        self.terminating = Some(now);
+    }
+
+    /// It was deleted past its budget, and still ends.
+    pub(super) fn deleted(&self) -> Option<Blocker> {
+        let why = self.ladder.deleted()?.to_owned();
+        Some(Blocker {
+            pod: self.pod.clone(),
+            why,
             budget: None,
         })
     }

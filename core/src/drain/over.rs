@@ -15,6 +15,8 @@ const PATIENCE: u32 = 2;
 /// Why a drain cannot see the end of this pod, which is terminating already; none: it can.
 pub(super) fn too_long(pod: &Pod, policy: &Policy) -> Option<String> {
     let grace = Duration::from_secs(pod.grace_seconds);
+    let selected = policy.escalate.iter().filter(|one| one.selects(pod));
+    let grace = selected.fold(grace, |grace, one| one.ends_within(grace));
     let patience = policy.timeout.saturating_mul(PATIENCE);
     // With "reboot" the drain ends all the same.
     let waits = policy.on_timeout == OnTimeout::Abort;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::escalate::Escalation;
 use crate::selector::Selector;
 
 /// `[drain]` of the configuration.
@@ -25,6 +26,8 @@ pub struct Policy {
     pub volumes_timeout: Duration,
     /// Pods that one of these matches are left alone.
     pub skip: Vec<Selector>,
+    /// What is done about pods that hold the drain up; by default nothing.
+    pub escalate: Vec<Escalation>,
 }
 
 /// Pods without a controller.

@@ -76,6 +76,7 @@ impl Drain {
         let held = self.left.values().filter_map(super::Entry::held_until);
         Some(Next {
             evict: Vec::new(),
+            escalate: Vec::new(),
             state: State::Resting {
                 left: self.left.len(),
                 waits,

@@ -6,6 +6,7 @@ use super::*;
 use crate::pod::{Controller, EvictAnswer, PodPhase, RestartPolicy};
 
 mod ending;
+mod escalate;
 mod rest;
 mod says;
 mod time;
@@ -23,6 +24,7 @@ pub(super) fn policy() -> Policy {
         empty_dir: EmptyDir::Evict,
         volumes_timeout: Duration::from_secs(120),
         skip: Vec::new(),
+        escalate: Vec::new(),
     }
 }
 

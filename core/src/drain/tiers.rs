@@ -92,6 +92,7 @@ impl Drain {
                         Sent {
                             at: now,
                             controller,
+                            escalates: None,
                         },
                     );
                     evict.push(entry.pod.clone());

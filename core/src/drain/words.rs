@@ -9,6 +9,7 @@ pub fn describe(next: &Next) -> String {
             left,
             blocked,
             jobs,
+            deleted,
         } => {
             let mut words = format!("{} left", count(*left));
             if !blocked.is_empty() {
@@ -17,6 +18,10 @@ pub fn describe(next: &Next) -> String {
             }
             if let [first, ..] = jobs.as_slice() {
                 let (pod, number) = (first.pod.path(), jobs.len());
+                words = format!("{words}, {number} waited for: pod {pod} {}", first.why);
+            }
+            if let [first, ..] = deleted.as_slice() {
+                let (pod, number) = (first.pod.path(), deleted.len());
                 words = format!("{words}, {number} waited for: pod {pod} {}", first.why);
             }
             words

@@ -35,6 +35,7 @@ impl Machine {
         }
         let (next, spent) = self.progress(pods, now);
         self.memory.queue.extend(next.evict.iter().cloned());
+        self.memory.escalate.extend(next.escalate.iter().cloned());
         let words = drain::describe(&next);
         match next.state {
             State::Resting { waits, .. } => {
@@ -67,16 +68,23 @@ impl Machine {
                 self.done(now)
             }
             State::Failed { .. } => Drained::Failed { why: words },
-            State::Going { blocked, jobs, .. } => {
+            State::Going {
+                blocked,
+                jobs,
+                deleted,
+                ..
+            } => {
                 self.memory.done = None;
                 Drained::Going {
                     evict: self.memory.queue.clone(),
+                    escalate: self.memory.escalate.clone(),
+                    deleted: !deleted.is_empty(),
                     words,
                     spent,
                     confirm: next.confirm,
                     unseen: self.memory.sight == Sight::Unseen,
                     wake: next.wake,
-                    blocked: blocked.into_iter().chain(jobs).collect(),
+                    blocked: blocked.into_iter().chain(deleted).chain(jobs).collect(),
                 }
             }
         }
@@ -149,7 +157,8 @@ impl Machine {
     /// Nobody is left to be asked: a pod that comes late must not wait for these answers.
     fn never_sent(&mut self) {
         if let Some(drain) = &mut self.memory.drain {
-            drain.unsent(self.memory.queue.drain(..));
+            let escalate = self.memory.escalate.drain(..).map(|one| one.pod);
+            drain.unsent(self.memory.queue.drain(..).chain(escalate));
         }
     }
 
@@ -189,7 +198,10 @@ impl Machine {
             Seen::Present(node) => Some(&node.volumes_in_use),
             Seen::Absent | Seen::Unknown => None,
         });
-        (drain.next(now), drain.spent())
+        let (next, spent) = (drain.next(now), drain.spent());
+        let said = drain.take_said();
+        self.said.extend(said);
+        (next, spent)
     }
 
     /// The drain has left pods behind on purpose.

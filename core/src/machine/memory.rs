@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use super::{alerts, clock, commands, hooks, packages, tell, tries};
 use crate::booted::Booted;
-use crate::drain::{Blocker, Drain, PodRef};
+use crate::drain::{Blocker, Drain, Escalated, PodRef};
 use crate::facts::Facts;
 use crate::gates::Stretch;
 use crate::health::{DaemonSet, Found, Pulse};
@@ -88,6 +88,8 @@ pub(super) struct Memory {
     pub(super) begun: bool,
     /// Pods the drain wants evicted and nobody asked for yet.
     pub(super) queue: Vec<PodRef>,
+    /// Pods that are to be escalated, chosen and not asked for yet.
+    pub(super) escalate: Vec<Escalated>,
     /// Since when nothing is left that must go.
     pub(super) done: Option<Duration>,
     pub(super) packages: packages::Seen,
@@ -157,6 +159,7 @@ impl Memory {
         self.drain = None;
         self.begun = true;
         self.queue.clear();
+        self.escalate.clear();
         self.done = None;
         self.blocking = None;
         self.protected.clear();

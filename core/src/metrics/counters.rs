@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::drain::How;
 use crate::pod::EvictAnswer;
 use crate::record::{Record, Stage, Why};
 
@@ -98,10 +99,14 @@ const ANSWERS: [&str; 9] = [
     "refused",
 ];
 
+/// All names of [`How`].
+const ESCALATIONS: [&str; 2] = ["grace", "delete"];
+
 /// What this process has counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counters {
     evictions: BTreeMap<&'static str, u64>,
+    escalations: BTreeMap<&'static str, u64>,
     ends: BTreeMap<[&'static str; 2], u64>,
     faults: BTreeMap<Fault, u64>,
     reloads: [u64; 2],
@@ -111,6 +116,7 @@ impl Default for Counters {
     fn default() -> Self {
         Self {
             evictions: ANSWERS.map(|answer| (answer, 0)).into(),
+            escalations: ESCALATIONS.map(|action| (action, 0)).into(),
             ends: ENDS.map(|end| (end, 0)).into(),
             faults: Fault::ALL.map(|fault| (fault, 0)).into(),
             reloads: [0, 0],
@@ -122,6 +128,11 @@ impl Counters {
     /// An eviction was answered.
     pub fn evicted(&mut self, said: &EvictAnswer) {
         add(self.evictions.entry(answer(said)).or_default());
+    }
+
+    /// A pod got a shorter grace period, or was deleted past its budget.
+    pub fn escalated(&mut self, how: How) {
+        add(self.escalations.entry(how.name()).or_default());
     }
 
     /// A request failed.
@@ -145,6 +156,12 @@ impl Counters {
         self.evictions
             .iter()
             .map(|(&answer, &count)| (answer, count))
+    }
+
+    pub(super) fn escalations(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.escalations
+            .iter()
+            .map(|(&action, &count)| (action, count))
     }
 
     pub(super) fn ends(&self) -> impl Iterator<Item = ([&'static str; 2], u64)> {
@@ -333,6 +350,16 @@ mod tests {
         }
         assert!(counters.evictions().all(|(_, count)| count == 1));
         assert_eq!(counters.evictions().count(), all.len());
+    }
+
+    #[test]
+    fn every_escalation_is_there_from_the_start() {
+        let mut counters = Counters::default();
+        for how in [How::Grace(Duration::from_secs(1)), How::Delete(None)] {
+            counters.escalated(how);
+        }
+        let counted: Vec<_> = counters.escalations().collect();
+        assert_eq!(counted, [("delete", 1), ("grace", 1)]);
     }
 
     #[test]

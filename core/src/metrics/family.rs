@@ -28,6 +28,7 @@ pub enum Family {
     LastReboot,
     LastStages,
     Evictions,
+    Escalations,
     Reboots,
     ApiErrors,
     Reloads,
@@ -36,7 +37,7 @@ pub enum Family {
 
 impl Family {
     /// All of them, in the order in which they are written.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Running,
         Self::Info,
         Self::Phase,
@@ -54,6 +55,7 @@ impl Family {
         Self::LastReboot,
         Self::LastStages,
         Self::Evictions,
+        Self::Escalations,
         Self::Reboots,
         Self::ApiErrors,
         Self::Reloads,
@@ -80,6 +82,7 @@ impl Family {
             Self::LastReboot => "kube_rebootd_last_reboot_timestamp_seconds",
             Self::LastStages => "kube_rebootd_last_reboot_seconds",
             Self::Evictions => "kube_rebootd_evictions_total",
+            Self::Escalations => "kube_rebootd_escalations_total",
             Self::Reboots => "kube_rebootd_reboots_total",
             Self::ApiErrors => "kube_rebootd_api_errors_total",
             Self::Reloads => "kube_rebootd_configuration_reloads_total",
@@ -89,7 +92,11 @@ impl Family {
 
     pub fn kind(self) -> Kind {
         match self {
-            Self::Evictions | Self::Reboots | Self::ApiErrors | Self::Reloads => Kind::Counter,
+            Self::Evictions
+            | Self::Escalations
+            | Self::Reboots
+            | Self::ApiErrors
+            | Self::Reloads => Kind::Counter,
             Self::Running
             | Self::Info
             | Self::Phase
@@ -120,6 +127,7 @@ impl Family {
             Self::GateClosed => &["gate"],
             Self::LastStages => &["stage"],
             Self::Evictions => &["answer"],
+            Self::Escalations => &["action"],
             Self::Reboots => &["outcome", "reason"],
             Self::ApiErrors => &["kind"],
             Self::Reloads => &["result"],
@@ -177,6 +185,9 @@ impl Family {
                 "How long each stage of the last reboot took; absent where it is not known."
             }
             Self::Evictions => "Evictions by the answer of the API server.",
+            Self::Escalations => {
+                "Pods that drain.escalate gave a shorter grace period, or deleted past their budget."
+            }
             Self::Reboots => {
                 "Reboots that were proved or undone, and for what reason; one that is undone did not begin."
             }

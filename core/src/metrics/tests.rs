@@ -125,6 +125,8 @@ fn a_drain_shows_how_long_it_lasts_and_what_holds_it_up() {
     let step = step(Phase::Draining, Reason::BlockedByPod, record);
     assert_eq!(says(&page(&step, &facts), Family::DrainSeconds), "7");
     facts.drain = Drained::Going {
+        escalate: Vec::new(),
+        deleted: false,
         evict: Vec::new(),
         words: String::new(),
         spent: Duration::from_millis(8500),

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use kube::api::ListParams;
 use kube_rebootd_core::config::{Config, DrainMode};
-use kube_rebootd_core::drain::{self, Blocker, seen_before_cordon};
+use kube_rebootd_core::drain::{self, Action, Blocker, seen_before_cordon};
 
 use kube_rebootd_core::rivals::{Sign, of_pods};
 
@@ -13,6 +13,7 @@ use crate::cluster::answer::{CALL, call};
 use crate::cluster::client::Clients;
 use crate::cluster::peers;
 use crate::cluster::pods::{self as own_pods, Object as Pod, OwnPods, Tried};
+use crate::cluster::rights;
 use crate::host::{Bus, logind};
 
 pub(super) const PODS: &str = "pods";
@@ -56,12 +57,38 @@ pub(super) async fn budgets(clients: &Clients, config: &Config) -> Check {
     if let Some(why) = drain::undrained(mode, alone) {
         return Check::ok(BUDGETS, format!("no pod is evicted: {why}"));
     }
+    if let Some(check) = deletes(clients, config).await {
+        return check;
+    }
     let own = OwnPods::new(clients.node.clone(), &clients.name);
     let Ok(pods) = own.list().await else {
         return Check::skipped(BUDGETS, PODS);
     };
     let tries = drain::to_try(&pods, &config.drain.policy);
     refusing(own.try_all(tries).await)
+}
+
+/// What `drain.escalate` is to delete may not be deleted, or nobody knows.
+async fn deletes(clients: &Clients, config: &Config) -> Option<Check> {
+    let mut all = config.drain.policy.escalate.iter();
+    let one = all.find(|one| one.action == Action::Delete)?;
+    match rights::deletes(&clients.node).await {
+        Ok(true) => None,
+        Ok(false) => Some(may_not_delete(&one.name)),
+        Err(err) => Some(refused(
+            BUDGETS,
+            &err,
+            "ask again when the API server answers",
+        )),
+    }
+}
+
+fn may_not_delete(name: &str) -> Check {
+    Check::fail(
+        BUDGETS,
+        format!("this identity may not delete pods, as drain.escalate {name:?} wants it to"),
+        "a kubelet's credential may delete those of its own node; another identity needs a ClusterRole with delete on pods, or take the table away",
+    )
 }
 
 fn refusing(tried: Tried) -> Check {

@@ -18,6 +18,7 @@ mod credentials;
 mod dbus;
 mod dead_holder;
 mod drain;
+mod escalate;
 mod explained;
 mod gates;
 mod holding;

@@ -52,14 +52,8 @@ pub(super) fn evict(store: &mut Store, user: &User, request: &Request) -> Answer
         }
     }
     // The budget is charged first (proved).
-    if let Some(wanted) = options["preconditions"]["uid"].as_str()
-        && pod["metadata"]["uid"].as_str() != Some(wanted)
-    {
-        let uid = pod["metadata"]["uid"].as_str().unwrap_or_default();
-        let why = format!(
-            "Precondition failed: UID in precondition: {wanted}, UID in object meta: {uid}"
-        );
-        return Answer::conflict("pods", &name, &why);
+    if let Some(conflict) = another("pods", options, &pod) {
+        return conflict;
     }
     if !dry {
         let grace = options["gracePeriodSeconds"].as_u64();
@@ -80,6 +74,16 @@ pub(super) fn evict(store: &mut Store, user: &User, request: &Request) -> Answer
     Answer::created(
         json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}),
     )
+}
+
+/// The options of a deletion are about an object of another UID.
+pub(super) fn another(resource: &str, options: &Value, object: &Value) -> Option<Answer> {
+    let wanted = options["preconditions"]["uid"].as_str()?;
+    let metadata = &object["metadata"];
+    let [uid, name] = ["uid", "name"].map(|key| metadata[key].as_str().unwrap_or_default());
+    let why =
+        format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {uid}");
+    (uid != wanted).then(|| Answer::conflict(resource, name, &why))
 }
 
 /// Said in the query, or in the body (eviction.go `propagateDryRun`).

@@ -7,6 +7,7 @@ use kube_rebootd_core::names;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::request::Verb;
 use super::rules::{SLOTS, User};
 use super::store::Event;
 use super::{Answer, Request, State};
@@ -83,6 +84,9 @@ impl State {
         if request.resource == "pods/eviction" {
             self.judge_eviction(from, request);
         }
+        if (request.resource.as_str(), request.verb) == ("pods", Verb::Delete) {
+            self.judge_deletion(from, request);
+        }
         let events = &self.store.events;
         let new = events.partition_point(|event| event.version <= version);
         let events: Vec<Event> = events[new..].to_vec();
@@ -120,6 +124,22 @@ impl State {
         if node.is_none_or(|node| node["spec"]["unschedulable"] != true) {
             self.breaks(format!(
                 "I1: {from} evicts {} without a cordon",
+                request.name
+            ));
+        }
+    }
+
+    /// No budget keeps a pod from it: only where a test has configured it, and exactly this pod.
+    fn judge_deletion(&mut self, from: &str, request: &Request) {
+        let body = &request.body;
+        let exact = body["preconditions"]["uid"].is_string() && body["gracePeriodSeconds"] != 0;
+        if !self.pods_deleted || !exact {
+            self.breaks(format!("I9: {from} deletes {}", request.name));
+        }
+        let node = self.object(("nodes", "", from));
+        if node.is_none_or(|node| node["spec"]["unschedulable"] != true) {
+            self.breaks(format!(
+                "I1: {from} deletes {} without a cordon",
                 request.name
             ));
         }

@@ -72,6 +72,8 @@ pub(crate) struct State {
     pub(crate) may_not_evict: bool,
     /// `drain.on_timeout = "reboot"`.
     pub(crate) pods_may_stay: bool,
+    /// `[[drain.escalate]]` with `action = "delete"`.
+    pub(crate) pods_deleted: bool,
     /// When each node's last fence was written.
     pub(crate) fences: BTreeMap<String, Instant>,
     /// Nodes whose kubelet renews its heartbeat.

@@ -95,7 +95,7 @@ fn coordinator_may(request: &Request) -> bool {
 }
 
 /// `NodeRestriction`, before the object is looked at for conflicts; `pod_node`: where the pod of an
-/// eviction runs.
+/// eviction or a deletion runs.
 pub(super) fn restrict(
     user: &User,
     request: &Request,
@@ -123,6 +123,11 @@ pub(super) fn restrict(
         "pods/eviction" if pod_node.is_some_and(|there| there != node) => refuse(format!(
             "node \"{node}\" can only evict pods with spec.nodeName set to itself"
         )),
+        "pods" if request.verb == Verb::Delete && pod_node.is_some_and(|there| there != node) => {
+            refuse(format!(
+                "node \"{node}\" can only delete pods with spec.nodeName set to itself"
+            ))
+        }
         _ => None,
     }
 }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::answer::Answer;
-use super::evict;
+use super::evict::{self, another};
 use super::fields::{self, Manager};
 use super::request::{Request, Verb};
 use super::rules::{self, User};
@@ -83,7 +83,7 @@ impl Store {
                 }
             }
             (_, Verb::List) => self.list(request),
-            (_, Verb::Delete) => self.delete(request),
+            (_, Verb::Delete) => self.delete(user, request),
             (_, Verb::Create) => self.create(user, request),
             (_, Verb::Patch | Verb::Update) => self.change(user, request),
             (_, Verb::Watch) => Answer::status(400, "BadRequest", "a watch is no answer"),
@@ -142,14 +142,24 @@ impl Store {
             .collect()
     }
 
-    fn delete(&mut self, request: &Request) -> Answer {
+    fn delete(&mut self, user: &User, request: &Request) -> Answer {
         let Some(object) = self.get(&request.resource, &request.namespace, &request.name) else {
             return Answer::not_found(&request.resource, &request.name);
         };
         let body = Arc::clone(&object.body);
-        if !request.dry_run() {
-            self.end(&request.resource, &request.namespace, &request.name, None);
+        let node = body["spec"]["nodeName"].as_str();
+        if let Some(refused) = rules::restrict(user, request, &Value::Null, &body, node) {
+            return refused;
         }
+        if let Some(conflict) = another(&request.resource, &request.body, &body) {
+            return conflict;
+        }
+        let grace = request.body["gracePeriodSeconds"].as_u64();
+        if !request.dry_run() {
+            self.end(&request.resource, &request.namespace, &request.name, grace);
+        }
+        let ends = self.get(&request.resource, &request.namespace, &request.name);
+        let body = ends.map_or(body, |ends| Arc::clone(&ends.body));
         Answer::ok(if request.resource == "pods" {
             body.as_ref().clone()
         } else {

@@ -154,7 +154,8 @@ impl Local {
             | Effect::Unmark
             | Effect::Tell(_)
             | Effect::Hooks(_)
-            | Effect::Evict(_) => return Act::Nothing,
+            | Effect::Evict(_)
+            | Effect::Escalate(_) => return Act::Nothing,
         })
     }
 }

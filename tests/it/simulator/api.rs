@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kube_rebootd_core::drain::PodRef;
+use kube_rebootd_core::drain::{Escalated, PodRef};
 use kube_rebootd_core::facts::{Effect, Tell};
 use kube_rebootd_core::hook::Hook;
 use kube_rebootd_core::names;
@@ -51,6 +51,7 @@ impl World {
             }
             Effect::Tell(tell) => self.tell(index, tell),
             Effect::Evict(pods) => self.evict(index, pods),
+            Effect::Escalate(all) => self.escalate(index, all),
             Effect::AskReboot => {
                 self.may_reboot(index, now);
                 self.service.asked(index, self.hosts[index].sentinel);
@@ -118,11 +119,21 @@ impl World {
     }
 
     fn evict(&mut self, index: usize, evicted: &[PodRef]) -> Said {
-        let clock = self.clock;
-        let host = &mut self.hosts[index];
-        if host.stuck {
+        if self.hosts[index].stuck {
             return Said::Refused;
         }
+        self.ends(index, evicted)
+    }
+
+    /// A deletion asks no budget.
+    fn escalate(&mut self, index: usize, all: &[Escalated]) -> Said {
+        let pods: Vec<PodRef> = all.iter().map(|one| one.pod.clone()).collect();
+        self.ends(index, &pods)
+    }
+
+    fn ends(&mut self, index: usize, evicted: &[PodRef]) -> Said {
+        let clock = self.clock;
+        let host = &mut self.hosts[index];
         host.pods.retain(|pod| !evicted.contains(&PodRef::of(pod)));
         if host.pods.is_empty() {
             host.emptied.get_or_insert(clock);

@@ -15,6 +15,7 @@ use kube_rebootd_core::phase::Phase;
 
 mod api;
 mod chance;
+mod escalate;
 mod hooks;
 mod host;
 mod invariants;

@@ -72,6 +72,11 @@ impl World {
                 machine.sent();
                 host.answers.extend(answers(pods, said));
             }
+            (Effect::Escalate(all), said) => {
+                machine.escalations_sent();
+                let pods: Vec<PodRef> = all.iter().map(|one| one.pod.clone()).collect();
+                host.answers.extend(answers(&pods, said));
+            }
             (Effect::ReadMark, Some(_)) => machine.read_mark(waiting),
             (Effect::Mark(shown), said) => marked(machine, Some(shown), said, waiting),
             (Effect::Unmark, said) => marked(machine, None, said, waiting),

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::memory::{Server, State, condition};
 
@@ -261,7 +262,7 @@ fn pod(server: &Server, namespace: &str, name: &str) {
             let pod = state.object(at)?;
             (pod["metadata"]["uid"] == uid).then_some(pod)
         };
-        tokio::time::sleep(Duration::from_secs(grace.min(ends))).await;
+        stops(&server, at, (grace, ends)).await;
         server.set(|state| {
             if there(state).is_some() {
                 state.edit(at, "kubelet", |pod| {
@@ -282,6 +283,22 @@ fn pod(server: &Server, namespace: &str, name: &str) {
         tokio::time::sleep(SUCCESSOR).await;
         server.set(|state| succeed(state, &gone));
     });
+}
+
+/// Until the containers of a pod have stopped: by themselves, or at the end of the grace period, which may become shorter
+/// meanwhile; then the kubelet begins anew with the shorter one.
+async fn stops(server: &Server, at: (&str, &str, &str), (mut grace, ends): (u64, u64)) {
+    const LOOK: Duration = Duration::from_secs(1);
+    let mut end = Instant::now() + Duration::from_secs(grace.min(ends));
+    while Instant::now() < end {
+        tokio::time::sleep_until(end.min(Instant::now() + LOOK)).await;
+        let pod = server.state().object(at);
+        let now = pod.and_then(|pod| pod["metadata"]["deletionGracePeriodSeconds"].as_u64());
+        if let Some(shorter) = now.filter(|now| *now < grace) {
+            grace = shorter;
+            end = end.min(Instant::now() + Duration::from_secs(shorter));
+        }
+    }
 }
 
 /// Another pod of the same `ReplicaSet`, where pods may go.

@@ -16,6 +16,7 @@ mod cluster;
 mod commands;
 mod conditions;
 mod defaults;
+mod escalate;
 mod evictions;
 mod explained;
 mod faults;

@@ -43,6 +43,9 @@ fn around(section: &str, line: &str) -> (String, usize) {
     if section == "gates.command" {
         return command(line);
     }
+    if section == "drain.escalate" {
+        return escalation(line);
+    }
     if section == "gates.prometheus" {
         let url = "url = \"http://127.0.0.1:9090\"";
         let begin = if line.starts_with("url") {
@@ -76,6 +79,22 @@ fn command(line: &str) -> (String, usize) {
     for (key, sound) in [
         ("name", "name = \"ceph\"\n"),
         ("command", "command = [\"/bin/x\"]\n"),
+    ] {
+        if !line.starts_with(key) {
+            text += sound;
+        }
+    }
+    let at = text.lines().count() + 1;
+    (text + line + "\n", at)
+}
+
+/// An escalation that is sound but for the key under test.
+fn escalation(line: &str) -> (String, usize) {
+    let mut text = String::from("[[drain.escalate]]\n");
+    for (key, sound) in [
+        ("name", "name = \"cache\"\n"),
+        ("pods", "pods = [\"app=cache\"]\n"),
+        ("grace", "grace = \"10s\"\n"),
     ] {
         if !line.starts_with(key) {
             text += sound;
@@ -149,6 +168,12 @@ const WRONG: &[(&str, &str, &[&str])] = &[
     ("drain", "empty_dir", &["1", "\"leave\""]),
     ("drain", "volumes_timeout", &["2", "\"25h\""]),
     ("drain", "skip", &["\"a=b\"", "[1]", "[\"a b\"]", "[\"\"]"]),
+    ("drain", "escalate", &["1", "{}", "[1]", "\"cache\"", "[{name = 1}]"]),
+    ("drain.escalate", "name", &["1", "\"\"", "\"a b\"", LONG]),
+    ("drain.escalate", "pods", &["\"app=db\"", "[]", "[1]", "[\"\"]", "[\": app=db\"]"]),
+    ("drain.escalate", "after", &["5", "\"0s\"", "\"10m\"", "\"9000h\""]),
+    ("drain.escalate", "grace", &["30", "\"0s\"", "\"500ms\"", "\"25h\""]),
+    ("drain.escalate", "action", &["1", "\"force\""]),
     ("reboot", "kind", &["1", "\"kexec\"", "\"soft-reboot\"", "\"halt\""]),
     ("reboot", "method", &["1", "\"systemctl\"", "\"command\""]),
     ("reboot", "command", &["\"reboot\"", "[\"/sbin/reboot\"]", "[1]"]),
@@ -238,6 +263,7 @@ fn i12_each_key_has_wrong_values_in_the_table() {
     let mut all = every_name();
     all.extend([
         ("triggers", "check"),
+        ("drain", "escalate"),
         ("gates", "command"),
         ("gates", "prometheus"),
         ("", "windows"),
@@ -275,8 +301,8 @@ fn i12_an_unknown_key_names_the_nearest() {
         let wanted = format!("{FILE}:{line}: {key}: is unknown; remove it");
         assert_eq!(problems(&text), [wanted]);
     }
-    let wanted = format!("{FILE}:2: drain.escalate: is not in this release; remove it");
-    assert_eq!(problems("[drain]\nescalate = 1"), [wanted]);
+    let wanted = format!("{FILE}:2: triggers.update_engine: is not in this release; remove it");
+    assert_eq!(problems("[triggers]\nupdate_engine = 1"), [wanted]);
     assert_eq!(
         problems("\n[drian]\nmode = 1"),
         [format!(
@@ -306,7 +332,7 @@ fn i12_a_proof_without_an_impersonation_is_refused() {
 
 #[test]
 fn i12_keys_of_later_releases_are_refused() {
-    let found = problems("[drain]\nescalate = []");
+    let found = problems("[triggers]\nupdate_engine = []");
     assert!(
         found.len() == 1 && found[0].contains("is not in this release"),
         "{found:?}"
@@ -519,6 +545,15 @@ reboot_exit_codes = [0, 1]
 [drain]
 skip = ["a in (b,c),!d"]
 stall = "1m 500ms"
+[[drain.escalate]]
+name = "cache"
+pods = ["shop: app=cache", "ci:"]
+after = "30s"
+grace = "10s"
+[[drain.escalate]]
+name = "rest"
+pods = ["tier in (web,edge)"]
+action = "delete"
 [reboot]
 method = "command"
 command = ["/sbin/reboot"]
@@ -571,6 +606,7 @@ fn i12_the_effective_text_is_read_back_equal() {
     for (section, key) in every_name() {
         if [
             "triggers.check",
+            "drain.escalate",
             "gates.command",
             "gates.prometheus",
             "windows",

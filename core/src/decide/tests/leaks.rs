@@ -169,6 +169,8 @@ fn i3_i7_a_drain_whose_pods_are_never_listed_ends() {
     // The same when they were listed, and are not seen any more although the API server answers.
     for unseen in [false, true] {
         facts.drain = Drained::Going {
+            escalate: Vec::new(),
+            deleted: false,
             evict: Vec::new(),
             words: "1 pod left".to_owned(),
             spent: Duration::from_secs(1),

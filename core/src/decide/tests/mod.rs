@@ -294,6 +294,8 @@ fn drained() -> impl Strategy<Value = Drained> {
             wake: Some(NOW + Duration::from_secs(20)),
         }),
         Just(Drained::Going {
+            escalate: Vec::new(),
+            deleted: false,
             evict: Vec::new(),
             words: "1 pod left".to_owned(),
             spent: Duration::from_secs(1),

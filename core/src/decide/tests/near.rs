@@ -141,6 +141,7 @@ fn begins(facts: &Facts, step: &Step) -> bool {
         Effect::Mark(_)
         | Effect::CreateLease
         | Effect::Evict(_)
+        | Effect::Escalate(_)
         | Effect::Fence(_)
         | Effect::AskReboot
         | Effect::Clear { .. } => true,

@@ -101,6 +101,8 @@ fn i7_a_clock_that_may_have_run_out_asks_the_api_server() {
         .insert(names::STATE.to_owned(), annotation);
     for (confirm, effect) in [(false, Effect::Wait), (true, Effect::ReadNode)] {
         facts.drain = Drained::Going {
+            escalate: Vec::new(),
+            deleted: false,
             evict: Vec::new(),
             words: "1 pod left".to_owned(),
             spent: Duration::from_secs(1),

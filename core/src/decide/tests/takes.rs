@@ -233,6 +233,8 @@ fn i6_the_time_of_a_drain_is_written_down_now_and_then() {
         let mut facts = draining();
         facts.record.hold.as_mut().unwrap().drain_spent = known;
         facts.drain = Drained::Going {
+            escalate: Vec::new(),
+            deleted: false,
             evict: Vec::new(),
             words: "1 pod left".to_owned(),
             spent: Duration::from_secs(spent),

@@ -232,6 +232,7 @@ fn volumes_are_named_where_all_of_them_are_waited_for() {
         (1, "all pods are gone, 1 volume still in use"),
     ] {
         let next = Next {
+            escalate: Vec::new(),
             evict: Vec::new(),
             state: State::Unmounting {
                 volumes: vec!["csi^a".to_owned(), "csi^b".to_owned()],

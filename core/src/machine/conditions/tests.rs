@@ -362,6 +362,8 @@ fn a_message_says_what_is_waited_for() {
     assert!(message_of(&pending, &facts).starts_with("reboot pending: sentinel settles; asked"));
     facts.closed.clear();
     facts.drain = Drained::Going {
+        escalate: Vec::new(),
+        deleted: false,
         evict: Vec::new(),
         words: "7 pods left, grace ends in 5 s".to_owned(),
         spent: Duration::ZERO,
@@ -479,7 +481,8 @@ fn an_event_says_what_is_certain() {
         let event = Event::of(&shows(reason), &[]);
         let words = event.map_or_else(String::new, |event| event.message());
         assert!(!words.contains("shop") && words.len() < 100, "{words}");
-        let warns = reason.needs_person() || reason == Reason::BackingOff;
+        let told = [Reason::BackingOff, Reason::PodDeleted].contains(&reason);
+        let warns = reason.needs_person() || told;
         assert!(event.is_none_or(|event| event.warning() == warns));
     }
 }

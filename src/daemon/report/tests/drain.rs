@@ -54,6 +54,8 @@ fn going(seconds: u64, pods: &[&str], why: &str, budget: Option<&str>) -> Draine
         budget: budget.map(str::to_owned),
     };
     Drained::Going {
+        escalate: Vec::new(),
+        deleted: false,
         evict: Vec::new(),
         words: String::new(),
         spent: Duration::from_secs(seconds),

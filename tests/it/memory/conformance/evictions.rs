@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::side::How::{Merge, Post};
+use super::side::How::{DeleteBy, Merge, Post};
 use super::side::Who::{Admin, Node};
 use super::side::{BUDGET, POD, Side, both};
 
@@ -58,10 +58,15 @@ async fn said_twice(side: &mut Side, what: &str, pod: &str, uid: &Value) {
 
 /// The real server's admission and budget caches lag: a dry run says when they have followed.
 async fn settled(side: &mut Side, pod: &str, wanted: u64) {
+    settled_by(side, 0, pod, wanted).await;
+}
+
+/// For a pod of this host.
+async fn settled_by(side: &mut Side, host: usize, pod: &str, wanted: u64) {
     for _ in 0..200 {
         let body = json!({"metadata": {"name": pod, "namespace": "default"}});
         let path = format!("{POD}/{pod}/eviction?dryRun=All");
-        let said = side.ask("", Node(0), Post, &path, &body).await;
+        let said = side.ask("", Node(host), Post, &path, &body).await;
         let code = said["code"].as_u64().unwrap_or(201);
         if code == wanted {
             return;
@@ -152,6 +157,66 @@ async fn i9_budgets_answer_as_a_real_server() {
         settled(side, "conf-new", 429).await;
         let unlooked = "a budget nobody has looked at";
         evict(side, unlooked, "conf-new", None, false).await;
+    })
+    .await;
+}
+
+/// Deletes with options, as `[[drain.escalate]]` does.
+async fn delete(side: &mut Side, what: &str, pod: &str, uid: &Value, grace: Option<u64>) {
+    let mut body = json!({"apiVersion": "v1", "kind": "DeleteOptions",
+        "preconditions": {"uid": uid}});
+    if let Some(grace) = grace {
+        body["gracePeriodSeconds"] = json!(grace);
+    }
+    let path = format!("{POD}/{pod}");
+    side.ask(what, Node(0), DeleteBy, &path, &body).await;
+}
+
+#[tokio::test]
+async fn i9_deletions_and_shorter_grace_periods_answer_as_a_real_server() {
+    both(2, async |side| {
+        let wrong = json!("00000000-0000-0000-0000-000000000000");
+        let held = pod(side, "conf-past", 0, true).await["metadata"]["uid"].clone();
+        settled(side, "conf-past", 201).await;
+        budget(side, "conf-past", "conf-past", 0, 1, json!({})).await;
+        settled(side, "conf-past", 429).await;
+        delete(
+            side,
+            "past a budget, another uid",
+            "conf-past",
+            &wrong,
+            None,
+        )
+        .await;
+        delete(side, "past a budget", "conf-past", &held, Some(20)).await;
+        let path = format!("{POD}/conf-past");
+        side.get("terminating", Admin, &path).await;
+        delete(side, "again, longer", "conf-past", &held, Some(25)).await;
+        side.get("as before", Admin, &path).await;
+        delete(side, "again, shorter", "conf-past", &held, Some(5)).await;
+        side.get("shorter", Admin, &path).await;
+
+        let slow = pod(side, "conf-slow", 0, true).await["metadata"]["uid"].clone();
+        settled(side, "conf-slow", 201).await;
+        evict(side, "evicted", "conf-slow", Some(&slow), false).await;
+        budget(side, "conf-slow", "conf-slow", 0, 1, json!({})).await;
+        let path = format!("{POD}/conf-slow");
+        for (what, uid, grace) in [
+            ("evicted again, another uid", &wrong, 5),
+            ("evicted again, shorter", &slow, 10),
+            ("evicted again, longer", &slow, 20),
+        ] {
+            let body = json!({"metadata": {"name": "conf-slow", "namespace": "default"},
+                "deleteOptions": {"preconditions": {"uid": uid}, "gracePeriodSeconds": grace}});
+            let eviction = format!("{path}/eviction");
+            side.ask(what, Node(0), Post, &eviction, &body).await;
+            side.get("its grace period", Admin, &path).await;
+        }
+
+        let theirs = pod(side, "conf-other", 1, true).await["metadata"]["uid"].clone();
+        settled_by(side, 1, "conf-other", 201).await;
+        delete(side, "another's", "conf-other", &theirs, None).await;
+        delete(side, "nothing there", "conf-none", &theirs, None).await;
     })
     .await;
 }

@@ -29,6 +29,8 @@ pub(super) enum How<'a> {
     Post,
     Put,
     Delete,
+    /// With options.
+    DeleteBy,
     /// Merge patch by this manager.
     Merge(&'a str),
     /// Strategic merge patch by this manager.
@@ -53,11 +55,12 @@ pub(super) const SET: &str = "/apis/apps/v1/namespaces/default/daemonsets";
 pub(super) const BUDGET: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
 
 /// What the daemon looks for in a message.
-const PHRASES: [&str; 9] = [
+const PHRASES: [&str; 10] = [
     "uid mismatch",
     "metadata.uid",
     "is not allowed to modify taints",
     "can only evict pods with spec.nodeName set to itself",
+    "can only delete pods with spec.nodeName set to itself",
     "more than one PodDisruptionBudget",
     "must be given up before",
     "only who may delete Leases",
@@ -148,6 +151,7 @@ impl Side {
             How::Post => ("POST", "application/json", String::new()),
             How::Put => ("PUT", "application/json", String::new()),
             How::Delete => ("DELETE", "", String::new()),
+            How::DeleteBy => ("DELETE", "application/json", String::new()),
             How::Merge(by) => (
                 "PATCH",
                 "application/merge-patch+json",
@@ -170,7 +174,8 @@ impl Side {
             ),
         };
         let mut body = body.clone();
-        if !kind.is_empty() && !kind.contains("merge-patch") {
+        let of_object = !kind.contains("merge-patch") && !matches!(how, How::DeleteBy);
+        if !kind.is_empty() && of_object {
             typed(path, &mut body);
         }
         let join = if path.contains('?') { "&" } else { "?" };
