@@ -13,6 +13,7 @@ mod entry;
 mod escalate;
 mod fate;
 pub mod judge;
+mod order;
 mod over;
 mod pace;
 mod policy;
@@ -29,6 +30,7 @@ pub use entry::{Blocker, PodRef};
 pub use escalate::{Action, Escalated, Escalation, How};
 pub use fate::{Fate, undrained};
 pub use judge::{Judgement, judge};
+pub use order::Group;
 pub use policy::{EmptyDir, Jobs, Mode, OnTimeout, Policy, Unmanaged};
 pub(crate) use rest::Rest;
 pub(crate) use sent::Went;
@@ -74,6 +76,8 @@ pub(crate) struct Drain {
     clock: Clock,
     volumes: Volumes,
     stuck_since: Option<Duration>,
+    /// Which groups are asked.
+    turn: order::Turn,
     /// What is waited for before the first eviction.
     rest: Option<Rest>,
     /// By the last look it was waited for.
@@ -111,6 +115,8 @@ pub enum State {
         blocked: Vec<Blocker>,
         /// Pods of Jobs that may finish.
         jobs: Vec<Blocker>,
+        /// Pods whose group of `drain.order` has not begun, and the name of the next group.
+        later: Option<(usize, String)>,
         /// Pods that were deleted past their budget, and still end.
         deleted: Vec<Blocker>,
     },
@@ -147,6 +153,7 @@ impl Drain {
             clock: Clock::new(spent),
             volumes: Volumes::default(),
             stuck_since: None,
+            turn: order::Turn::default(),
             rest: None,
             resting: false,
             said: Vec::new(),
@@ -235,6 +242,7 @@ impl Drain {
             self.volumes.must_leave(pod);
             let mut entry = Entry::new(pod, judgement, round.unwrap_or(0), now);
             entry.ladder = Ladder::of(pod, &self.policy.escalate);
+            entry.tier = order::tier(pod, &self.policy.order);
             if pod.terminating {
                 entry.ladder.ends(vouched);
             }
@@ -260,6 +268,7 @@ impl Drain {
             return rests;
         }
         let critical = self.critical_open(now);
+        let turn = self.turn(now);
         let over = self.over(now);
         let going = over.is_none() && self.synced && !self.blind;
         // Also while only grace periods are waited for: these are what is shortened.
@@ -275,7 +284,7 @@ impl Drain {
             (Vec::new(), None)
         };
         if going && !self.left.is_empty() {
-            wake = earliest(wake, self.deadline(now));
+            wake = earliest(earliest(wake, turn), self.deadline(now));
             if !critical {
                 wake = earliest(wake, self.stuck_since.map(|since| since + TIER_WAIT));
             }
@@ -303,6 +312,7 @@ impl Drain {
                 left: self.left.len(),
                 blocked: self.blocked(now, over),
                 jobs: self.left.values().filter_map(Entry::unhurried).collect(),
+                later: self.later(),
                 deleted: self.left.values().filter_map(Entry::deleted).collect(),
             },
         };

@@ -13,7 +13,7 @@ const WIDTH: usize = 100;
 /// The file before its first key.
 const HEAD: &str = include_str!("settings.head");
 /// In the file each array of tables is an example, with these values for what has no default or says little.
-const EXAMPLE: [(&str, &str, &str); 15] = [
+const EXAMPLE: [(&str, &str, &str); 17] = [
     ("triggers.check", "name", "\"firmware\""),
     (
         "triggers.check",
@@ -21,6 +21,8 @@ const EXAMPLE: [(&str, &str, &str); 15] = [
         "[\"/usr/local/bin/firmware-pending\"]",
     ),
     ("triggers.check", "reboot_exit_codes", "[10]"),
+    ("drain.order", "name", "\"databases\""),
+    ("drain.order", "pods", "[\"shop: tier=db\"]"),
     ("drain.escalate", "name", "\"cache\""),
     ("drain.escalate", "pods", "[\"shop: app=cache\"]"),
     ("drain.escalate", "grace", "\"30s\""),

@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::file::one_line;
-use super::keys::{Entry, Table, check, coordination, drain, escalate};
+use super::keys::{Entry, Table, check, coordination, drain, escalate, order};
 
 /// What stays as it was until it ends, whatever is configured meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -103,7 +103,8 @@ fn later(section: &str, key: &str, bound: Bound) -> Option<&'static str> {
         return Some("once the slot that is held is given back");
     }
     let of_drain = section == drain::SECTION.name && key != drain::MODE.name;
-    if bound.drain && (of_drain || section == escalate::SECTION.name) {
+    let with_it = [order::SECTION.name, escalate::SECTION.name].contains(&section);
+    if bound.drain && (of_drain || with_it) {
         return Some("from the next drain on");
     }
     None

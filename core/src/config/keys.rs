@@ -55,6 +55,7 @@ pub(super) mod hooks;
 pub(super) mod metrics;
 pub(super) mod node;
 pub(super) mod notify;
+pub(super) mod order;
 pub(super) mod prometheus;
 pub(super) mod reboot;
 pub(super) mod root;

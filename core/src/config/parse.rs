@@ -3,6 +3,7 @@
 mod array;
 mod escalate;
 mod gate_command;
+mod order;
 mod prometheus;
 mod trigger;
 mod windows;
@@ -86,8 +87,9 @@ pub fn merged(
 }
 
 /// Every array of tables.
-const ARRAYS: [&Section; 5] = [
+const ARRAYS: [&Section; 6] = [
     &check::SECTION,
+    &keys::order::SECTION,
     &keys::escalate::SECTION,
     &keys::gate_command::SECTION,
     &keys::prometheus::SECTION,
@@ -228,8 +230,13 @@ impl Parser<'_> {
 
     fn drain(&mut self) -> Drain {
         let mut drain = self.section(&drain::SECTION, drain);
+        let stall = drain.policy.stall;
+        for table in self.tables.of(&keys::order::SECTION) {
+            let (group, read) = order::read(table, stall, &mut self.problems);
+            drain.policy.order.push(group);
+            self.read.push(read);
+        }
         for table in self.tables.of(&keys::escalate::SECTION) {
-            let stall = drain.policy.stall;
             let (escalation, read) = escalate::read(table, stall, &mut self.problems);
             drain.policy.escalate.push(escalation);
             self.read.push(read);
@@ -323,6 +330,7 @@ fn drain(r: &mut Reader<'_>) -> Drain {
         empty_dir: r.choice(&drain::EMPTY_DIR),
         volumes_timeout: r.duration(&drain::VOLUMES_TIMEOUT),
         skip: r.selectors(&drain::SKIP),
+        order: Vec::new(),
         escalate: Vec::new(),
     };
     Drain { mode, policy }

@@ -11,7 +11,7 @@ use super::escalate::Ladder;
 use super::judge::{Block, Finish, Judgement};
 
 /// Priority from which a pod is system-critical (system-cluster-critical, scheduling/types.go).
-const CRITICAL: i32 = 2_000_000_000;
+pub(super) const CRITICAL: i32 = 2_000_000_000;
 /// First retry after most refusals; doubles.
 const RETRY_FIRST: Duration = Duration::from_secs(1);
 /// Longest retry after a budget: a freed budget should be noticed soon.
@@ -73,6 +73,8 @@ pub(super) struct Entry {
     pub(super) pod: PodRef,
     pub(super) controller: Option<String>,
     pub(super) critical: bool,
+    /// Of `drain.order`.
+    pub(super) tier: usize,
     pub(super) round: u32,
     pub(super) ask: Ask,
     pub(super) judgement: Judgement,
@@ -103,6 +105,7 @@ impl Entry {
             pod: PodRef::of(pod),
             controller: pod.controller.as_ref().map(|owner| owner.uid.clone()),
             critical: pod.priority >= CRITICAL,
+            tier: 0,
             round,
             ask: Ask::From(now),
             judgement,

@@ -72,12 +72,13 @@ impl Drain {
 
     /// Somebody is left who should leave: a Job takes the time it takes.
     pub(super) fn stalls(&self) -> bool {
-        // The system-critical ones are not asked before the ordinary ones have left.
+        // The system-critical ones are not asked before the ordinary ones have left, nor a group before its turn.
         let ordinary = self.left.values().any(|entry| !entry.critical);
         let mut tier = self
             .left
             .values()
-            .filter(|entry| entry.critical != ordinary);
+            .filter(|entry| entry.critical != ordinary)
+            .filter(|entry| entry.critical || entry.tier <= self.turn.open());
         tier.any(|entry| !entry.may_finish())
     }
 

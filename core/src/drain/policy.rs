@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::escalate::Escalation;
+use super::order::Group;
 use crate::selector::Selector;
 
 /// `[drain]` of the configuration.
@@ -26,6 +27,8 @@ pub struct Policy {
     pub volumes_timeout: Duration,
     /// Pods that one of these matches are left alone.
     pub skip: Vec<Selector>,
+    /// In which groups pods leave, one after another; by default in one.
+    pub order: Vec<Group>,
     /// What is done about pods that hold the drain up; by default nothing.
     pub escalate: Vec<Escalation>,
 }

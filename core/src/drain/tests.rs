@@ -7,6 +7,7 @@ use crate::pod::{Controller, EvictAnswer, PodPhase, RestartPolicy};
 
 mod ending;
 mod escalate;
+mod order;
 mod rest;
 mod says;
 mod time;
@@ -24,6 +25,7 @@ pub(super) fn policy() -> Policy {
         empty_dir: EmptyDir::Evict,
         volumes_timeout: Duration::from_secs(120),
         skip: Vec::new(),
+        order: Vec::new(),
         escalate: Vec::new(),
     }
 }

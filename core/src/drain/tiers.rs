@@ -1,6 +1,6 @@
-//! Whom to ask next: ordinary pods first, siblings behind one speaker, so many at once (I9).
+//! Whom to ask next: ordinary pods first, group by group, siblings behind one speaker, so many at once (I9).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::entry::{Ask, Entry, PodRef};
@@ -56,10 +56,15 @@ impl Drain {
             }
         }
         let (mut evict, mut wake) = (Vec::new(), None);
-        // Ordinary pods have the room first when both tiers are open.
-        for tier in [false, true].into_iter().take(1 + usize::from(critical)) {
+        let (open, groups) = (self.turn.open(), self.policy.order.len());
+        let tiers: BTreeSet<usize> = self.left.values().map(|entry| entry.tier).collect();
+        // Whoever is to leave first has the room first when more than one tier is open.
+        let tiers = tiers
+            .into_iter()
+            .filter(|tier| *tier <= open || (critical && *tier > groups));
+        for tier in tiers {
             for (uid, entry) in &mut self.left {
-                if entry.critical != tier || !entry.may_be_asked() || entry.round > ROUNDS {
+                if entry.tier != tier || !entry.may_be_asked() || entry.round > ROUNDS {
                     continue;
                 }
                 let Ask::From(mut from) = entry.ask else {

@@ -9,12 +9,16 @@ pub fn describe(next: &Next) -> String {
             left,
             blocked,
             jobs,
+            later,
             deleted,
         } => {
             let mut words = format!("{} left", count(*left));
             if !blocked.is_empty() {
                 words.push_str(", ");
                 words.push_str(&all(blocked));
+            }
+            if let Some((pods, next)) = later {
+                words = format!("{words}, {pods} in later groups of drain.order (next: {next})");
             }
             if let [first, ..] = jobs.as_slice() {
                 let (pod, number) = (first.pod.path(), jobs.len());

@@ -30,6 +30,7 @@ mod maintenance;
 mod notices;
 mod observing;
 mod one_host;
+mod order;
 mod orders;
 mod outages;
 mod pausing;

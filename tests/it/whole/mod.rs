@@ -33,6 +33,7 @@ mod metrics;
 mod motd;
 mod neighbours;
 mod notices;
+mod order;
 mod outages;
 mod packages;
 mod proof;

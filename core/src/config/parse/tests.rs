@@ -43,6 +43,14 @@ fn around(section: &str, line: &str) -> (String, usize) {
     if section == "gates.command" {
         return command(line);
     }
+    if section == "drain.order" {
+        let name = if line.starts_with("name") {
+            "# none"
+        } else {
+            "name = \"db\""
+        };
+        return (format!("[[drain.order]]\n{name}\n{line}\n"), 3);
+    }
     if section == "drain.escalate" {
         return escalation(line);
     }
@@ -168,6 +176,11 @@ const WRONG: &[(&str, &str, &[&str])] = &[
     ("drain", "empty_dir", &["1", "\"leave\""]),
     ("drain", "volumes_timeout", &["2", "\"25h\""]),
     ("drain", "skip", &["\"a=b\"", "[1]", "[\"a b\"]", "[\"\"]"]),
+    ("drain", "order", &["1", "{}", "[1]", "\"db\"", "[{name = 1}]"]),
+    ("drain.order", "name", &["1", "\"\"", "\"a b\"", LONG]),
+    ("drain.order", "pods", &["\"app=db\"", "[1]", "[\"\"]", "[\": app=db\"]"]),
+    ("drain.order", "priority", &["\"high\"", "-1", "1000000001"]),
+    ("drain.order", "wait", &["5", "\"0s\"", "\"10m\"", "\"9000h\""]),
     ("drain", "escalate", &["1", "{}", "[1]", "\"cache\"", "[{name = 1}]"]),
     ("drain.escalate", "name", &["1", "\"\"", "\"a b\"", LONG]),
     ("drain.escalate", "pods", &["\"app=db\"", "[]", "[1]", "[\"\"]", "[\": app=db\"]"]),
@@ -263,6 +276,7 @@ fn i12_each_key_has_wrong_values_in_the_table() {
     let mut all = every_name();
     all.extend([
         ("triggers", "check"),
+        ("drain", "order"),
         ("drain", "escalate"),
         ("gates", "command"),
         ("gates", "prometheus"),
@@ -545,6 +559,13 @@ reboot_exit_codes = [0, 1]
 [drain]
 skip = ["a in (b,c),!d"]
 stall = "1m 500ms"
+[[drain.order]]
+name = "queue"
+pods = ["app=queue"]
+wait = "20s"
+[[drain.order]]
+name = "high"
+priority = 1000
 [[drain.escalate]]
 name = "cache"
 pods = ["shop: app=cache", "ci:"]
@@ -606,6 +627,7 @@ fn i12_the_effective_text_is_read_back_equal() {
     for (section, key) in every_name() {
         if [
             "triggers.check",
+            "drain.order",
             "drain.escalate",
             "gates.command",
             "gates.prometheus",

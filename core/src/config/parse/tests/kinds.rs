@@ -56,6 +56,7 @@ fn wrong(kind: &str) -> (String, String) {
         "duration" if least != "0s" => ("\"0s\"", format!("write {least} to {most}")),
         "duration" if longest => ("\"8785h\"", format!("write at most {most}")),
         "duration" => ("\"8784h\"", format!("write {least} to {most}")),
+        "integer" if least == "0" => ("-1", format!("write {least} to {most}")),
         "integer" => ("0", format!("write {least} to {most}")),
         "boolean" => ("1", "write true or false".into()),
         "URL" => ("\"x\"", "write a URL".into()),
