@@ -84,6 +84,8 @@ pub(crate) struct Drain {
     resting: bool,
     /// For the journal.
     said: Vec<String>,
+    /// Boot time of the last decision.
+    looked: Duration,
 }
 
 /// What to do now.
@@ -157,6 +159,7 @@ impl Drain {
             rest: None,
             resting: false,
             said: Vec::new(),
+            looked: Duration::ZERO,
         }
     }
 
@@ -174,7 +177,9 @@ impl Drain {
 
     /// It ended with pods left behind, as `on_timeout = "reboot"` wants.
     pub(crate) fn gave_up(&self) -> bool {
-        self.policy.on_timeout == OnTimeout::Reboot && self.expired() && !self.left.is_empty()
+        self.policy.on_timeout == OnTimeout::Reboot
+            && self.expired(self.looked)
+            && !self.left.is_empty()
     }
 
     /// The API server answered something, whatever it was, at `at`.
@@ -243,6 +248,14 @@ impl Drain {
             let mut entry = Entry::new(pod, judgement, round.unwrap_or(0), now);
             entry.ladder = Ladder::of(pod, &self.policy.escalate);
             entry.tier = order::tier(pod, &self.policy.order);
+            let most = self.policy.pod_timeout_max;
+            if let Some(patience) = &pod.patience {
+                entry.patience = patience.allowed(most);
+                let complaint = patience.complaint(most);
+                let path = pod.path();
+                self.said
+                    .extend(complaint.map(|words| format!("pod {path} {words}")));
+            }
             if pod.terminating {
                 entry.ladder.ends(vouched);
             }
@@ -263,6 +276,7 @@ impl Drain {
     /// Decides. The pods in `evict` count as asked from here on.
     pub(crate) fn next(&mut self, now: Duration) -> Next {
         self.clock.begin(now);
+        self.looked = now;
         self.let_go(now);
         if let Some(rests) = self.rests(now) {
             return rests;
@@ -270,7 +284,9 @@ impl Drain {
         let critical = self.critical_open(now);
         let turn = self.turn(now);
         let over = self.over(now);
-        let going = over.is_none() && self.synced && !self.blind;
+        // Past the timeout who has time of its own left is asked on.
+        let patient = over == Some(Over::Grace) && self.patient(now);
+        let going = (over.is_none() || patient) && self.synced && !self.blind;
         // Also while only grace periods are waited for: these are what is shortened.
         let seen = self.synced && !self.blind && matches!(over, None | Some(Over::Grace));
         let (mut escalate, mut push) = (Vec::new(), (None, false));
@@ -288,8 +304,9 @@ impl Drain {
             if !critical {
                 wake = earliest(wake, self.stuck_since.map(|since| since + TIER_WAIT));
             }
-        } else if over == Some(Over::Grace) {
-            wake = self.grace_ends(now);
+        }
+        if over == Some(Over::Grace) {
+            wake = earliest(wake, self.grace_ends(now));
         }
         wake = earliest(wake, push.0);
         if !self.blind {
@@ -321,7 +338,8 @@ impl Drain {
             escalate,
             state,
             held_by_finalizer: self.held_by_finalizer(),
-            confirm: push.1 || (going && !self.left.is_empty() && self.due(now).is_zero()),
+            confirm: push.1
+                || (going && over.is_none() && !self.left.is_empty() && self.due(now).is_zero()),
             wake,
         }
     }
@@ -383,6 +401,7 @@ impl Drain {
             let refused = entry.blocker(ROUNDS).or_else(|| self.behind(entry));
             let late = refused.or_else(|| entry.overdue(now));
             late.or_else(|| entry.in_grace(now).filter(|_| grace))
+                .or_else(|| entry.in_own_time(now).filter(|_| grace))
         };
         entries.filter_map(why).collect()
     }

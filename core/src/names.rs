@@ -74,6 +74,8 @@ pub fn looks_at_taint(key: &str) -> bool {
 
 /// Annotation on a pod: `"false"` asks cluster-autoscaler to leave its Node where it is.
 pub const SAFE_TO_EVICT: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict";
+/// Annotation on a pod, ours: how long its eviction may take, as far as `drain.pod_timeout_max` lets it.
+pub const DRAIN_TIMEOUT: &str = "kube-rebootd/drain-timeout";
 /// Annotation on a pod or a Node, Karpenter's: `"true"`, or on a pod for how long after its start.
 pub const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
 /// Annotations on a Node, with their values, by which autoscalers and the repair of a provider leave it alone:

@@ -1,5 +1,6 @@
 //! Pods of this node as data: what the drain judges and what the health check compares.
 
+mod patience;
 mod shield;
 
 use jiff::Timestamp;
@@ -7,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::rivals::Rival;
 use crate::slot::Keys;
+pub use patience::Patience;
 pub use shield::Shield;
 
 /// A pod, as far as anything here looks at it.
@@ -21,6 +23,8 @@ pub struct Pod {
     pub mirror: bool,
     /// What its author asks of autoscalers.
     pub shield: Option<Shield>,
+    /// How long its author says that its eviction may take.
+    pub patience: Option<Patience>,
     /// It belongs to another daemon that reboots hosts.
     pub rival: Option<Rival>,
     /// `status.startTime`, by the kubelet of this host; none: it has not started.
@@ -124,6 +128,7 @@ impl Pod {
             labels: Keys::new(),
             mirror: false,
             shield: None,
+            patience: None,
             rival: None,
             started: None,
             controller: None,

@@ -12,7 +12,7 @@ use kube::{Api, Client, Resource, ResourceExt};
 use kube_rebootd_core::drain::{Escalated, How, PodRef};
 use kube_rebootd_core::names;
 use kube_rebootd_core::pod::{
-    Container, Controller, EvictAnswer, Pod, PodPhase, RestartPolicy, Shield,
+    Container, Controller, EvictAnswer, Patience, Pod, PodPhase, RestartPolicy, Shield,
 };
 use kube_rebootd_core::rivals::Rival;
 use kube_rebootd_core::text::{self, NAME};
@@ -211,6 +211,10 @@ pub fn read(object: &Object) -> Pod {
         shield: {
             let said = |key| object.annotations().get(key).map(String::as_str);
             Shield::of(said(names::SAFE_TO_EVICT), said(names::DO_NOT_DISRUPT))
+        },
+        patience: {
+            let said = object.annotations().get(names::DRAIN_TIMEOUT);
+            Patience::of(said.map(String::as_str))
         },
         rival: Rival::of(object.labels(), images(object), reaches(spec)),
         started: status

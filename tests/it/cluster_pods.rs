@@ -10,7 +10,7 @@ use kube_rebootd::clock::Clock;
 use kube_rebootd::cluster::pods::{OwnPods, read};
 use kube_rebootd::cluster::watch::{Select, Signs, Watch};
 use kube_rebootd_core::drain::{Escalated, How, PodRef};
-use kube_rebootd_core::pod::EvictAnswer;
+use kube_rebootd_core::pod::{EvictAnswer, Patience};
 use serde_json::{Value, json};
 
 use crate::plane::{Host, enter, until};
@@ -310,4 +310,29 @@ async fn i11_a_node_may_delete_its_own_pods_without_a_grant_of_ours() {
     let host = enter().host().await;
     let may = kube_rebootd::cluster::rights::deletes(&host.clients.node).await;
     assert!(may.expect("an answer"));
+}
+
+/// The annotation comes through the watch's view of a pod as well as a list's: it is the same reading.
+#[tokio::test]
+async fn i14_how_long_a_pod_says_that_it_takes_is_read_from_its_annotation() {
+    let host = enter().host().await;
+    let pods: Api<Object> = Api::namespaced(host.admin.clone(), "default");
+    let own = OwnPods::new(host.clients.node.clone(), &host.name);
+    for (name, value, patience) in [
+        ("asks", "30m", Patience::Asked(Duration::from_secs(1800))),
+        (
+            "asks-badly",
+            "soon",
+            Patience::Unreadable("soon".to_owned()),
+        ),
+    ] {
+        pod(&host, name).await;
+        let annotated = json!({"metadata": {"annotations": {"kube-rebootd/drain-timeout": value}}});
+        pods.patch(name, &PatchParams::default(), &Patch::Merge(annotated))
+            .await
+            .expect("an annotation");
+        let all = own.list().await.expect("a list");
+        let found = all.into_iter().find(|pod| pod.name == name);
+        assert_eq!(found.expect("the pod").patience, Some(patience));
+    }
 }

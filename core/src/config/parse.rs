@@ -318,6 +318,13 @@ fn drain(r: &mut Reader<'_>) -> Drain {
             format!("{s} is above drain.timeout ({t}) and never reached; write at most {t}");
         r.fault(&drain::STALL, reason);
     }
+    let pod_timeout_max = r.duration(&drain::POD_TIMEOUT_MAX);
+    if pod_timeout_max > timeout.saturating_mul(2) && r.sound(&["pod_timeout_max", "timeout"]) {
+        let (p, t) = (words(pod_timeout_max), words(timeout));
+        let reason =
+            format!("{p} is above twice drain.timeout ({t}), when every drain ends; write less");
+        r.fault(&drain::POD_TIMEOUT_MAX, reason);
+    }
     let policy = Policy {
         timeout,
         stall,
@@ -330,6 +337,7 @@ fn drain(r: &mut Reader<'_>) -> Drain {
         empty_dir: r.choice(&drain::EMPTY_DIR),
         volumes_timeout: r.duration(&drain::VOLUMES_TIMEOUT),
         skip: r.selectors(&drain::SKIP),
+        pod_timeout_max,
         order: Vec::new(),
         escalate: Vec::new(),
     };

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::backoff::doubled;
+use crate::names;
 use crate::pod::{EvictAnswer, Pod};
 use crate::scatter::scatter;
 use crate::text::{self, WORDS, span};
@@ -90,6 +91,10 @@ pub(super) struct Entry {
     /// The last refusal; cleared by another kind of answer.
     refusal: Option<Refusal>,
     pub(super) ladder: Ladder,
+    /// How long its eviction may take, where the configuration lets that count.
+    pub(super) patience: Option<Duration>,
+    /// When it was first asked to leave.
+    pub(super) asked: Option<Duration>,
 }
 
 #[derive(Debug, Clone)]
@@ -119,6 +124,8 @@ impl Entry {
             tries: 0,
             refusal: None,
             ladder: Ladder::default(),
+            patience: None,
+            asked: None,
         };
         entry.seen(pod, judgement, now);
         entry
@@ -203,6 +210,27 @@ impl Entry {
         waits.then(|| Blocker {
             pod: self.pod.clone(),
             why: format!("may take {} to end (its grace period)", span(self.grace)),
+            budget: None,
+        })
+    }
+
+    /// When the time that it was given ends, from the first eviction on, if that is still ahead.
+    pub(super) fn own_end(&self, now: Duration) -> Option<Duration> {
+        let since = self.asked.or(self.terminating)?;
+        let end = since.saturating_add(self.patience?);
+        (end > now).then_some(end)
+    }
+
+    /// Its eviction may take so long, and still does.
+    pub(super) fn in_own_time(&self, now: Duration) -> Option<Blocker> {
+        self.own_end(now)?;
+        let time = span(self.patience?);
+        Some(Blocker {
+            pod: self.pod.clone(),
+            why: format!(
+                "may take {time} to leave (annotation {})",
+                names::DRAIN_TIMEOUT
+            ),
             budget: None,
         })
     }

@@ -192,6 +192,10 @@ impl Drain {
             if chosen.len() == room || sent.contains_key(uid) || entry.ladder.from > now {
                 continue;
             }
+            // What a pod was given comes first.
+            if entry.own_end(now).is_some() {
+                continue;
+            }
             let Some(rung) = entry.due(&self.policy.escalate, vouched) else {
                 continue;
             };
@@ -261,7 +265,8 @@ impl Drain {
             }
             for rung in entry.rungs(&self.policy.escalate) {
                 let due = now.saturating_add(rung.due.saturating_sub(reading));
-                let from = due.max(entry.ladder.from);
+                let own = entry.own_end(now).unwrap_or_default();
+                let from = due.max(entry.ladder.from).max(own);
                 if from > now {
                     wake = earliest(wake, Some(from));
                 } else {

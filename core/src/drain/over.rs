@@ -46,7 +46,11 @@ impl Drain {
 
     /// When the grace of a pod ends, or the patience with all of them.
     pub(super) fn grace_ends(&self, now: Duration) -> Option<Duration> {
-        let grace = self.left.values().filter_map(|e| e.grace_end(now)).min()?;
+        let ends = self
+            .left
+            .values()
+            .flat_map(|e| [e.grace_end(now), e.own_end(now)]);
+        let grace = ends.flatten().min()?;
         let spent = self.clock.spent() + self.clock.unvouched(now);
         let left = self.patience().saturating_sub(spent);
         // Zero: as above.
@@ -64,7 +68,7 @@ impl Drain {
         let unvouched = self.clock.unvouched(now);
         let (spent, still) = (self.clock.spent(), self.clock.still());
         let timeout = self.policy.timeout.saturating_sub(spent + unvouched);
-        if !self.stalls() {
+        if !self.stalls() || self.only_patient(now) {
             return timeout;
         }
         timeout.min(self.policy.stall.saturating_sub(still + unvouched))
@@ -72,18 +76,29 @@ impl Drain {
 
     /// Somebody is left who should leave: a Job takes the time it takes.
     pub(super) fn stalls(&self) -> bool {
-        // The system-critical ones are not asked before the ordinary ones have left, nor a group before its turn.
-        let ordinary = self.left.values().any(|entry| !entry.critical);
-        let mut tier = self
-            .left
-            .values()
-            .filter(|entry| entry.critical != ordinary)
-            .filter(|entry| entry.critical || entry.tier <= self.turn.open());
-        tier.any(|entry| !entry.may_finish())
+        self.hurried().next().is_some()
     }
 
-    pub(super) fn expired(&self) -> bool {
-        self.clock.spent() >= self.policy.timeout || self.clock.still() >= self.policy.stall
+    /// Whoever holds the drain up was given time of its own, which is not over.
+    fn only_patient(&self, now: Duration) -> bool {
+        self.stalls() && self.hurried().all(|entry| entry.own_end(now).is_some())
+    }
+
+    /// Those who should leave now.
+    fn hurried(&self) -> impl Iterator<Item = &Entry> {
+        // The system-critical ones are not asked before the ordinary ones have left, nor a group before its turn.
+        let ordinary = self.left.values().any(|entry| !entry.critical);
+        let tier = self
+            .left
+            .values()
+            .filter(move |entry| entry.critical != ordinary)
+            .filter(|entry| entry.critical || entry.tier <= self.turn.open());
+        tier.filter(|entry| !entry.may_finish())
+    }
+
+    pub(super) fn expired(&self, now: Duration) -> bool {
+        let stalled = self.clock.still() >= self.policy.stall && !self.only_patient(now);
+        self.clock.spent() >= self.policy.timeout || stalled
     }
 
     pub(super) fn over(&self, now: Duration) -> Option<Over> {
@@ -93,17 +108,23 @@ impl Drain {
         if self.left.is_empty() {
             return Some(Over::Drained);
         }
-        if !self.expired() {
+        if !self.expired(now) {
             return None;
         }
         let patient = self.clock.spent() < self.patience();
-        let in_grace = |entry: &Entry| patient && entry.grace_end(now).is_some();
+        let waits = |entry: &Entry| entry.grace_end(now).or(entry.own_end(now)).is_some();
+        let in_grace = |entry: &Entry| patient && waits(entry);
         match self.policy.on_timeout {
             OnTimeout::Abort if self.left.values().all(in_grace) => Some(Over::Grace),
             OnTimeout::Abort => Some(Over::Failed),
             OnTimeout::Reboot if self.left.values().any(in_grace) => Some(Over::Grace),
             OnTimeout::Reboot => Some(Over::Drained),
         }
+    }
+
+    /// A pod is left that has time of its own.
+    pub(super) fn patient(&self, now: Duration) -> bool {
+        self.left.values().any(|entry| entry.own_end(now).is_some())
     }
 
     pub(super) fn why(&self) -> String {

@@ -27,6 +27,8 @@ pub struct Policy {
     pub volumes_timeout: Duration,
     /// Pods that one of these matches are left alone.
     pub skip: Vec<Selector>,
+    /// Of the time that pods ask for by an annotation so much counts at most; zero: nothing.
+    pub pod_timeout_max: Duration,
     /// In which groups pods leave, one after another; by default in one.
     pub order: Vec<Group>,
     /// What is done about pods that hold the drain up; by default nothing.

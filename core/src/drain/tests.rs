@@ -8,6 +8,7 @@ use crate::pod::{Controller, EvictAnswer, PodPhase, RestartPolicy};
 mod ending;
 mod escalate;
 mod order;
+mod patience;
 mod rest;
 mod says;
 mod time;
@@ -25,6 +26,7 @@ pub(super) fn policy() -> Policy {
         empty_dir: EmptyDir::Evict,
         volumes_timeout: Duration::from_secs(120),
         skip: Vec::new(),
+        pod_timeout_max: Duration::ZERO,
         order: Vec::new(),
         escalate: Vec::new(),
     }

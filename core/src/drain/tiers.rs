@@ -85,6 +85,7 @@ impl Drain {
                 } else if room > 0 {
                     room -= 1;
                     entry.ask = Ask::Asked;
+                    entry.asked.get_or_insert(now);
                     let controller = entry.controller.clone();
                     if let Some(controller) = &controller {
                         *on_their_way.entry(controller.clone()).or_default() += 1;

@@ -38,7 +38,7 @@ impl Shield {
 }
 
 /// A duration as Go's `time.ParseDuration` takes it, which is not less than nothing and fits there.
-fn go_duration(text: &str) -> Option<Duration> {
+pub(super) fn go_duration(text: &str) -> Option<Duration> {
     let mut rest = text.strip_prefix('+').unwrap_or(text);
     if rest == "0" {
         return Some(Duration::ZERO);

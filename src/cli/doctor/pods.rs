@@ -36,6 +36,7 @@ pub(super) async fn pods(clients: &Clients, config: &Config) -> Check {
                 let graceful = locks.is_ok_and(|locks| locks.kubelet);
                 movable(&list.items, config)
                     .or_else(|| protected(&list.items, config, Timestamp::now()))
+                    .or_else(|| impatient(&list.items, config))
                     .unwrap_or_else(|| ending(&list.items, config, graceful))
             }
             Some(check) => check,
@@ -168,6 +169,24 @@ fn protected(pods: &[Pod], config: &Config, now: Timestamp) -> Option<Check> {
     }))
 }
 
+/// Pods whose annotation about their drain does not count as it stands.
+fn impatient(pods: &[Pod], config: &Config) -> Option<Check> {
+    let most = config.drain.policy.pod_timeout_max;
+    let read = pods.iter().map(own_pods::read);
+    let named = read.filter_map(|pod| {
+        let words = pod.patience.as_ref()?.complaint(most)?;
+        Some(format!("{} {words}", pod.path()))
+    });
+    let named: Vec<String> = named.take(NAMED).collect();
+    (!named.is_empty()).then(|| {
+        Check::warn(
+            PODS,
+            named.join("; "),
+            "mend the annotation on the pod's template, or change drain.pod_timeout_max",
+        )
+    })
+}
+
 /// Pods that end for ever with the next reboot, where the kubelet shuts down gracefully.
 fn ending(list: &[Pod], config: &Config, graceful: bool) -> Check {
     let read: Vec<_> = list.iter().map(own_pods::read).collect();
@@ -297,6 +316,37 @@ mod tests {
             assert_eq!(said.is_some(), words.is_some(), "{value}: {said:?}");
             let says = |words: &str| said.as_deref().is_some_and(|said| said.contains(words));
             assert!(words.is_none_or(says), "{value}: {said:?}");
+        }
+    }
+
+    #[test]
+    fn an_annotation_that_does_not_count_is_named_where_any_counts() {
+        let pod = |value: &str| {
+            let pod = json!({
+                "metadata": {"name": "work", "namespace": "shop", "uid": "u",
+                    "annotations": {"kube-rebootd/drain-timeout": value}},
+                "spec": {"containers": []}, "status": {"phase": "Running"},
+            });
+            serde_json::from_value::<Pod>(pod).expect("a Pod")
+        };
+        let mut config = Config::default();
+        assert!(
+            impatient(&[pod("soon")], &config).is_none(),
+            "by default none counts"
+        );
+        config.drain.policy.pod_timeout_max = std::time::Duration::from_secs(1800);
+        for (value, words) in [
+            (
+                "soon",
+                Some("shop/work has an annotation kube-rebootd/drain-timeout that is no duration"),
+            ),
+            ("2h", Some("gets 30m (drain.pod_timeout_max)")),
+            ("10m", None),
+        ] {
+            let said = impatient(&[pod(value)], &config).map(|check| format!("{check:?}"));
+            assert_eq!(said.is_some(), words.is_some(), "{value}");
+            let has = |words: &str| said.as_deref().is_some_and(|said| said.contains(words));
+            assert!(words.is_none_or(has), "{value}: {said:?}");
         }
     }
 

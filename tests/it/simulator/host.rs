@@ -218,6 +218,7 @@ fn pod(number: usize) -> Pod {
         labels: BTreeMap::new(),
         mirror: false,
         shield: None,
+        patience: None,
         rival: None,
         started: None,
         controller: Some(Controller {

@@ -36,6 +36,7 @@ mod notices;
 mod order;
 mod outages;
 mod packages;
+mod patience;
 mod proof;
 mod protected;
 mod quorum;

@@ -71,6 +71,12 @@ keys! {
     /// "0s": they are not waited for.
     VOLUMES_TIMEOUT "volumes_timeout": Span = Span { default: minutes(2), least: ZERO, most: DAY, bound: "" };
 
+    /// Of the time that pods ask for by the annotation `kube-rebootd/drain-timeout`, for example "30m", so much counts at most.
+    /// A pod that has this annotation may take so long to leave, from the first time that it is asked: `stall` ends no drain that waits
+    /// for such pods alone, they are asked and waited for past `timeout`, until twice that, and not escalated before.
+    /// It is "0s", which lets nothing count: whoever may make pods would decide how long a node is drained, and its slot held.
+    POD_TIMEOUT_MAX "pod_timeout_max": Span = Span { default: ZERO, least: ZERO, most: DAY, bound: "at most twice timeout" };
+
     /// Pods that any of them selects are left alone, for example ["app=agent", "tier in (edge,infra)"].
     SKIP "skip": Selectors = Selectors;
 }

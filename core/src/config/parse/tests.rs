@@ -176,6 +176,7 @@ const WRONG: &[(&str, &str, &[&str])] = &[
     ("drain", "empty_dir", &["1", "\"leave\""]),
     ("drain", "volumes_timeout", &["2", "\"25h\""]),
     ("drain", "skip", &["\"a=b\"", "[1]", "[\"a b\"]", "[\"\"]"]),
+    ("drain", "pod_timeout_max", &["5", "\"-1s\"", "\"61m\"", "\"25h\""]),
     ("drain", "order", &["1", "{}", "[1]", "\"db\"", "[{name = 1}]"]),
     ("drain.order", "name", &["1", "\"\"", "\"a b\"", LONG]),
     ("drain.order", "pods", &["\"app=db\"", "[1]", "[\"\"]", "[\": app=db\"]"]),
