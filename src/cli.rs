@@ -23,6 +23,7 @@ pub mod explain;
 mod identity;
 pub mod maintenance;
 pub mod manifests;
+pub mod migrate;
 pub mod nodes;
 pub mod order;
 mod ready;
@@ -33,7 +34,7 @@ pub mod unlock;
 pub mod wish;
 
 use args::program;
-pub use args::{Cli, Cluster, ConfigVerb, Host, Verb, Whom, parse};
+pub use args::{Cli, Cluster, ConfigVerb, Host, MigrateVerb, Verb, Whom, parse};
 
 /// Exit codes: 0 done, 1 failed, 2 usage, 3 not running, 4 denied, 75 not now, 78 configuration.
 pub mod exit {
@@ -74,14 +75,8 @@ pub fn main(cli: Cli) -> ExitCode {
         } => undrain::main(root, file, Duration::from_secs(timeout)),
         Verb::Undrain { wait, .. } => maintenance::main(&Order::Undrain(Keeper::Person), wait),
         Verb::Release { wait } => maintenance::main(&Order::Undrain(Keeper::Script), wait),
-        Verb::Drain { reason, wait } => {
-            let reason = reason.unwrap_or_else(order::by);
-            maintenance::main(&Order::drain(Keeper::Person, &reason), wait)
-        }
-        Verb::Hold { reason, wait } => {
-            let reason = reason.unwrap_or_else(order::by);
-            maintenance::main(&Order::drain(Keeper::Script, &reason), wait)
-        }
+        Verb::Drain { reason, wait } => drained(Keeper::Person, reason, wait),
+        Verb::Hold { reason, wait } => drained(Keeper::Script, reason, wait),
         Verb::Nodes {
             cluster,
             group,
@@ -151,14 +146,28 @@ pub fn main(cli: Cli) -> ExitCode {
                 Err(code) => code,
             }
         }
+        Verb::Migrate(verb) => carried_over(&root, config, &verb),
         Verb::Config(verb) => configuration(&root, config, &verb),
     }
+}
+
+fn drained(keeper: Keeper, reason: Option<String>, wait: Option<Duration>) -> ExitCode {
+    let reason = reason.unwrap_or_else(order::by);
+    maintenance::main(&Order::drain(keeper, &reason), wait)
 }
 
 fn configuration(root: &Root, config: Option<&Path>, verb: &ConfigVerb) -> ExitCode {
     match verb {
         ConfigVerb::Show => config::show(root, config),
         ConfigVerb::Check { files } => config::check(root, config, files),
+    }
+}
+
+fn carried_over(root: &Root, config: Option<&Path>, verb: &MigrateVerb) -> ExitCode {
+    match verb {
+        MigrateVerb::Kured { manifest, cluster } => {
+            migrate::kured(root, config, manifest.as_deref(), cluster)
+        }
     }
 }
 

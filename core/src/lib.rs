@@ -24,6 +24,7 @@ mod label;
 pub mod machine;
 pub mod matcher;
 pub mod metrics;
+pub mod migrate;
 pub mod motd;
 pub mod names;
 pub mod node;

@@ -51,6 +51,24 @@ impl Selector {
             }
         })
     }
+
+    /// Selectors of which at least one selects what this one does not, and none what it does.
+    pub(crate) fn opposite(&self) -> Vec<String> {
+        let one = |requirement: &Requirement| {
+            let key = &requirement.key;
+            let values = |values: &BTreeSet<String>| {
+                let values: Vec<&str> = values.iter().map(String::as_str).collect();
+                values.join(",")
+            };
+            match &requirement.test {
+                Test::Exists => format!("!{key}"),
+                Test::Absent => key.clone(),
+                Test::In(wanted) => format!("{key} notin ({})", values(wanted)),
+                Test::NotIn(unwanted) => format!("{key} in ({})", values(unwanted)),
+            }
+        };
+        self.0.iter().map(one).collect()
+    }
 }
 
 impl FromStr for Selector {
@@ -206,6 +224,36 @@ mod tests {
         ] {
             let selector: Selector = text.parse().unwrap();
             assert_eq!(selector.matches(&labels), yes, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_opposite_selects_what_it_does_not() {
+        let label = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        let all = [
+            BTreeMap::new(),
+            BTreeMap::from([label("app", "web")]),
+            BTreeMap::from([label("app", "db"), label("tier", "a")]),
+            BTreeMap::from([label("app", ""), label("tier", "b")]),
+        ];
+        for text in [
+            "app=web",
+            "app!=web",
+            "app",
+            "!app",
+            "app in (web,db)",
+            "app notin (web,db)",
+            "app=",
+            "app=db,tier=a",
+            "app,tier notin (a),!other",
+        ] {
+            let selector: Selector = text.parse().unwrap();
+            let opposite = selector.opposite();
+            let opposite: Vec<Selector> = opposite.iter().map(|one| one.parse().unwrap()).collect();
+            for labels in &all {
+                let others = opposite.iter().any(|one| one.matches(labels));
+                assert_ne!(selector.matches(labels), others, "{text} {labels:?}");
+            }
         }
     }
 

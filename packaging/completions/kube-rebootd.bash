@@ -46,6 +46,9 @@ _kube__rebootd() {
             kube__rebootd,manifests)
                 cmd="kube__rebootd__subcmd__manifests"
                 ;;
+            kube__rebootd,migrate)
+                cmd="kube__rebootd__subcmd__migrate"
+                ;;
             kube__rebootd,nodes)
                 cmd="kube__rebootd__subcmd__nodes"
                 ;;
@@ -124,6 +127,9 @@ _kube__rebootd() {
             kube__rebootd__subcmd__help,manifests)
                 cmd="kube__rebootd__subcmd__help__subcmd__manifests"
                 ;;
+            kube__rebootd__subcmd__help,migrate)
+                cmd="kube__rebootd__subcmd__help__subcmd__migrate"
+                ;;
             kube__rebootd__subcmd__help,nodes)
                 cmd="kube__rebootd__subcmd__help__subcmd__nodes"
                 ;;
@@ -160,6 +166,21 @@ _kube__rebootd() {
             kube__rebootd__subcmd__help__subcmd__config,show)
                 cmd="kube__rebootd__subcmd__help__subcmd__config__subcmd__show"
                 ;;
+            kube__rebootd__subcmd__help__subcmd__migrate,kured)
+                cmd="kube__rebootd__subcmd__help__subcmd__migrate__subcmd__kured"
+                ;;
+            kube__rebootd__subcmd__migrate,help)
+                cmd="kube__rebootd__subcmd__migrate__subcmd__help"
+                ;;
+            kube__rebootd__subcmd__migrate,kured)
+                cmd="kube__rebootd__subcmd__migrate__subcmd__kured"
+                ;;
+            kube__rebootd__subcmd__migrate__subcmd__help,help)
+                cmd="kube__rebootd__subcmd__migrate__subcmd__help__subcmd__help"
+                ;;
+            kube__rebootd__subcmd__migrate__subcmd__help,kured)
+                cmd="kube__rebootd__subcmd__migrate__subcmd__help__subcmd__kured"
+                ;;
             *)
                 ;;
         esac
@@ -167,7 +188,7 @@ _kube__rebootd() {
 
     case "${cmd}" in
         kube__rebootd)
-            opts="-h -V --config --root --help --version run status explain check doctor boot-ok drain undrain hold release nodes pause resume reboot cancel retry unlock manifests config help"
+            opts="-h -V --config --root --help --version run status explain check doctor boot-ok drain undrain hold release nodes pause resume reboot cancel retry unlock manifests migrate config help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -487,7 +508,7 @@ _kube__rebootd() {
             return 0
             ;;
         kube__subcmd__rebootd__subcmd__help)
-            opts="run status explain check doctor boot-ok drain undrain hold release nodes pause resume reboot cancel retry unlock manifests config help"
+            opts="run status explain check doctor boot-ok drain undrain hold release nodes pause resume reboot cancel retry unlock manifests migrate config help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -657,6 +678,34 @@ _kube__rebootd() {
         kube__subcmd__rebootd__subcmd__help__subcmd__manifests)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        kube__subcmd__rebootd__subcmd__help__subcmd__migrate)
+            opts="kured"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        kube__subcmd__rebootd__subcmd__help__subcmd__migrate__subcmd__kured)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -858,6 +907,108 @@ _kube__rebootd() {
                     return 0
                     ;;
                 --strict)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        kube__subcmd__rebootd__subcmd__migrate)
+            opts="-h --config --root --help kured help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        kube__subcmd__rebootd__subcmd__migrate__subcmd__help)
+            opts="kured help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        kube__subcmd__rebootd__subcmd__migrate__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        kube__subcmd__rebootd__subcmd__migrate__subcmd__help__subcmd__kured)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        kube__subcmd__rebootd__subcmd__migrate__subcmd__kured)
+            opts="-h --manifest --kubeconfig --context --namespace --config --root --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --manifest)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --kubeconfig)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --context)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --namespace)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -7,11 +7,14 @@ use std::process::ExitCode;
 
 use jiff::Timestamp;
 use kube_rebootd_core::config::Config;
+use kube_rebootd_core::migrate::Found;
 use kube_rebootd_core::names;
 
 use super::unlock::{Order, UnlockError};
 use super::wish::{Again, Wish, WishError};
-use super::{Cluster, Whom, block_on, complain, exit, explain, print, program, unlock, wish};
+use super::{
+    Cluster, Whom, block_on, complain, exit, explain, migrate, print, program, unlock, wish,
+};
 use crate::cluster::answer::ApiError;
 use crate::cluster::client::whoami;
 use crate::cluster::connect_error::ConnectError;
@@ -90,6 +93,36 @@ fn explained(seen: &explain::node::Seen, json: bool, now: Timestamp) -> ExitCode
         return ExitCode::from(exit::DENIED);
     }
     ExitCode::SUCCESS
+}
+
+/// `kube-rebootd migrate kured` without a manifest: what the cluster has, and the namespace of the slots.
+pub(super) fn with_daemon_sets(
+    root: &Root,
+    file: Option<&Path>,
+    cluster: &Cluster,
+    told: impl FnOnce(Found, &str) -> ExitCode,
+) -> ExitCode {
+    reached(
+        root,
+        file,
+        cluster,
+        async |_, namespace, identity| match migrate::daemon_sets(identity).await {
+            Ok(found) => told(found, namespace),
+            Err(err) => {
+                let code = refused(&err);
+                complain(
+                    &"who may read the DaemonSet can pass it: kubectl -n kube-system get daemonset kured -o yaml | kube-rebootd migrate kured --manifest -",
+                );
+                code
+            }
+        },
+    )
+}
+
+/// Where the slots are, as far as anybody said: a configuration that is not valid says nothing.
+pub(super) fn some_namespace(root: &Root, file: Option<&Path>, cluster: &Cluster) -> String {
+    let config = layers::load(root, file).map(|effective| effective.config);
+    namespace(&config.unwrap_or_default(), cluster)
 }
 
 /// `kube-rebootd unlock NODE`.

@@ -242,6 +242,9 @@ pub enum Verb {
         #[arg(long)]
         constrained: bool,
     },
+    /// Carry the settings of another reboot daemon over.
+    #[command(subcommand)]
+    Migrate(MigrateVerb),
     /// Look at or check the configuration.
     #[command(subcommand)]
     Config(ConfigVerb),
@@ -300,6 +303,23 @@ pub enum ConfigVerb {
     Check {
         /// Files to check.
         files: Vec<PathBuf>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum MigrateVerb {
+    /// Print what the flags of a kured become: a configuration, what has no equivalent, and the order of the hand-over.
+    ///
+    /// The configuration goes to standard output, for a file in /etc/kube-rebootd/config.d of each node; what is to be done by hand and
+    /// the hand-over go to standard error. Nothing is changed. Where a flag is not understood, it exits with 78, and the
+    /// configuration only observes. Secrets are not repeated.
+    Kured {
+        /// The DaemonSet of kured in this file, YAML or JSON, among others as well; - is standard input [default: that of the
+        /// cluster].
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["kubeconfig", "context"])]
+        manifest: Option<PathBuf>,
+        #[command(flatten)]
+        cluster: Cluster,
     },
 }
 
