@@ -139,12 +139,11 @@ pub fn main(cli: Cli) -> ExitCode {
             slots,
             strict,
             constrained,
+            capacity,
         } => {
             let grant = grant(strict, constrained);
-            match namespace.map_or_else(|| access::configured_namespace(&root, config), Ok) {
-                Ok(namespace) => manifests::main(&namespace, group.as_deref(), slots, &grant),
-                Err(code) => code,
-            }
+            let found = namespace.map_or_else(|| access::configured_namespace(&root, config), Ok);
+            manifests::main(found, group.as_deref(), slots, &grant, capacity)
         }
         Verb::Migrate(verb) => carried_over(&root, config, &verb),
         Verb::Config(verb) => configuration(&root, config, &verb),

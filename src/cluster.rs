@@ -5,6 +5,7 @@
 //! I11 lists.
 
 pub mod answer;
+pub mod capacity;
 pub mod certificate;
 pub mod client;
 pub mod connect_error;

@@ -34,6 +34,7 @@ mod act;
 mod alerts;
 mod api;
 mod api_backoff;
+mod capacity;
 mod commands;
 mod credential;
 mod gather;
@@ -104,6 +105,7 @@ pub struct Daemon {
     notices: Notices,
     silences: Silences,
     alerts: alerts::Alerts,
+    capacity: capacity::Capacity,
     /// When the API server is asked again after it refused or was silent.
     api_backoff: ApiBackoff,
     /// A watch's last sign of life that the machine knows, on the boot clock.
@@ -313,6 +315,10 @@ impl Daemon {
             }
             Some(answer) = self.alerts.next() => {
                 self.answered(answer);
+                Woke::Change
+            }
+            Some(answer) = self.capacity.next() => {
+                self.placed(answer);
                 Woke::Change
             }
             () = self.triggers.changed() => Woke::Change,

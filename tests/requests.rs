@@ -104,6 +104,10 @@ fn by_coordinator(request: &Request, me: &str) -> bool {
         // Labelled Nodes, which Nodes are Ready or cordoned, whether pods have somewhere to go, and whether
         // the Node of a holder exists and is in service.
         ("get" | "list", ("nodes", "")) => true,
+        // Pods that wait for room on a node, where `gates.capacity_wait` asks for them.
+        ("list", ("pods", "")) => request
+            .uri
+            .contains("fieldSelector=spec.nodeName%3D%2Cstatus.phase%3DPending&limit="),
         // Whether a DaemonSet exists whose pod is missing after the boot; by its name only.
         ("get", ("daemonsets", _)) => !request.name.is_empty(),
         _ => false,

@@ -279,6 +279,8 @@ pub struct Gates {
     pub synchronized: bool,
     /// Other daemons that reboot hosts close a gate.
     pub rivals: bool,
+    /// How long a Pod of the cluster waits for room before that closes a gate; zero: it closes none.
+    pub capacity_wait: Duration,
     /// Conditions of the own Node that close a gate.
     pub conditions: Vec<Unwanted>,
     /// Pods that a reboot waits for.

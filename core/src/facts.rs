@@ -201,7 +201,7 @@ impl Facts {
         }
     }
 
-    /// Each command of the gate and each Prometheus has answered, asked for at `since` or later.
+    /// Each whom a gate asks beside the loop has answered, asked for at `since` or later.
     pub(crate) fn asked_since(&self, since: Option<Duration>) -> bool {
         self.answers.asked.is_some() && self.answers.asked >= since
     }
@@ -219,7 +219,7 @@ impl Facts {
     }
 }
 
-/// What those have answered whom gates ask beside the loop: commands and Prometheus.
+/// What those have answered whom gates ask beside the loop: commands, Prometheus, and who lists the Pods that wait for room.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Answers {
     /// Each has answered, asked for at this boot time or later; none: one has not.

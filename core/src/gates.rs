@@ -1,6 +1,7 @@
 //! Gates: what says not now (docs/design.md 10). Keeps I8: a gate that cannot be evaluated is closed.
 
 mod alerts;
+mod capacity;
 mod clock;
 mod commands;
 mod force;
@@ -17,6 +18,7 @@ use std::mem;
 use std::time::Duration;
 
 use alerts::alerts;
+use capacity::capacity;
 use clock::clock;
 use commands::commands;
 use host::{inhibitors, packages};
@@ -29,6 +31,7 @@ use users::users;
 use windows::windows;
 
 pub(crate) use alerts::{Said, Server, asked};
+pub(crate) use capacity::Capacity;
 pub(crate) use clock::Clock;
 pub(crate) use commands::Commands;
 pub use force::Force;
@@ -62,6 +65,7 @@ pub enum Gate {
     BlockingPods,
     ProtectedPods,
     Rivals,
+    Capacity,
     Commands,
     /// The last one, so that it is the reason only when nothing else is in the way: then users are warned.
     Users,
@@ -74,6 +78,7 @@ impl Gate {
             Self::NodePaused => "node-paused",
             Self::GroupPaused => "group-paused",
             Self::Rivals => "rivals",
+            Self::Capacity => "capacity",
             Self::Windows => "windows",
             Self::Clock => "clock",
             Self::Inhibitors => "inhibitors",
@@ -99,6 +104,9 @@ impl Gate {
             }
             Self::Rivals => {
                 "when that daemon is taken off this node, or has ended, or gates.other_reboot_daemons is \"ignore\""
+            }
+            Self::Capacity => {
+                "when these Pods have a node, and all Pods of the cluster can be listed"
             }
             Self::Windows => "when a window opens that is long enough",
             Self::Clock => {
@@ -130,6 +138,7 @@ impl Gate {
             Self::NodePaused
             | Self::GroupPaused
             | Self::Rivals
+            | Self::Capacity
             | Self::BlockingPods
             | Self::ProtectedPods => true,
             Self::Windows
@@ -147,7 +156,7 @@ impl Gate {
     }
 
     /// All of them, in the order in which they are looked at.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::NodePaused,
         Self::GroupPaused,
         Self::Windows,
@@ -162,6 +171,7 @@ impl Gate {
         Self::BlockingPods,
         Self::ProtectedPods,
         Self::Rivals,
+        Self::Capacity,
         Self::Commands,
         Self::Users,
     ];
@@ -174,6 +184,7 @@ impl Gate {
             Self::NodePaused
             | Self::GroupPaused
             | Self::Rivals
+            | Self::Capacity
             | Self::Windows
             | Self::Clock
             | Self::Alerts
@@ -198,11 +209,12 @@ pub struct Closed {
 }
 
 impl Closed {
-    /// Why, without what a command of the admin or the query of a Prometheus says, which may change with each answer.
+    /// Why, without what a command of the admin, the query of a Prometheus or the list of Pods says, which may change with each
+    /// answer.
     pub fn steady(&self) -> &str {
         let who = self.why.split_once(": ").map(|(who, _)| who);
         match (self.gate, who) {
-            (Gate::Commands, Some(who)) => who,
+            (Gate::Commands | Gate::Capacity, Some(who)) => who,
             (Gate::Alerts, Some(who)) if self.why.contains(": the query ") => who,
             _ => &self.why,
         }
@@ -247,6 +259,7 @@ pub(crate) struct GateFacts<'a> {
     /// Paused when every slot of the group is.
     pub group_pause: Pause,
     pub rivals: Rivals,
+    pub capacity: Capacity,
     pub windows: WindowFacts<'a>,
     pub clock: Clock,
     /// Foreign block inhibitors whose `what` contains shutdown; none when logind did not say.
@@ -300,6 +313,7 @@ pub(crate) fn all(facts: &GateFacts, policy: &GatePolicy, now: Now) -> Vec<(Gate
         (Gate::BlockingPods, blocking(&facts.blocking)),
         (Gate::ProtectedPods, protected(&facts.protecting, now)),
         (Gate::Rivals, rivals(&facts.rivals)),
+        (Gate::Capacity, capacity(&facts.capacity)),
         (Gate::Commands, commands(&facts.commands)),
         (Gate::Users, users(&facts.users, policy.users, now)),
     ];

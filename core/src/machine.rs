@@ -7,6 +7,7 @@
 
 mod alerts;
 mod answers;
+mod capacity;
 mod clock;
 mod commands;
 mod conditions;
@@ -32,6 +33,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+pub use capacity::{Listed, Unplaced};
 pub use commands::Asked;
 pub use due::HOST_POLL;
 pub use memory::{HostNow, Sight};
@@ -91,6 +93,7 @@ impl Machine {
         self.memory.blocking = None;
         self.memory.protected.clear();
         self.memory.alerts = alerts::Seen::default();
+        self.memory.capacity = capacity::Seen::default();
         self.memory.tries = tries::Seen::default();
         self.facts.config_error = None;
     }
@@ -281,7 +284,8 @@ impl Machine {
         };
         self.memory.pods = pods;
         // One that has not answered leaves all of them without an answer.
-        self.facts.answers.asked = self.commands_asked(now).min(self.alerts_asked(now));
+        let asked = self.commands_asked(now).min(self.alerts_asked(now));
+        self.facts.answers.asked = asked.min(self.capacity_asked(now));
         self.facts.hooks = self.hooks_stand();
         self.prove(now);
         self.gives_back(now);

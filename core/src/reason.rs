@@ -44,6 +44,8 @@ pub enum Reason {
     ProtectedPod,
     /// Another daemon that reboots hosts is at work on this node.
     OtherRebootDaemon,
+    /// Pods of the cluster wait for room on a node.
+    PodsUnschedulable,
     /// A command of `[[gates.command]]`, or a hook of `gate.d`.
     GateCommand,
     /// Somebody is logged in on the host.
@@ -92,7 +94,7 @@ pub enum Reason {
 
 impl Reason {
     /// All of them; docs/operating.md explains each to an operator.
-    pub const ALL: [Self; 45] = [
+    pub const ALL: [Self; 46] = [
         Self::Idle,
         Self::TriggerUnknown,
         Self::NotCleared,
@@ -112,6 +114,7 @@ impl Reason {
         Self::BlockedByPod,
         Self::ProtectedPod,
         Self::OtherRebootDaemon,
+        Self::PodsUnschedulable,
         Self::GateCommand,
         Self::UsersLoggedIn,
         Self::StateNotWritable,
@@ -173,6 +176,7 @@ impl Reason {
             Some(Gate::BlockingPods) => Self::BlockedByPod,
             Some(Gate::ProtectedPods) => Self::ProtectedPod,
             Some(Gate::Rivals) => Self::OtherRebootDaemon,
+            Some(Gate::Capacity) => Self::PodsUnschedulable,
             Some(Gate::Commands) => Self::GateCommand,
             Some(Gate::Users) => Self::UsersLoggedIn,
         }
@@ -233,6 +237,7 @@ impl Reason {
             | Self::BlockedByPod
             | Self::ProtectedPod
             | Self::OtherRebootDaemon
+            | Self::PodsUnschedulable
             | Self::GateCommand
             | Self::UsersLoggedIn
             | Self::ShuttingDown
@@ -301,6 +306,9 @@ impl Reason {
             Self::OtherRebootDaemon => {
                 "a reboot is required, and another daemon may reboot this host, too"
             }
+            Self::PodsUnschedulable => {
+                "a reboot is required, and Pods of the cluster wait for room"
+            }
             Self::GateCommand => "a reboot is required, and a command of gates says not now",
             Self::UsersLoggedIn => "a reboot is required, and somebody is logged in on the host",
             Self::StateNotWritable => "a reboot is required, and the state file cannot be written",
@@ -352,6 +360,7 @@ impl Reason {
             Self::BlockedByPod => "BlockedByPod",
             Self::ProtectedPod => "ProtectedPod",
             Self::OtherRebootDaemon => "OtherRebootDaemon",
+            Self::PodsUnschedulable => "PodsUnschedulable",
             Self::GateCommand => "GateCommand",
             Self::UsersLoggedIn => "UsersLoggedIn",
             Self::StateNotWritable => "StateNotWritable",

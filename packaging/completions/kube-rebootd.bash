@@ -888,7 +888,7 @@ _kube__rebootd() {
             return 0
             ;;
         kube__subcmd__rebootd__subcmd__manifests)
-            opts="-h --namespace --group --slots --strict --constrained --config --root --help"
+            opts="-h --namespace --group --slots --strict --constrained --capacity --config --root --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -158,6 +158,7 @@ complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand manifests" -l 
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand manifests" -l config -d 'Use this file instead of config.toml (drop-ins still apply)' -r -F
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand manifests" -l root -d 'Look for every host path below this directory, for tests and images' -r -F
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand manifests" -l constrained -d 'Nodes act as the coordinator for the daemon\'s requests only; servers from 1.36'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand manifests" -l capacity -d 'Nodes may list the pods of all namespaces as well: for `gates.capacity_wait`'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand manifests" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand migrate; and not __fish_seen_subcommand_from kured help" -l config -d 'Use this file instead of config.toml (drop-ins still apply)' -r -F
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand migrate; and not __fish_seen_subcommand_from kured help" -l root -d 'Look for every host path below this directory, for tests and images' -r -F

@@ -241,6 +241,9 @@ pub enum Verb {
         /// Nodes act as the coordinator for the daemon's requests only; servers from 1.36.
         #[arg(long)]
         constrained: bool,
+        /// Nodes may list the pods of all namespaces as well: for `gates.capacity_wait`.
+        #[arg(long)]
+        capacity: bool,
     },
     /// Carry the settings of another reboot daemon over.
     #[command(subcommand)]

@@ -9,7 +9,7 @@
 use std::fmt::Write;
 
 use kube_rebootd_core::config::{Group, is_dns_label, is_subdomain};
-use kube_rebootd_core::names::NAMESPACE;
+use kube_rebootd_core::names::{NAMESPACE, option};
 use kube_rebootd_core::slot::NAME_MAX;
 
 const PLACE: &str = include_str!("../../kubernetes/00-namespace.yaml");
@@ -23,6 +23,11 @@ const SHARED: [&str; 4] = [
     include_str!("../../kubernetes/35-node-marks.yaml"),
 ];
 const SLOTS: &str = include_str!("../../kubernetes/40-slots.yaml");
+/// Lets the coordinator list all pods (`gates.capacity_wait`).
+const CAPACITY: &str = include_str!("../../kubernetes/options/capacity.yaml");
+/// The same for nodes with a constrained grant.
+const CAPACITY_CONSTRAINED: &str =
+    include_str!("../../kubernetes/options/capacity-constrained.yaml");
 const STRICT: &str = include_str!("../../kubernetes/options/strict.yaml");
 /// Of each node; `NODE` stands for its name.
 const STRICT_NODE: &str = include_str!("../../kubernetes/options/strict-node.yaml");
@@ -115,6 +120,25 @@ pub fn granting(group: &str, slots: u32, grant: &Grant) -> Result<String, Manife
         let _ = write!(text, "---\n{slot}");
     }
     Ok(text)
+}
+
+/// `text` with what `gates.capacity_wait` needs besides, under the same grant.
+pub fn with_capacity(text: &str, grant: &Grant) -> String {
+    let mut files = vec![text, CAPACITY];
+    match grant {
+        Grant::Constrained => files.push(CAPACITY_CONSTRAINED),
+        Grant::Plain | Grant::Strict(_) => {}
+    }
+    files.join("---\n")
+}
+
+/// How nodes come by that.
+pub fn capacity_cure(namespace: &str) -> String {
+    format!(
+        "as an admin, with the options that the cluster has (--constrained, --strict NODE...): \
+         kube-rebootd manifests{} --capacity | kubectl apply --server-side -f -",
+        option(namespace)
+    )
 }
 
 /// The same for another namespace than the files are written for (`coordination.namespace`).
@@ -246,6 +270,27 @@ mod tests {
         assert_eq!(text.matches("kube-rebootd/group: workers\n").count(), 3);
         assert!(!text.contains("kube-rebootd/group: default"));
         assert_eq!(text.matches("kube-rebootd/paused:").count(), 3);
+    }
+
+    #[test]
+    fn i11_all_pods_are_listed_only_where_that_is_asked_for() {
+        let strict = Grant::Strict(vec!["n1".to_owned()]);
+        for grant in [Grant::Plain, Grant::Constrained, strict] {
+            let text = granting("default", 1, &grant).expect("manifests");
+            assert!(!text.contains("resources: [pods]"), "{grant:?}");
+            let with = with_capacity(&text, &grant);
+            assert!(with.starts_with(&text), "{grant:?}");
+            let constrained = grant == Grant::Constrained;
+            assert_eq!(
+                with.matches("resources: [pods]").count(),
+                if constrained { 2 } else { 1 }
+            );
+            let verbs = "verbs: [\"impersonate-on:serviceaccount:list\"]";
+            let more = with.matches(verbs).count() - text.matches(verbs).count();
+            assert_eq!(more == 1, constrained, "{grant:?}");
+            let moved = in_namespace(&with, "ops").expect("manifests");
+            assert!(!moved.contains("namespace: kube-rebootd\n"), "{grant:?}");
+        }
     }
 
     #[test]

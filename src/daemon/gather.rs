@@ -79,6 +79,7 @@ impl Daemon {
         Box::pin(self.commands()).await;
         Box::pin(self.hooks()).await;
         self.ask_alerts(now);
+        self.ask_capacity(now);
         self.machine.judge(&findings, now);
         self.warn();
     }

@@ -14,6 +14,7 @@ use super::Daemon;
 use super::alerts::Alerts;
 use super::api::Api;
 use super::api_backoff::ApiBackoff;
+use super::capacity::Capacity;
 use super::commands::Commands;
 use super::credential::held_access;
 use super::gather::HostWatch;
@@ -117,6 +118,7 @@ pub async fn start(
         notices,
         silences,
         alerts,
+        capacity: Capacity::default(),
     })
 }
 

@@ -419,6 +419,7 @@ fn gates(r: &mut Reader<'_>) -> Gates {
         window_overrun: r.duration(&gates::WINDOW_OVERRUN),
         synchronized: r.choice(&gates::UNSYNCHRONIZED_CLOCK),
         rivals: r.choice(&gates::OTHER_REBOOT_DAEMONS),
+        capacity_wait: r.duration(&gates::CAPACITY_WAIT),
         conditions: r.conditions(&gates::CONDITIONS),
         protection: Protection {
             blocking: r.pods(&gates::BLOCKING_PODS),

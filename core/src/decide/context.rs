@@ -118,13 +118,15 @@ impl<'a> Context<'a> {
         asked.is_some_and(|asked| self.now.since(asked) <= FRESH)
     }
 
-    /// Waits for the commands of the gate and for Prometheus; `where_it_is` in words.
+    /// Waits for whom gates ask beside the loop; `where_it_is` in words.
     pub(super) fn answers(&self, phase: Phase, where_it_is: &str) -> Step {
         let awaits = |gate| self.facts.answers.awaited.contains(&gate);
-        let waits = match (awaits(Gate::Alerts), awaits(Gate::Commands)) {
-            (true, true) => "waiting for the answers of Prometheus and of the gate's commands",
-            (true, false) => "waiting for the answer of Prometheus",
-            (false, _) => "waiting for the answers of the gate's commands",
+        let (alerts, commands) = (awaits(Gate::Alerts), awaits(Gate::Commands));
+        let waits = match (alerts, commands, awaits(Gate::Capacity)) {
+            (true, true, _) => "waiting for the answers of Prometheus and of the gate's commands",
+            (true, false, _) => "waiting for the answer of Prometheus",
+            (false, false, true) => "waiting for the list of Pods that wait for room",
+            (false, ..) => "waiting for the answers of the gate's commands",
         };
         let status = format!("{where_it_is}: {waits}");
         Step {

@@ -30,6 +30,7 @@ impl Force {
         ("autoscaler", Gate::Autoscaler),
         ("conditions", Gate::Conditions),
         ("protected-pods", Gate::ProtectedPods),
+        ("capacity", Gate::Capacity),
         ("commands", Gate::Commands),
         ("users", Gate::Users),
     ];

@@ -15,6 +15,7 @@ fn open() -> GateFacts<'static> {
         node_pause: Pause::None,
         group_pause: Pause::None,
         rivals: Rivals::Ignored,
+        capacity: Capacity::Ignored,
         windows: WindowFacts::any_time(),
         clock: Clock::Synchronized,
         inhibitors: Some(Vec::new()),
@@ -122,6 +123,7 @@ fn every_gate_says_something() {
             "blocking-pods",
             "protected-pods",
             "rivals",
+            "capacity",
             "commands",
             "users"
         ]

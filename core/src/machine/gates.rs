@@ -5,7 +5,7 @@ use crate::before::Before;
 use crate::drain::{self, Mode};
 use crate::facts::{Facts, Fenced};
 use crate::gates::{
-    self, Blocking, ClosePolicy, Commands, Expected, Gate, GateFacts, GatePolicy, Pause,
+    self, Blocking, Capacity, ClosePolicy, Commands, Expected, Gate, GateFacts, GatePolicy, Pause,
     Protecting, Signs, WindowFacts,
 };
 use crate::names;
@@ -33,9 +33,11 @@ impl Machine {
         self.facts.scheduled = host.and_then(|host| host.scheduled.clone());
         let commands = self.commands(now);
         let alerts = self.servers(now);
+        let capacity = self.capacity(now);
         let awaits = [
             (Gate::Commands, matches!(commands, Commands::Awaited(_))),
             (Gate::Alerts, gates::asked(&alerts)),
+            (Gate::Capacity, matches!(capacity, Capacity::Asked(_))),
         ];
         let awaits = awaits
             .into_iter()
@@ -47,6 +49,7 @@ impl Machine {
             node_pause: node_pause(&self.facts.node),
             group_pause: self.group_pause(),
             rivals: self.rivals(),
+            capacity,
             windows: self.window_facts(),
             clock: self.clock(now),
             inhibitors: host

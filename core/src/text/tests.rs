@@ -94,6 +94,7 @@ proptest! {
             node_pause: gates::Pause::None,
             group_pause: gates::Pause::None,
             rivals: gates::Rivals::Ignored,
+            capacity: gates::Capacity::Ignored,
             windows: gates::WindowFacts::any_time(),
             clock: gates::Clock::Unused,
             alerts: Vec::new(),

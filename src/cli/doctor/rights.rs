@@ -15,10 +15,12 @@ use super::pods::{BUDGETS, PODS, budgets, pods};
 use super::refused::{MANAGER, manifests, refused};
 use crate::clock::Clock;
 use crate::cluster::answer::{ApiError, CALL, call};
+use crate::cluster::capacity::unplaced;
 use crate::cluster::client::Clients;
 use crate::cluster::heartbeat;
 use crate::cluster::lean::{Lease as LeaseObject, Named, Node as NodeObject};
 use crate::cluster::lease::Leases;
+use crate::cluster::manifests::capacity_cure;
 
 const OWN_NODE: &str = "own Node";
 const HEARTBEAT: &str = "own heartbeat";
@@ -26,6 +28,8 @@ const NODES: &str = "other Nodes";
 const WAITERS: &str = "waiters";
 const SLOTS: &str = "slots";
 const TAKE: &str = "slot write";
+/// Only where the configuration asks for it.
+const CAPACITY: &str = "pods that wait";
 /// In the order of the table.
 pub(super) const NAMES: [&str; 12] = [
     OWN_NODE,
@@ -62,9 +66,13 @@ pub(super) async fn checks(clients: &Clients, config: &Config, node: Option<&Nod
         Some(lease) => take(clients, config, lease).await,
         None => Check::skipped(TAKE, SLOTS),
     };
-    vec![
+    let mut checks = vec![
         own, beat, pods, budgets, grant, nodes, sets, waiters, slots, take, marks, escape,
-    ]
+    ];
+    if !config.gates.capacity_wait.is_zero() {
+        checks.push(capacity(&clients.coordinator, namespace).await);
+    }
+    checks
 }
 
 /// As the daemon's.
@@ -148,6 +156,18 @@ async fn waiters(coordinator: &Client, namespace: &str, group: &str) -> Check {
     match heartbeat::list(coordinator, group, "").await {
         Ok(list) => Check::ok(WAITERS, format!("may be listed; {} wait", list.len())),
         Err(err) => refused(WAITERS, &err, &manifests(namespace)),
+    }
+}
+
+/// As `gates.capacity_wait` asks.
+async fn capacity(coordinator: &Client, namespace: &str) -> Check {
+    match unplaced(coordinator).await {
+        Ok(listed) => {
+            let (count, more) = (listed.pods.len(), if listed.more { " or more" } else { "" });
+            let what = format!("may be listed; {count}{more} wait for room on a node");
+            Check::ok(CAPACITY, what)
+        }
+        Err(err) => refused(CAPACITY, &err, &capacity_cure(namespace)),
     }
 }
 

@@ -24,6 +24,28 @@ impl Doctor {
         self.host.run(&["doctor"]).await
     }
 
+    async fn asks_for_pods(&self, grant: &Grant) -> Said {
+        let prove_node = matches!(grant, Grant::Strict(_));
+        let text = format!(
+            "[coordination]\ngroup = \"g\"\nprove_node = {prove_node}\n[gates]\ncapacity_wait = \"15m\"\n"
+        );
+        self.host.write("/etc/kube-rebootd/config.toml", &text);
+        self.host.run(&["doctor"]).await
+    }
+
+    /// `gates.capacity_wait` is set, and the pods of all namespaces may not be listed.
+    pub(super) async fn misses_the_pods(&self, grant: &Grant) {
+        let said = self.asks_for_pods(grant).await;
+        let cure = "kube-rebootd manifests --capacity | kubectl";
+        says(&said, "pods that wait", "FAIL", cure);
+    }
+
+    /// They may.
+    pub(super) async fn lists_the_pods(&self, grant: &Grant) {
+        let said = self.asks_for_pods(grant).await;
+        says(&said, "pods that wait", "ok", "1 wait for room");
+    }
+
     /// The grant is told, and what does not fit it has its cure.
     pub(super) async fn looks(&self, grant: &Grant) {
         let (unproved, proved) = (self.run(false).await, self.run(true).await);

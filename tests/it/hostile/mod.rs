@@ -2,6 +2,7 @@
 //! NodeRestriction: the table of docs/hostile-node.md, for each of the three grants (I1, I11, I13).
 
 mod attempts;
+mod capacity;
 mod doctor;
 mod tokens;
 
@@ -339,6 +340,7 @@ async fn i1_a_hostile_node_harms_nobody_where_nodes_prove_who_they_are() {
         scene.reset().await;
         works(&plane, &scene, &grant).await;
         doctor.looks(&grant).await;
+        capacity::is_granted_and_taken_back(&plane, &scene, &doctor, &grant).await;
         let mut outcomes = Vec::new();
         for attempt in &all {
             outcomes.push(try_it(&scene, attempt, matches!(grant, Grant::Strict(_))).await);

@@ -248,6 +248,11 @@ impl Server {
 }
 
 impl State {
+    /// Applies what `manifests --capacity` adds, or takes it back.
+    pub(crate) fn grants_pods(&mut self, granted: bool) {
+        self.store.lists_pods = granted;
+    }
+
     /// A kubelet renews its heartbeat every 10 s; here, when somebody looks.
     fn beat(&mut self, request: &Request) {
         let name = match request.verb {

@@ -38,6 +38,7 @@ impl Selector {
                 Some((
                     field @ ("metadata.name"
                     | "spec.nodeName"
+                    | "status.phase"
                     | "involvedObject.kind"
                     | "involvedObject.name"),
                     value,
@@ -66,7 +67,8 @@ impl Selector {
             })
             && self.fields.iter().all(|(field, wanted)| {
                 let (group, name) = field.split_once('.').unwrap_or((field, ""));
-                body[group][name].as_str() == Some(wanted)
+                // What is not there is empty.
+                body[group][name].as_str().unwrap_or_default() == wanted
             })
     }
 }

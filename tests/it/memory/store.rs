@@ -42,6 +42,8 @@ pub(super) struct Store {
     pub(super) compacted: u64,
     /// The server's wall clock.
     pub(super) now: Timestamp,
+    /// `kubernetes/options/capacity.yaml` is applied.
+    pub(super) lists_pods: bool,
 }
 
 /// Kind and apiVersion of a resource.
@@ -68,7 +70,9 @@ impl Store {
 
     /// Answers everything but a watch.
     pub(super) fn answer(&mut self, user: &User, request: &Request) -> Answer {
-        if let Some(refused) = rules::authorize(user, request) {
+        let pods = request.resource == "pods" && request.verb == Verb::List;
+        let granted = self.lists_pods && pods && *user == User::Coordinator;
+        if !granted && let Some(refused) = rules::authorize(user, request) {
             return refused;
         }
         match (request.resource.as_str(), request.verb) {

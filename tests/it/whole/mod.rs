@@ -11,6 +11,7 @@ mod alerts;
 mod annotations;
 mod balancers;
 mod budgets;
+mod capacity;
 mod clocks;
 mod cluster;
 mod commands;

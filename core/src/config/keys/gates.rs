@@ -48,6 +48,15 @@ keys! {
     /// A node that is cordoned for its drain goes on.
     OTHER_REBOOT_DAEMONS "other_reboot_daemons": Choice<bool> = choice(&[("block", true), ("ignore", false)]);
 
+    /// No reboot begins while Pods of the cluster have waited for room for longer than this, for example "15m": those that are
+    /// Pending as the scheduler found no node for them (condition PodScheduled is False, reason Unschedulable).
+    /// Pods of DaemonSets and those of a negative priority do not count.
+    /// 0s: it is not looked at. All else needs the right to list the Pods of all namespaces, which
+    /// `kube-rebootd manifests --capacity` grants: the gate is closed without it.
+    /// Whoever may make a Pod that fits on no node keeps all nodes from rebooting by it: see `force_after`.
+    /// Once the node is cordoned it is not asked, as this drain makes Pods wait itself.
+    CAPACITY_WAIT "capacity_wait": Span = Span { default: ZERO, least: ZERO, most: LONGEST, bound: "" };
+
     /// Conditions of the own Node during which no reboot begins, for example those of node-problem-detector:
     /// ["KernelDeadlock", "FrequentKubeletRestart=False"].
     /// A type alone closes while its status is True or Unknown, a type with a status while it is exactly that.
@@ -95,7 +104,8 @@ keys! {
     /// its budgets count as ever.
     FORCE_AFTER "force_after": Span = Span { default: ZERO, least: ZERO, most: LONGEST, bound: "" };
 
-    /// Which gates `force_after` passes over: "windows", "alerts", "autoscaler", "conditions", "protected-pods", "commands",
+    /// Which gates `force_after` passes over: "windows", "alerts", "autoscaler", "conditions", "protected-pods",
+    /// "capacity", "commands",
     /// "users" (with `users = "block"`; a warning comes as ever).
     FORCE "force": Choices<Gate> = Choices { words: Force::WORDS, what: "gates", default: &[] };
 }

@@ -207,6 +207,7 @@ const WRONG: &[(&str, &str, &[&str])] = &[
     ("gates", "window_overrun", &["30", "\"9000h\""]),
     ("gates", "other_reboot_daemons", &["1", "true", "\"warn\""]),
     ("hooks", "timeout", &["1", "\"0s\"", "\"11m\"", "\"soon\""]),
+    ("gates", "capacity_wait", &["15", "true", "\"9000h\""]),
     ("gates", "unsynchronized_clock", &["1", "true", "\"warn\""]),
     ("gates", "conditions", &["\"KernelDeadlock\"", "[1]", "[\"\"]", "[\"A=yes\"]", "[\"a b\"]", "[\"RebootRequired\"]", "[\"Drained=False\"]"]),
     ("gates", "blocking_pods", &["\"app=db\"", "[1]", "[\"\"]", "[\"a b\"]", "[\"Shop: app=db\"]", "[\": app=db\"]", "[\"shop: a b\"]"]),

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::side::How::{Delete, Get, Merge, Post, Table};
 use super::side::Who::{Admin, Node, Slots};
-use super::side::{BEAT, LEASE, NODE, SET, both, rows};
+use super::side::{BEAT, LEASE, NODE, POD, SET, both, rows};
 
 #[tokio::test]
 async fn reads_answer_as_a_real_server() {
@@ -65,6 +65,34 @@ async fn reads_answer_as_a_real_server() {
         }
         side.ask("who as coordinator", Slots(0), Post, reviews, &review)
             .await;
+    })
+    .await;
+}
+
+/// Pods that no node has, of one label: the real server has pods of other tests.
+#[tokio::test]
+async fn pods_without_a_node_are_listed_as_on_a_real_server() {
+    both(1, async |side| {
+        let name = format!("conf-room-{}", side.name(0));
+        let path = format!("{POD}/{name}");
+        let fields = "fieldSelector=spec.nodeName%3D%2Cstatus.phase%3DPending&limit=100";
+        let of_all = format!("/api/v1/pods?{fields}");
+        let labelled = format!("{POD}?{fields}&labelSelector=room%3D{name}");
+        let none = json!(null);
+        let pod = json!({"metadata": {"name": name, "labels": {"room": name}},
+            "spec": {"nodeSelector": {"test/none": ""}, "containers": [{"name": "c", "image": "i"}]},
+            "status": {"phase": "Pending"}});
+        rows! { side:
+            "of all namespaces, not granted", Slots(0), Get, of_all, none;
+            "", Admin, Post, POD, pod;
+        }
+        let seen = side.ask("", Admin, Get, &labelled, &none).await;
+        let items = seen["items"].as_array().map(Vec::len);
+        let said = json!({"kind": seen["kind"], "metadata": {"finalizers": [items == Some(1)]}});
+        side.row("one", 200, &said);
+        rows! { side:
+            "", Admin, Delete, path, none;
+        }
     })
     .await;
 }
