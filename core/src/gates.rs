@@ -271,6 +271,8 @@ pub(crate) struct GateFacts<'a> {
     pub findings: &'a [Finding],
     /// Taints of autoscalers.
     pub autoscaler: Signs,
+    /// When that gate opens by itself.
+    pub candidate_until: Option<Duration>,
     /// Conditions that `gates.conditions` names.
     pub conditions: Signs,
     pub blocking: Blocking,
@@ -308,7 +310,10 @@ pub(crate) fn all(facts: &GateFacts, policy: &GatePolicy, now: Now) -> Vec<(Gate
             Gate::Settle,
             settle(facts.request, facts.findings, facts.windows.begun, now),
         ),
-        (Gate::Autoscaler, autoscaler(&facts.autoscaler)),
+        (
+            Gate::Autoscaler,
+            autoscaler(&facts.autoscaler, facts.candidate_until),
+        ),
         (Gate::Conditions, conditions(&facts.conditions)),
         (Gate::BlockingPods, blocking(&facts.blocking)),
         (Gate::ProtectedPods, protected(&facts.protecting, now)),

@@ -7,6 +7,7 @@
 
 mod alerts;
 mod answers;
+mod autoscaler;
 mod capacity;
 mod clock;
 mod commands;

@@ -55,11 +55,14 @@ pub const QUORUM_ROLES: [&str; 4] = [
 /// Taint of a Node whose host a person declares to be off (Kubernetes).
 pub const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
+/// Taint by which cluster-autoscaler says that it may remove the Node; its value is when it said so, in seconds since 1970.
+pub const CANDIDATE: &str = "DeletionCandidateOfClusterAutoscaler";
+
 /// Taints by which an autoscaler says that it removes the Node, or is about to: cluster-autoscaler's two, Karpenter's, and
 /// Karpenter's before its version 1.
 pub const AUTOSCALER_TAINTS: [&str; 4] = [
     "ToBeDeletedByClusterAutoscaler",
-    "DeletionCandidateOfClusterAutoscaler",
+    CANDIDATE,
     "karpenter.sh/disrupted",
     "karpenter.sh/disruption",
 ];

@@ -49,6 +49,8 @@ pub struct Node {
     pub conditions: Vec<Condition>,
     /// Keys of the taints that anything here looks at, each once: [`names::looks_at_taint`].
     pub taints: Vec<String>,
+    /// When cluster-autoscaler made it a candidate, by its clock: the value of the taint [`names::CANDIDATE`].
+    pub candidate: Option<Timestamp>,
     /// Every condition that others report, by type.
     pub reported: BTreeMap<String, Status>,
     /// The view is a consistent read (a GET or the answer to our own write) asked for at this boot
@@ -86,6 +88,7 @@ impl Node {
             volumes_in_use: Vec::new(),
             conditions: Vec::new(),
             taints: Vec::new(),
+            candidate: None,
             reported: BTreeMap::new(),
             read: None,
         }

@@ -226,6 +226,7 @@ pub fn read(object: &Object, asked: Option<Duration>) -> Node {
             .collect(),
         conditions: conditions(object),
         taints: taints(object),
+        candidate: candidate(object),
         reported: reported(object),
         read: asked,
     }
@@ -287,6 +288,14 @@ fn taints(object: &Object) -> Vec<String> {
     let keys = all.into_iter().flatten().map(|taint| taint.key.as_str());
     let keys: BTreeSet<&str> = keys.filter(|key| names::looks_at_taint(key)).collect();
     keys.into_iter().map(|key| text::name(key, NAME)).collect()
+}
+
+/// Its value is a number of seconds, as cluster-autoscaler writes it (`utils/taints/taints.go`); any other says nothing.
+fn candidate(object: &Object) -> Option<Timestamp> {
+    let taints = object.spec.as_ref()?.taints.as_ref()?;
+    let taint = taints.iter().find(|taint| taint.key == names::CANDIDATE)?;
+    let seconds = taint.value.as_deref()?.parse().ok()?;
+    Timestamp::from_second(seconds).ok()
 }
 
 /// Those of others.
@@ -431,6 +440,27 @@ mod tests {
             let guarded = read(&object, None).guarded;
             assert_eq!(guarded == [key], ours, "{manager} {operation} {of}");
             assert_eq!(guarded.is_empty(), !ours);
+        }
+    }
+
+    #[test]
+    fn when_it_became_a_candidate_is_the_value_of_the_taint() {
+        let at = |key: &str, value: Value| {
+            let taint = json!({"key": key, "value": value, "effect": "PreferNoSchedule"});
+            let object = json!({"metadata": {"name": "n1"}, "spec": {"taints": [taint]}});
+            let object: Object = serde_json::from_value(object).expect("a Node");
+            read(&object, None).candidate.map(Timestamp::as_second)
+        };
+        let seconds = json!("1795000000");
+        assert_eq!(at(names::CANDIDATE, seconds.clone()), Some(1_795_000_000));
+        assert_eq!(at("ToBeDeletedByClusterAutoscaler", seconds), None);
+        for odd in [
+            json!(null),
+            json!(""),
+            json!("soon"),
+            json!("999999999999999"),
+        ] {
+            assert_eq!(at(names::CANDIDATE, odd), None);
         }
     }
 

@@ -1,6 +1,8 @@
 //! What others say of the own Node: autoscalers by their taints, and whoever reports a condition.
 
-use super::{State, shut, unknown};
+use std::time::Duration;
+
+use super::{State, shut, shut_until, unknown};
 
 /// What speaks against a reboot there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,9 +16,13 @@ pub(crate) enum Signs {
 /// Signs that are named: their number is whatever others wrote.
 const NAMED: usize = 3;
 
-pub(super) fn autoscaler(taints: &Signs) -> State {
+/// `until`: when nothing closes it any more, where that is known.
+pub(super) fn autoscaler(taints: &Signs, until: Option<Duration>) -> State {
     let removes = "an autoscaler is about to remove this node";
-    state(taints, &format!("{removes}: taint"), removes)
+    match (state(taints, &format!("{removes}: taint"), removes), until) {
+        (State::Closed { why, .. }, Some(until)) => shut_until(why, until),
+        (state, _) => state,
+    }
 }
 
 pub(super) fn conditions(conditions: &Signs) -> State {

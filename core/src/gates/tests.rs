@@ -24,6 +24,7 @@ fn open() -> GateFacts<'static> {
         request: None,
         findings: &[],
         autoscaler: Signs::Seen(Vec::new()),
+        candidate_until: None,
         conditions: Signs::Seen(Vec::new()),
         blocking: Blocking::Seen(Vec::new()),
         protecting: Protecting::Seen(Vec::new()),
@@ -364,7 +365,7 @@ fn protected_pods_say_until_when() {
 #[test]
 fn i14_few_of_many_signs_are_named() {
     let signs: Vec<String> = (0..7).map(|sign| format!("sign-{sign}")).collect();
-    let State::Closed { why, .. } = autoscaler(&Signs::Seen(signs)) else {
+    let State::Closed { why, .. } = autoscaler(&Signs::Seen(signs), None) else {
         panic!("open");
     };
     assert!(why.ends_with("sign-1, sign-2 and 4 more"), "{why}");

@@ -66,6 +66,7 @@ fn node(ready: bool, boot_id: &str, heartbeat: Option<i64>) -> Seen {
         volumes_in_use: Vec::new(),
         conditions: Vec::new(),
         taints: Vec::new(),
+        candidate: None,
         reported: BTreeMap::new(),
         read: Some(Duration::ZERO),
     }))

@@ -21,6 +21,7 @@ use crate::trigger::{Finding, Request};
 
 impl Machine {
     pub(super) fn gates(&mut self, findings: &[Finding], now: Now) {
+        self.note_candidate(now);
         let host = self.memory.host.as_ref();
         self.facts.host_read = host.map(|host| host.read);
         self.facts.before = Before {
@@ -59,7 +60,8 @@ impl Machine {
             alerts,
             request: self.facts.observed.request.as_ref(),
             findings,
-            autoscaler: self.autoscaler(),
+            autoscaler: self.autoscaler(now),
+            candidate_until: self.candidate_until(now),
             conditions: self.conditions(),
             blocking: self.blocking(),
             protecting: self.protecting(now),
@@ -107,21 +109,6 @@ impl Machine {
         }
     }
 
-    /// What autoscalers say before the cordon. After it they are not asked: a drained node looks unused, so that they mark
-    /// what this drain has emptied, and an undoing would fill it and have it marked off again, over and over. One that
-    /// removes the node meanwhile needs nothing of us: its pods leave either way.
-    fn autoscaler(&self) -> Signs {
-        let hold = self.facts.record.hold.as_ref();
-        if hold.is_some_and(|hold| cordoned(&hold.stage)) {
-            return Signs::Seen(Vec::new());
-        }
-        self.signs(|node| {
-            let all = node.taints.iter();
-            let of_autoscalers = |key: &&String| names::AUTOSCALER_TAINTS.contains(&key.as_str());
-            all.filter(of_autoscalers).cloned().collect()
-        })
-    }
-
     /// Conditions that may not be what they are. One that nobody reports speaks against nothing.
     fn conditions(&self) -> Signs {
         let unwanted = &self.config.gates.conditions;
@@ -137,7 +124,7 @@ impl Machine {
         })
     }
 
-    fn signs(&self, of: impl Fn(&Node) -> Vec<String>) -> Signs {
+    pub(super) fn signs(&self, of: impl Fn(&Node) -> Vec<String>) -> Signs {
         match &self.facts.node {
             Seen::Unknown => Signs::Unknown,
             Seen::Absent => Signs::Seen(Vec::new()),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{alerts, capacity, clock, commands, hooks, packages, tell, tries};
+use super::{alerts, autoscaler, capacity, clock, commands, hooks, packages, tell, tries};
 use crate::booted::Booted;
 use crate::drain::{Blocker, Drain, Escalated, PodRef};
 use crate::facts::Facts;
@@ -97,6 +97,7 @@ pub(super) struct Memory {
     pub(super) hooks: hooks::Seen,
     pub(super) alerts: alerts::Seen,
     pub(super) capacity: capacity::Seen,
+    pub(super) candidate: Option<autoscaler::Candidate>,
     /// Pods that would stop the drain, and when they were listed.
     pub(super) blocking: Option<(Duration, Vec<Blocker>)>,
     /// Pods that a reboot waits for, by the same look.

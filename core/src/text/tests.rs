@@ -104,6 +104,7 @@ proptest! {
             request: None,
             findings: &[],
             autoscaler: gates::Signs::Seen(vec![name(&a, NAME)]),
+            candidate_until: None,
             conditions: gates::Signs::Seen(vec![name(&b, NAME); 9]),
             blocking: gates::Blocking::Cordoned,
             protecting: gates::Protecting::Seen(Vec::new()),

@@ -229,6 +229,7 @@ impl Local {
             volumes_in_use: Vec::new(),
             conditions: Vec::new(),
             taints: Vec::new(),
+            candidate: None,
             reported: BTreeMap::new(),
             read: some(&self.host, view.read),
         }))

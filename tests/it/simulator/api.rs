@@ -294,6 +294,7 @@ impl World {
             boot_id: node.status.boot_id.clone(),
             conditions: node.conditions.clone(),
             taints: Vec::new(),
+            candidate: None,
             reported: std::collections::BTreeMap::new(),
             volumes_in_use: if node.status.mounted {
                 vec!["kubernetes.io/csi/disk^1".to_owned()]

@@ -103,6 +103,7 @@ fn own_node(name: &str) -> Node {
         volumes_in_use: Vec::new(),
         conditions: Vec::new(),
         taints: Vec::new(),
+        candidate: None,
         reported: BTreeMap::new(),
         read: None,
     }

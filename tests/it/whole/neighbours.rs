@@ -95,6 +95,22 @@ async fn i2_i3_nothing_begins_on_a_node_that_an_autoscaler_removes() {
     }
 }
 
+/// cluster-autoscaler may leave the taint on a node that it does not remove.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_stays_a_candidate_of_an_autoscaler_is_not_kept_waiting_for_ever() {
+    let world = World::pair("").await;
+    taint(&world, "DeletionCandidateOfClusterAutoscaler");
+    world.want(0);
+    world.pass(28 * MINUTE).await;
+    world.require(untouched(&world), "nothing is begun");
+    let why =
+        "an autoscaler is about to remove this node: taint DeletionCandidateOfClusterAutoscaler";
+    world.require(world.said(0, why), "it says why");
+    world
+        .until("it has rebooted", 10 * MINUTE, |world| world.boots(0) == 1)
+        .await;
+}
+
 /// A drained node is the first that an autoscaler thinks is not needed: were the drain undone for that, it would begin again
 /// as soon as pods were back, for ever.
 #[tokio::test(start_paused = true)]

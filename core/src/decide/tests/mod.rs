@@ -230,6 +230,7 @@ prop_compose! {
             volumes_in_use: Vec::new(),
             conditions: Vec::new(),
             taints: Vec::new(),
+            candidate: None,
             reported: BTreeMap::new(),
             read,
         };

@@ -44,6 +44,7 @@ pub(super) fn about_to_reboot() -> Facts {
         volumes_in_use: Vec::new(),
         conditions: Vec::new(),
         taints: Vec::new(),
+        candidate: None,
         reported: BTreeMap::new(),
         read: Some(NOW),
     };

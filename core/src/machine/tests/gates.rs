@@ -221,6 +221,53 @@ fn taints_of_autoscalers_count_before_the_cordon() {
     }
 }
 
+/// Found by reading: cluster-autoscaler may leave the taint on a node for days, and the node waited for as long.
+#[test]
+fn i5_a_candidate_of_an_autoscaler_waits_for_half_an_hour_by_the_taints_time_or_from_its_first_sight()
+ {
+    const HALF: u64 = 1_800;
+    let later = |seconds: u64| Now {
+        boot: NOW + Duration::from_secs(seconds),
+        wall: wall(),
+    };
+    for (what, age, left) in [
+        ("just marked", Some(0), HALF),
+        ("marked ten minutes ago", Some(600), HALF - 600),
+        ("marked days ago", Some(300_000), 0),
+        ("marked in the future", Some(-300_000), HALF),
+        ("not known when", None, HALF),
+    ] {
+        let mut machine = wanted();
+        node(&mut machine).taints = vec![names::CANDIDATE.to_owned()];
+        node(&mut machine).candidate = age.map(|age| wall() - jiff::SignedDuration::from_secs(age));
+        for (seconds, shut) in [
+            (0, left > 0),
+            (left.saturating_sub(1), left > 0),
+            (left, false),
+        ] {
+            machine.judge(&[], later(seconds));
+            let all = machine.facts.closed.iter();
+            let closed = all.clone().find(|one| one.gate == Gate::Autoscaler);
+            let opens = closed.map(|closed| closed.opens);
+            let until = Some(NOW + Duration::from_secs(left));
+            assert_eq!(opens, shut.then_some(until), "{what} {seconds}");
+        }
+        // Marked anew it waits anew; one that is about to be deleted waits for as long as it takes.
+        node(&mut machine).candidate = Some(wall() + jiff::SignedDuration::from_secs(1));
+        machine.judge(&[], later(left));
+        assert_eq!(machine.facts.closed.len(), 1, "{what}");
+        node(&mut machine)
+            .taints
+            .push(names::AUTOSCALER_TAINTS[0].to_owned());
+        machine.judge(&[], later(left + 10 * HALF));
+        let [closed] = machine.facts.closed.as_slice() else {
+            panic!("{what}: {:?}", machine.facts.closed)
+        };
+        assert_eq!(closed.opens, None, "{what}");
+        assert!(!closed.why.contains(names::CANDIDATE), "{}", closed.why);
+    }
+}
+
 #[test]
 fn i8_who_is_logged_in_closes_the_gate_of_users_and_so_does_a_silent_logind() {
     let mut machine = wanted();
