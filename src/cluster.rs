@@ -21,6 +21,7 @@ pub mod node;
 pub mod peers;
 pub mod plugin;
 pub mod pods;
+pub mod readyz;
 pub mod rights;
 mod table;
 pub mod watch;

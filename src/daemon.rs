@@ -34,6 +34,7 @@ mod act;
 mod alerts;
 mod api;
 mod api_backoff;
+mod api_servers;
 mod capacity;
 mod commands;
 mod credential;
@@ -106,6 +107,7 @@ pub struct Daemon {
     silences: Silences,
     alerts: alerts::Alerts,
     capacity: capacity::Capacity,
+    api_servers: api_servers::ApiServers,
     /// When the API server is asked again after it refused or was silent.
     api_backoff: ApiBackoff,
     /// A watch's last sign of life that the machine knows, on the boot clock.
@@ -315,6 +317,10 @@ impl Daemon {
             }
             Some(answer) = self.alerts.next() => {
                 self.answered(answer);
+                Woke::Change
+            }
+            Some(answer) = self.api_servers.next() => {
+                self.ready(answer);
                 Woke::Change
             }
             Some(answer) = self.capacity.next() => {

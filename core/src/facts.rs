@@ -219,7 +219,8 @@ impl Facts {
     }
 }
 
-/// What those have answered whom gates ask beside the loop: commands, Prometheus, and who lists the Pods that wait for room.
+/// What those have answered whom gates ask beside the loop: commands, Prometheus, other API servers, and who lists the pods that wait for
+/// room.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Answers {
     /// Each has answered, asked for at this boot time or later; none: one has not.

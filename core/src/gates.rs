@@ -1,6 +1,7 @@
 //! Gates: what says not now (docs/design.md 10). Keeps I8: a gate that cannot be evaluated is closed.
 
 mod alerts;
+mod api_servers;
 mod capacity;
 mod clock;
 mod commands;
@@ -18,6 +19,7 @@ use std::mem;
 use std::time::Duration;
 
 use alerts::alerts;
+use api_servers::api_servers;
 use capacity::capacity;
 use clock::clock;
 use commands::commands;
@@ -31,6 +33,7 @@ use users::users;
 use windows::windows;
 
 pub(crate) use alerts::{Said, Server, asked};
+pub(crate) use api_servers::ApiServers;
 pub(crate) use capacity::Capacity;
 pub(crate) use clock::Clock;
 pub(crate) use commands::Commands;
@@ -66,6 +69,7 @@ pub enum Gate {
     ProtectedPods,
     Rivals,
     Capacity,
+    ApiServers,
     Commands,
     /// The last one, so that it is the reason only when nothing else is in the way: then users are warned.
     Users,
@@ -79,6 +83,7 @@ impl Gate {
             Self::GroupPaused => "group-paused",
             Self::Rivals => "rivals",
             Self::Capacity => "capacity",
+            Self::ApiServers => "api-servers",
             Self::Windows => "windows",
             Self::Clock => "clock",
             Self::Inhibitors => "inhibitors",
@@ -108,6 +113,7 @@ impl Gate {
             Self::Capacity => {
                 "when these Pods have a node, and all Pods of the cluster can be listed"
             }
+            Self::ApiServers => "when each other server of gates.api_servers says that it is ready",
             Self::Windows => "when a window opens that is long enough",
             Self::Clock => {
                 "when `timedatectl` says that the system clock is synchronized, or gates.unsynchronized_clock is \"ignore\""
@@ -145,6 +151,7 @@ impl Gate {
             | Self::Clock
             | Self::Inhibitors
             | Self::PackageManager
+            | Self::ApiServers
             | Self::Alerts
             | Self::MinUptime
             | Self::Settle
@@ -156,7 +163,7 @@ impl Gate {
     }
 
     /// All of them, in the order in which they are looked at.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::NodePaused,
         Self::GroupPaused,
         Self::Windows,
@@ -172,6 +179,7 @@ impl Gate {
         Self::ProtectedPods,
         Self::Rivals,
         Self::Capacity,
+        Self::ApiServers,
         Self::Commands,
         Self::Users,
     ];
@@ -180,7 +188,11 @@ impl Gate {
     /// again when it has ended.
     pub(crate) fn passing(self) -> bool {
         match self {
-            Self::Inhibitors | Self::PackageManager | Self::Commands | Self::Users => true,
+            Self::Inhibitors
+            | Self::PackageManager
+            | Self::ApiServers
+            | Self::Commands
+            | Self::Users => true,
             Self::NodePaused
             | Self::GroupPaused
             | Self::Rivals
@@ -209,12 +221,12 @@ pub struct Closed {
 }
 
 impl Closed {
-    /// Why, without what a command of the admin, the query of a Prometheus or the list of Pods says, which may change with each
+    /// Why, without what a command of the admin, the query of a Prometheus, an API server or the list of Pods says, which may change with each
     /// answer.
     pub fn steady(&self) -> &str {
         let who = self.why.split_once(": ").map(|(who, _)| who);
         match (self.gate, who) {
-            (Gate::Commands | Gate::Capacity, Some(who)) => who,
+            (Gate::Commands | Gate::Capacity | Gate::ApiServers, Some(who)) => who,
             (Gate::Alerts, Some(who)) if self.why.contains(": the query ") => who,
             _ => &self.why,
         }
@@ -260,6 +272,7 @@ pub(crate) struct GateFacts<'a> {
     pub group_pause: Pause,
     pub rivals: Rivals,
     pub capacity: Capacity,
+    pub api_servers: ApiServers<'a>,
     pub windows: WindowFacts<'a>,
     pub clock: Clock,
     /// Foreign block inhibitors whose `what` contains shutdown; none when logind did not say.
@@ -319,6 +332,7 @@ pub(crate) fn all(facts: &GateFacts, policy: &GatePolicy, now: Now) -> Vec<(Gate
         (Gate::ProtectedPods, protected(&facts.protecting, now)),
         (Gate::Rivals, rivals(&facts.rivals)),
         (Gate::Capacity, capacity(&facts.capacity)),
+        (Gate::ApiServers, api_servers(facts.api_servers)),
         (Gate::Commands, commands(&facts.commands)),
         (Gate::Users, users(&facts.users, policy.users, now)),
     ];

@@ -1,5 +1,7 @@
 //! What Kubernetes allows as a label key, a label value or an object's name; and what is a URL, a path or a time zone (I12).
 
+use std::net::Ipv6Addr;
+
 /// A label value that is not empty: 1 to 63 of `[A-Za-z0-9._-]`, alphanumeric at both ends.
 pub fn is_label_value(text: &str) -> bool {
     let bytes = text.as_bytes();
@@ -47,6 +49,22 @@ pub(crate) fn is_zone_name(text: &str) -> bool {
 /// Of a file; no path has a NUL (`path_resolution(7)`).
 pub(crate) fn is_absolute(path: &str) -> bool {
     path.starts_with('/') && !path.contains('\0')
+}
+
+/// A server by https, as `https://10.0.0.1:6443`: what a kubeconfig calls one, without a path.
+pub(crate) fn is_server(text: &str) -> bool {
+    let Some(rest) = text.strip_prefix("https://") else {
+        return false;
+    };
+    let (sound, port) = if let Some(rest) = rest.strip_prefix('[') {
+        let (host, port) = rest.split_once(']').unwrap_or_default();
+        (host.parse::<Ipv6Addr>().is_ok(), port)
+    } else {
+        let (host, port) = rest.split_at(rest.find(':').unwrap_or(rest.len()));
+        (is_subdomain(host), port)
+    };
+    let number = |port: &str| port.parse::<u16>().is_ok_and(|port| port > 0);
+    sound && (port.is_empty() || port.strip_prefix(':').is_some_and(number))
 }
 
 /// An absolute URL of http or https, without a user: `config show` would print his password.

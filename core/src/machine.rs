@@ -7,6 +7,7 @@
 
 mod alerts;
 mod answers;
+mod api_servers;
 mod autoscaler;
 mod capacity;
 mod clock;
@@ -95,6 +96,7 @@ impl Machine {
         self.memory.protected.clear();
         self.memory.alerts = alerts::Seen::default();
         self.memory.capacity = capacity::Seen::default();
+        self.memory.api_servers = None;
         self.memory.tries = tries::Seen::default();
         self.facts.config_error = None;
     }
@@ -286,7 +288,8 @@ impl Machine {
         self.memory.pods = pods;
         // One that has not answered leaves all of them without an answer.
         let asked = self.commands_asked(now).min(self.alerts_asked(now));
-        self.facts.answers.asked = asked.min(self.capacity_asked(now));
+        let asked = asked.min(self.capacity_asked(now));
+        self.facts.answers.asked = asked.min(self.api_servers_asked(now));
         self.facts.hooks = self.hooks_stand();
         self.prove(now);
         self.gives_back(now);

@@ -46,6 +46,8 @@ pub enum Reason {
     OtherRebootDaemon,
     /// Pods of the cluster wait for room on a node.
     PodsUnschedulable,
+    /// Another API server of the control plane is not ready.
+    ApiServerNotReady,
     /// A command of `[[gates.command]]`, or a hook of `gate.d`.
     GateCommand,
     /// Somebody is logged in on the host.
@@ -94,7 +96,7 @@ pub enum Reason {
 
 impl Reason {
     /// All of them; docs/operating.md explains each to an operator.
-    pub const ALL: [Self; 46] = [
+    pub const ALL: [Self; 47] = [
         Self::Idle,
         Self::TriggerUnknown,
         Self::NotCleared,
@@ -115,6 +117,7 @@ impl Reason {
         Self::ProtectedPod,
         Self::OtherRebootDaemon,
         Self::PodsUnschedulable,
+        Self::ApiServerNotReady,
         Self::GateCommand,
         Self::UsersLoggedIn,
         Self::StateNotWritable,
@@ -177,6 +180,7 @@ impl Reason {
             Some(Gate::ProtectedPods) => Self::ProtectedPod,
             Some(Gate::Rivals) => Self::OtherRebootDaemon,
             Some(Gate::Capacity) => Self::PodsUnschedulable,
+            Some(Gate::ApiServers) => Self::ApiServerNotReady,
             Some(Gate::Commands) => Self::GateCommand,
             Some(Gate::Users) => Self::UsersLoggedIn,
         }
@@ -238,6 +242,7 @@ impl Reason {
             | Self::ProtectedPod
             | Self::OtherRebootDaemon
             | Self::PodsUnschedulable
+            | Self::ApiServerNotReady
             | Self::GateCommand
             | Self::UsersLoggedIn
             | Self::ShuttingDown
@@ -309,6 +314,7 @@ impl Reason {
             Self::PodsUnschedulable => {
                 "a reboot is required, and Pods of the cluster wait for room"
             }
+            Self::ApiServerNotReady => "a reboot is required, and another API server is not ready",
             Self::GateCommand => "a reboot is required, and a command of gates says not now",
             Self::UsersLoggedIn => "a reboot is required, and somebody is logged in on the host",
             Self::StateNotWritable => "a reboot is required, and the state file cannot be written",
@@ -361,6 +367,7 @@ impl Reason {
             Self::ProtectedPod => "ProtectedPod",
             Self::OtherRebootDaemon => "OtherRebootDaemon",
             Self::PodsUnschedulable => "PodsUnschedulable",
+            Self::ApiServerNotReady => "ApiServerNotReady",
             Self::GateCommand => "GateCommand",
             Self::UsersLoggedIn => "UsersLoggedIn",
             Self::StateNotWritable => "StateNotWritable",

@@ -27,6 +27,7 @@ use crate::cluster::connect_error::{ConnectError, NODE_USER};
 use crate::cluster::credentials::Fingerprint;
 use crate::cluster::identity::Identity;
 use crate::cluster::plugin;
+use crate::cluster::readyz::ApiServer;
 use crate::root::Root;
 
 /// Longest time for reading the files of one client.
@@ -59,6 +60,8 @@ pub struct Access {
     pub coordinator_kubeconfig: Option<PathBuf>,
     /// Send `Impersonate-Extra-node` (`manifests --strict`).
     pub prove_node: bool,
+    /// `gates.api_servers`.
+    pub api_servers: Vec<String>,
 }
 
 /// Both clients and whose they are. Clones are cheap; drop all of them when rebuilt, as old
@@ -67,6 +70,8 @@ pub struct Access {
 pub struct Clients {
     pub node: Client,
     pub coordinator: Client,
+    /// The API servers that `gates.api_servers` names.
+    pub api_servers: Vec<ApiServer>,
     /// The node's name.
     pub name: String,
     /// The kubeconfig in use, as the host sees it.
@@ -175,6 +180,7 @@ impl Connector {
         Ok(Clients {
             node: node.clone(),
             coordinator: coordinator.clone(),
+            api_servers: Vec::new(),
             name: self.name(node).await?,
             path: PathBuf::new(),
             fingerprints: Vec::new(),
@@ -197,6 +203,11 @@ impl Connector {
         let name = self.name(&node).await?;
         let path = own.path.clone();
         let mut fingerprints = vec![own.fingerprint.clone()];
+        let mut api_servers = Vec::new();
+        for url in &access.api_servers {
+            let client = self.client(&own.at(url)?, AGENT).await?;
+            api_servers.push(ApiServer::new(url, client));
+        }
         let coordinator = if let Some(path) = access.coordinator_kubeconfig.clone() {
             let mut other = self.read(Some(path), None).await?;
             let end = other.settle(&run).await?;
@@ -212,6 +223,7 @@ impl Connector {
         Ok(Clients {
             node,
             coordinator,
+            api_servers,
             name,
             path,
             fingerprints,
@@ -316,6 +328,7 @@ pub async fn admin(files: Vec<PathBuf>, context: Option<String>) -> Result<Admin
         impersonate: None,
         coordinator_kubeconfig: None,
         prove_node: false,
+        api_servers: Vec::new(),
     });
     let read = connector.build(move || Identity::persons(&files, context));
     let mut identity = read.await?;
@@ -404,6 +417,7 @@ mod tests {
             impersonate: None,
             coordinator_kubeconfig: None,
             prove_node: false,
+            api_servers: Vec::new(),
         });
         let (release, held) = std::sync::mpsc::channel::<()>();
         let other = connector.clone();

@@ -62,6 +62,18 @@ impl Identity {
         })
     }
 
+    /// The same user at another server, which the same CA must prove.
+    pub(super) fn at(&self, url: &str) -> Result<Self, ConnectError> {
+        let server = url.parse();
+        let cluster_url = server.map_err(|error| ConnectError::Unusable {
+            path: self.path.clone(),
+            why: format!("gates.api_servers: {url}: {error}"),
+        })?;
+        let mut other = self.clone();
+        other.config.cluster_url = cluster_url;
+        Ok(other)
+    }
+
     /// Asks the plugin, if there is one, as `run` runs it; until when what it gave is good.
     pub(super) async fn settle<F>(
         &mut self,

@@ -34,6 +34,7 @@ pub fn access(root: &Root, config: &Config) -> Access {
         impersonate: config.coordination.impersonate.clone(),
         coordinator_kubeconfig: config.coordination.kubeconfig.clone(),
         prove_node: config.coordination.prove_node,
+        api_servers: config.gates.api_servers.clone(),
     }
 }
 

@@ -80,6 +80,7 @@ impl Daemon {
         Box::pin(self.hooks()).await;
         self.ask_alerts(now);
         self.ask_capacity(now);
+        self.ask_api_servers(now);
         self.machine.judge(&findings, now);
         self.warn();
     }

@@ -14,6 +14,7 @@ use super::Daemon;
 use super::alerts::Alerts;
 use super::api::Api;
 use super::api_backoff::ApiBackoff;
+use super::api_servers::ApiServers;
 use super::capacity::Capacity;
 use super::commands::Commands;
 use super::credential::held_access;
@@ -119,6 +120,7 @@ pub async fn start(
         silences,
         alerts,
         capacity: Capacity::default(),
+        api_servers: ApiServers::default(),
     })
 }
 

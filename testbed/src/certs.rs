@@ -51,11 +51,13 @@ impl Authority {
     /// A certificate for the server, in place of the one before; it reads its files again by itself.
     /// `end`: none is never.
     pub fn server(&self, end: Option<End>) -> Result<()> {
-        let names = vec![
-            SERVER.to_owned(),
-            "127.0.0.1".to_owned(),
-            "localhost".to_owned(),
-        ];
+        self.server_at(&[], end)
+    }
+
+    /// The same for servers at these addresses, too.
+    pub(crate) fn server_at(&self, addresses: &[String], end: Option<End>) -> Result<()> {
+        let everywhere = [SERVER, "127.0.0.1", "localhost"].map(str::to_owned);
+        let names = [everywhere.as_slice(), addresses].concat();
         let params = lasting(CertificateParams::new(names)?, end);
         self.sign("server", params, "kube-apiserver", "")
     }

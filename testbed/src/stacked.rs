@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use crate::bed::Bed;
+use crate::certs::Authority;
 use crate::components::{HOSTS_AUDIT_LOG, Seat};
 use crate::control_plane::{self, kubeconfig};
 use crate::door::Door;
@@ -43,7 +44,10 @@ impl Bed {
         let member = |host: &&str| Ok(((*host).to_owned(), bed.address(host)?));
         let members = hosts.iter().map(member).collect::<Result<Vec<_>>>()?;
         let addresses = members.iter().map(|(_, address)| address.clone());
-        let door = Door::open(&bed, addresses.collect())?;
+        let addresses: Vec<String> = addresses.collect();
+        // Each is also asked by its own address.
+        Authority::at(&bed.path("pki")).server_at(&addresses, None)?;
+        let door = Door::open(&bed, addresses)?;
         Ok(Stacked {
             bed,
             members,
@@ -125,6 +129,12 @@ impl Stacked {
         }
         let policy = read(&self.bed.path("audit-policy.yaml"))?;
         Ok(spec.file(format!("{PKI}/audit-policy.yaml"), policy))
+    }
+
+    /// The API server of each host, by its own address.
+    pub fn api_servers(&self) -> Vec<String> {
+        let url = |(_, address): &(String, String)| format!("https://{address}:6443");
+        self.members.iter().map(url).collect()
     }
 
     /// Waits until all of it answers.

@@ -192,6 +192,7 @@ impl Plane {
             impersonate: Some("coordinator".to_owned()),
             coordinator_kubeconfig: None,
             prove_node: false,
+            api_servers: Vec::new(),
         }
     }
 

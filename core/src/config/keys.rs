@@ -185,6 +185,8 @@ pub(super) struct DaysList;
 pub(super) struct DatesList;
 /// A list of selectors of pods, empty unless somebody writes one.
 pub(super) struct PodSelectors;
+/// A list of API servers, empty unless somebody writes one.
+pub(super) struct ServersList;
 /// A list of conditions of the Node, empty unless somebody writes one.
 pub(super) struct ConditionsList;
 /// A regular expression, or empty for none; its default.

@@ -420,6 +420,7 @@ fn gates(r: &mut Reader<'_>) -> Gates {
         synchronized: r.choice(&gates::UNSYNCHRONIZED_CLOCK),
         rivals: r.choice(&gates::OTHER_REBOOT_DAEMONS),
         capacity_wait: r.duration(&gates::CAPACITY_WAIT),
+        api_servers: r.servers(&gates::API_SERVERS),
         conditions: r.conditions(&gates::CONDITIONS),
         protection: Protection {
             blocking: r.pods(&gates::BLOCKING_PODS),

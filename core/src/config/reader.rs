@@ -8,12 +8,13 @@ use super::duration;
 use super::file::{Keys, Origin, Problem, Raw, Value, dotted};
 use super::keys::{
     Choice, Choices, Codes, Command, Conditional, ConditionsList, DatesList, DaysList, Entry, Key,
-    Number, Paths, PodSelectors, Regular, Section, Selectors, Silences, Span, Table, Word,
+    Number, Paths, PodSelectors, Regular, Section, Selectors, ServersList, Silences, Span, Table,
+    Word,
 };
 use crate::alerts::Conditions;
 use crate::budget::MaxUnavailable;
 use crate::condition::Unwanted;
-use crate::label::is_absolute;
+use crate::label::{is_absolute, is_server};
 use crate::matcher::Matchers;
 use crate::pattern::Pattern;
 use crate::selector::{PodSelector, Selector};
@@ -252,6 +253,16 @@ impl<'a> Reader<'a> {
         };
         let kind = "list of dates";
         self.list(key, kind, Vec::new(), read, |dates| quote(dates.given()))
+    }
+
+    pub(super) fn servers(&mut self, key: &Key<ServersList>) -> Vec<String> {
+        let advice = "servers like \"https://10.0.0.1:6443\"";
+        let read = |raw: &Raw| match text(raw, advice)? {
+            given if is_server(given) => Ok(given.to_owned()),
+            given => Err(format!("{given:?} is not allowed; write {advice}")),
+        };
+        let kind = "list of servers by https";
+        self.list(key, kind, Vec::new(), read, |one| quote(one))
     }
 
     pub(super) fn conditions(&mut self, key: &Key<ConditionsList>) -> Vec<Unwanted> {

@@ -122,11 +122,16 @@ impl<'a> Context<'a> {
     pub(super) fn answers(&self, phase: Phase, where_it_is: &str) -> Step {
         let awaits = |gate| self.facts.answers.awaited.contains(&gate);
         let (alerts, commands) = (awaits(Gate::Alerts), awaits(Gate::Commands));
-        let waits = match (alerts, commands, awaits(Gate::Capacity)) {
-            (true, true, _) => "waiting for the answers of Prometheus and of the gate's commands",
-            (true, false, _) => "waiting for the answer of Prometheus",
-            (false, false, true) => "waiting for the list of Pods that wait for room",
-            (false, ..) => "waiting for the answers of the gate's commands",
+        let waits = match (alerts, commands) {
+            (true, true) => "waiting for the answers of Prometheus and of the gate's commands",
+            (true, false) => "waiting for the answer of Prometheus",
+            (false, false) if awaits(Gate::Capacity) => {
+                "waiting for the list of pods that wait for room"
+            }
+            (false, false) if awaits(Gate::ApiServers) => {
+                "waiting for the answers of the other API servers"
+            }
+            (false, _) => "waiting for the answers of the gate's commands",
         };
         let status = format!("{where_it_is}: {waits}");
         Step {

@@ -23,7 +23,7 @@ pub struct Force {
 impl Force {
     /// What may be listed. Not what a person's pause says; not another daemon, whose lock is none of ours; not what would stop
     /// the drain or the reboot later all the same (pods that may not be evicted, inhibitors); not package managers, which leave
-    /// a host that does not boot; and nothing that is over within an hour by itself.
+    /// a host that does not boot; not an API server without which the control plane may be down; and nothing that is over within an hour by itself.
     pub(crate) const WORDS: &'static [(&'static str, Gate)] = &[
         ("windows", Gate::Windows),
         ("alerts", Gate::Alerts),

@@ -16,6 +16,7 @@ fn open() -> GateFacts<'static> {
         group_pause: Pause::None,
         rivals: Rivals::Ignored,
         capacity: Capacity::Ignored,
+        api_servers: ApiServers::Ignored,
         windows: WindowFacts::any_time(),
         clock: Clock::Synchronized,
         inhibitors: Some(Vec::new()),
@@ -125,6 +126,7 @@ fn every_gate_says_something() {
             "protected-pods",
             "rivals",
             "capacity",
+            "api-servers",
             "commands",
             "users"
         ]
@@ -167,6 +169,7 @@ fn a_node_that_somebody_keeps_drained_waits_for_what_speaks_against_drains() {
         Gate::Settle,
         Gate::Autoscaler,
         Gate::Conditions,
+        Gate::ApiServers,
         Gate::Commands,
         Gate::Users,
     ];

@@ -39,6 +39,39 @@ struct Answer {
 pub(super) type Seen = BTreeMap<String, One>;
 
 impl One {
+    /// It was asked then, and not again since.
+    pub(super) fn was_asked(&self, at: Duration) -> bool {
+        self.asked == Some(at)
+    }
+
+    /// It is asked now.
+    pub(super) fn asks(&mut self, now: Now) {
+        self.asked = Some(now.boot);
+    }
+
+    /// What it said that was asked for at `asked`.
+    pub(super) fn answers(&mut self, asked: Duration, said: Result<Option<String>, String>) {
+        self.answer = Some(Answer { asked, said });
+    }
+
+    /// Its last answer, while that is not too old, and when it was asked for.
+    pub(super) fn last(&self, now: Now) -> Option<(Duration, &Result<Option<String>, String>)> {
+        self.known(now).map(|answer| (answer.asked, &answer.said))
+    }
+
+    /// How long between two questions; `held`: a slot is held, and others wait for it.
+    pub(super) fn period(&self, held: bool) -> Duration {
+        let answer = self.answer.as_ref();
+        let quiet = answer.is_none_or(|answer| answer.said == Ok(None));
+        if held {
+            HELD
+        } else if quiet {
+            PERIOD
+        } else {
+            CLOSED
+        }
+    }
+
     /// Its last answer, while that is not too old.
     fn known(&self, now: Now) -> Option<&Answer> {
         let answer = self.answer.as_ref();
@@ -46,7 +79,7 @@ impl One {
     }
 
     /// How long until it is to be asked; `since`: its answer has to be one that was asked for since then.
-    fn rest(&self, period: Duration, since: Duration, now: Duration) -> Duration {
+    pub(super) fn rest(&self, period: Duration, since: Duration, now: Duration) -> Duration {
         let Some(asked) = self.asked else {
             return Duration::ZERO;
         };

@@ -5,8 +5,8 @@ use crate::before::Before;
 use crate::drain::{self, Mode};
 use crate::facts::{Facts, Fenced};
 use crate::gates::{
-    self, Blocking, Capacity, ClosePolicy, Commands, Expected, Gate, GateFacts, GatePolicy, Pause,
-    Protecting, Signs, WindowFacts,
+    self, ApiServers, Blocking, Capacity, ClosePolicy, Commands, Expected, Gate, GateFacts,
+    GatePolicy, Pause, Protecting, Signs, WindowFacts,
 };
 use crate::names;
 use crate::node::{Node, Seen};
@@ -35,10 +35,12 @@ impl Machine {
         let commands = self.commands(now);
         let alerts = self.servers(now);
         let capacity = self.capacity(now);
+        let api_servers = self.api_servers(now);
         let awaits = [
             (Gate::Commands, matches!(commands, Commands::Awaited(_))),
             (Gate::Alerts, gates::asked(&alerts)),
             (Gate::Capacity, matches!(capacity, Capacity::Asked(_))),
+            (Gate::ApiServers, api_servers == ApiServers::Asked),
         ];
         let awaits = awaits
             .into_iter()
@@ -51,6 +53,7 @@ impl Machine {
             group_pause: self.group_pause(),
             rivals: self.rivals(),
             capacity,
+            api_servers,
             windows: self.window_facts(),
             clock: self.clock(now),
             inhibitors: host

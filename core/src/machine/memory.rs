@@ -97,6 +97,8 @@ pub(super) struct Memory {
     pub(super) hooks: hooks::Seen,
     pub(super) alerts: alerts::Seen,
     pub(super) capacity: capacity::Seen,
+    /// The other API servers.
+    pub(super) api_servers: Option<alerts::One>,
     pub(super) candidate: Option<autoscaler::Candidate>,
     /// Pods that would stop the drain, and when they were listed.
     pub(super) blocking: Option<(Duration, Vec<Blocker>)>,

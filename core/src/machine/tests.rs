@@ -16,6 +16,7 @@ use crate::trigger::{BY_PERSON, Latched, Request, Settled};
 
 mod alerts;
 mod answers;
+mod api_servers;
 mod capacity;
 mod clock;
 mod commands;

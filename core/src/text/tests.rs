@@ -95,6 +95,7 @@ proptest! {
             group_pause: gates::Pause::None,
             rivals: gates::Rivals::Ignored,
             capacity: gates::Capacity::Ignored,
+            api_servers: gates::ApiServers::Ignored,
             windows: gates::WindowFacts::any_time(),
             clock: gates::Clock::Unused,
             alerts: Vec::new(),

@@ -21,6 +21,7 @@ use crate::cluster::heartbeat;
 use crate::cluster::lean::{Lease as LeaseObject, Named, Node as NodeObject};
 use crate::cluster::lease::Leases;
 use crate::cluster::manifests::capacity_cure;
+use crate::cluster::readyz::unready;
 
 const OWN_NODE: &str = "own Node";
 const HEARTBEAT: &str = "own heartbeat";
@@ -30,6 +31,8 @@ const SLOTS: &str = "slots";
 const TAKE: &str = "slot write";
 /// Only where the configuration asks for it.
 const CAPACITY: &str = "pods that wait";
+/// The same, of a node of the control plane.
+const API_SERVERS: &str = "API servers";
 /// In the order of the table.
 pub(super) const NAMES: [&str; 12] = [
     OWN_NODE,
@@ -71,6 +74,10 @@ pub(super) async fn checks(clients: &Clients, config: &Config, node: Option<&Nod
     ];
     if !config.gates.capacity_wait.is_zero() {
         checks.push(capacity(&clients.coordinator, namespace).await);
+    }
+    let other = node.is_some_and(|node| !node.quorum());
+    if !config.gates.api_servers.is_empty() && !other {
+        checks.push(api_servers(clients).await);
     }
     checks
 }
@@ -168,6 +175,19 @@ async fn capacity(coordinator: &Client, namespace: &str) -> Check {
             Check::ok(CAPACITY, what)
         }
         Err(err) => refused(CAPACITY, &err, &capacity_cure(namespace)),
+    }
+}
+
+/// As `gates.api_servers` asks.
+async fn api_servers(clients: &Clients) -> Check {
+    match unready(&clients.api_servers).await {
+        None => Check::ok(API_SERVERS, "each other one of gates.api_servers is ready"),
+        Some(why) => Check::warn(
+            API_SERVERS,
+            why,
+            "see on that host why its API server is not ready, or correct gates.api_servers: an address, name and port that its certificate has",
+        )
+        .until("each other API server is ready"),
     }
 }
 

@@ -1,7 +1,8 @@
 //! `[gates]`
 
 use super::{
-    Choice, Choices, ConditionsList, DatesList, LONGEST, PodSelectors, Span, ZERO, choice, minutes,
+    Choice, Choices, ConditionsList, DatesList, LONGEST, PodSelectors, ServersList, Span, ZERO,
+    choice, minutes,
 };
 use crate::gates::{Force, Gate};
 use crate::users::Users;
@@ -56,6 +57,14 @@ keys! {
     /// Whoever may make a Pod that fits on no node keeps all nodes from rebooting by it: see `force_after`.
     /// Once the node is cordoned it is not asked, as this drain makes Pods wait itself.
     CAPACITY_WAIT "capacity_wait": Span = Span { default: ZERO, least: ZERO, most: LONGEST, bound: "" };
+
+    /// The API servers of the control plane, each by an address of its own and not by that of a load balancer:
+    /// ["https://10.0.0.1:6443", "https://10.0.0.2:6443", "https://10.0.0.3:6443"].
+    /// No node of the control plane goes down while one of the others does not say at `/readyz` that it is ready, or does not answer
+    /// within 10 seconds. An address of this host is its own and is not asked, so that all hosts can have the same list.
+    /// They are asked with the credential and the CA of the kubeconfig, before the node queues, before the cordon and before the reboot;
+    /// a drained node waits up to 5 minutes for them. On other nodes the key does nothing.
+    API_SERVERS "api_servers": ServersList = ServersList;
 
     /// Conditions of the own Node during which no reboot begins, for example those of node-problem-detector:
     /// ["KernelDeadlock", "FrequentKubeletRestart=False"].

@@ -71,6 +71,7 @@ fn wrong(kind: &str) -> (String, String) {
         "list of label selectors" => ("[1]", "label selectors".into()),
         "list of days" => ("[1]", "write days like".into()),
         "list of selectors of pods" => ("[1]", "write selectors of pods like".into()),
+        "list of servers by https" => ("[1]", "write servers like".into()),
         "list of conditions" => ("[1]", "write conditions like".into()),
         "list of dates" => ("[1]", "write dates like".into()),
         "list of matchers" => ("[1]", "write matchers like".into()),
