@@ -35,12 +35,13 @@ pub(crate) enum Use {
 /// [`no_service`].
 const MONITORING: &str = "prometheus";
 const ALERTING: &str = "prometheus-alertmanager";
+const PROXY: &str = "nginx";
 
 /// Program, and its package in Debian, Fedora and Arch, each with what it is wanted for.
 /// xtask/tests/packages/programs.rs fails when something is called that neither this list has nor every machine with
 /// Rust.
 #[rustfmt::skip]
-const PROGRAMS: [(Use, &str, &str, &str, &str); 44] = [
+const PROGRAMS: [(Use, &str, &str, &str, &str); 45] = [
     (Use::Bed, "systemd-nspawn", "systemd-container", "systemd-container", "systemd"),
     (Use::Bed, "mmdebstrap", "mmdebstrap", "mmdebstrap", "mmdebstrap"),
     (Use::Bed, "ip", "iproute2", "iproute", "iproute2"),
@@ -79,6 +80,7 @@ const PROGRAMS: [(Use, &str, &str, &str, &str); 44] = [
     (Use::Test, "promtool", MONITORING, "golang-github-prometheus", "prometheus"),
     // As Debian calls it.
     (Use::Test, "prometheus-alertmanager", ALERTING, "golang-github-prometheus-alertmanager", "alertmanager"),
+    (Use::Test, "nginx", PROXY, "nginx-core", "nginx"),
     (Use::Machine, "qemu-system-x86_64", "qemu-system-x86", "qemu-system-x86-core", "qemu-system-x86"),
     // No program, and at this path in Debian alone.
     (Use::Machine, FIRMWARE, "ovmf", "edk2-ovmf", "edk2-ovmf"),
@@ -187,7 +189,7 @@ pub(crate) fn programs(wanted: impl Fn(Use) -> bool) -> Result<()> {
                 apt
             };
             shell::output(apt().arg("update"))?;
-            for package in [MONITORING, ALERTING] {
+            for package in [MONITORING, ALERTING, PROXY] {
                 if rows.iter().any(|row| row.2 == package) {
                     no_service(&format!("{package}.service"))?;
                 }

@@ -254,3 +254,69 @@ async fn the_real_prometheus_is_asked_by_tls_with_a_password() {
         assert!(why.contains(wanted), "{keys}: {why}");
     }
 }
+
+/// A proxy before the server at `behind`, by TLS, which lets nobody through but who has the token "secret": Prometheus itself knows
+/// no tokens.
+fn proxy(dir: &Path, behind: u16) -> (Program, u16) {
+    let port = free_port();
+    let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
+    let temporary = temporary.map(|kind| format!("{kind}_temp_path {kind};"));
+    let config = format!(
+        "daemon off;\nuser root;\npid nginx.pid;\nerror_log stderr;\nevents {{}}\n\
+         http {{\naccess_log off;\n{}\nserver {{\nlisten 127.0.0.1:{port} ssl;\n\
+         ssl_certificate {dir}/ca.pem;\nssl_certificate_key {dir}/key.pem;\n\
+         location / {{\nif ($http_authorization != \"Bearer secret\") {{ return 401; }}\n\
+         proxy_pass http://127.0.0.1:{behind};\n}}\n}}\n}}\n",
+        temporary.join("\n"),
+        dir = dir.display(),
+    );
+    fs::write(dir.join("nginx.conf"), config).unwrap();
+    let place = dir.display().to_string();
+    let words = ["-p", &place, "-c", "nginx.conf", "-e", "stderr"];
+    let arguments = words.map(str::to_owned);
+    // It knows its configuration by the directory that `-p` names.
+    (start(dir, "nginx", &arguments), port)
+}
+
+#[tokio::test]
+async fn the_real_prometheus_is_asked_through_a_proxy_with_a_token() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path();
+    certificate(path);
+    fs::write(path.join("token"), "secret\n").unwrap();
+    fs::write(path.join("wrong"), "another\n").unwrap();
+    let (server, behind) = prometheus(path, free_port(), &[]);
+    let (_proxy, port) = proxy(path, behind);
+    let url = format!("url = \"https://127.0.0.1:{port}\"\nca = \"/ca.pem\"");
+    let token = |file: &str| format!("{url}\ntoken_file = \"/{file}\"");
+    until(path, &token("token"), Some("active alerts: Fires")).await;
+    // A token that is replaced counts from the next question on.
+    let asker = &mut asker(path, &token("token"));
+    assert_eq!(
+        asker.look().await.unwrap().as_deref(),
+        Some("active alerts: Fires")
+    );
+    fs::write(path.join("token"), "old\n").unwrap();
+    assert_eq!(asker.look().await.unwrap_err(), "it answered 401");
+    fs::write(path.join("token"), "secret\n").unwrap();
+    assert_eq!(
+        asker.look().await.unwrap().as_deref(),
+        Some("active alerts: Fires")
+    );
+    for (keys, wanted) in [
+        (url.clone(), "it answered 401"),
+        (token("wrong"), "it answered 401"),
+        (
+            token("none"),
+            "the file of gates.prometheus.token_file cannot be read",
+        ),
+    ] {
+        let why = look(path, &keys).await.unwrap_err();
+        assert!(why.contains(wanted), "{keys}: {why}");
+        assert!(!why.contains("secret") && !why.contains("another"), "{why}");
+    }
+    // The proxy answers, and what is behind it does not.
+    drop(server);
+    let why = look(path, &token("token")).await.unwrap_err();
+    assert!(why.contains("it answered 502"), "{why}");
+}
