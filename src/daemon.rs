@@ -168,6 +168,9 @@ impl Daemon {
                 if signals.reload.recv().now_or_never().is_some() {
                     self.reload().await;
                 }
+                if let Ok(evicted) = self.evicted.try_recv() {
+                    self.all_evicted(evicted);
+                }
                 continue;
             };
             match self.sleep(wake, &mut signals).await {
@@ -297,14 +300,7 @@ impl Daemon {
             _ = signals.reload.recv() => Woke::Reload,
             () = self.asked.next() => Woke::Reload,
             Some(evicted) = self.evicted.recv() => {
-                let now = self.clock.now().boot;
-                self.evicted(evicted, now);
-                // With all that were answered meanwhile: 110 answers are not 110 looks at the world.
-                while let Ok(evicted) = self.evicted.try_recv() {
-                    self.evicted(evicted, now);
-                }
-                #[cfg(debug_assertions)]
-                stop_point::pass(&self.root, stop_point::EVICTED);
+                self.all_evicted(evicted);
                 Woke::Change
             }
             Some(tried) = self.tries.next() => {
@@ -340,6 +336,17 @@ impl Daemon {
             () = self.api.changed() => Woke::Change,
             () = tokio::time::sleep(limit) => Woke::Change,
         }
+    }
+
+    /// An eviction's answer, with all that came meanwhile: 110 answers are not 110 looks at the world.
+    fn all_evicted(&mut self, first: act::Evicted) {
+        let now = self.clock.now().boot;
+        self.evicted(first, now);
+        while let Ok(evicted) = self.evicted.try_recv() {
+            self.evicted(evicted, now);
+        }
+        #[cfg(debug_assertions)]
+        stop_point::pass(&self.root, stop_point::EVICTED);
     }
 
     fn policy(&self) -> Policy {

@@ -108,8 +108,8 @@ impl<'a> Cycle<'a> {
         Ok(())
     }
 
-    /// Until the daemon has stopped itself: its process id.
-    fn until_stopped(&mut self) -> Result<String, String> {
+    /// Until the daemon has stopped itself: its process id. `may_miss`: a cycle may be over before it comes to the point.
+    fn until_stopped(&mut self, may_miss: bool) -> Result<String, String> {
         let mut stopped = None;
         let station = self.station;
         station.wait("the daemon to stop itself", STEP, || {
@@ -117,9 +117,15 @@ impl<'a> Cycle<'a> {
             if stopped.is_none() {
                 self.push()?;
             }
-            Ok(stopped.is_some())
+            Ok(stopped.is_some() || may_miss && self.is_over())
         })?;
-        stopped.ok_or_else(|| "it did not stop".to_owned())
+        stopped.ok_or_else(|| MISSED.to_owned())
+    }
+
+    /// Whether the host has rebooted and nothing is left to do.
+    fn is_over(&self) -> bool {
+        let rebooted = self.station.host.boots().is_ok_and(|now| now > self.boots);
+        rebooted && self.station.left().is_ok()
     }
 
     /// Until all is over: this many boots, nothing left.
@@ -186,6 +192,11 @@ pub(super) fn undisturbed(station: &Station) -> Result<Vec<String>, String> {
 
 /// Which points of these a cycle comes to hangs on how long its phases take.
 const TOLD: &str = "did Tell ";
+/// A cycle that was over before the daemon came to the point.
+const MISSED: &str = "the cycle was over, and the daemon had not passed the point";
+/// Cycles until a point is passed that need not be: an eviction may be answered after its pod is gone and
+/// the host goes down.
+const TRIES: usize = 3;
 /// From logind's yes on: the host is about to go down.
 const ASKED: &str = "did AskReboot";
 
@@ -231,11 +242,19 @@ impl Case {
     fn tried(&self, station: &Station) -> Result<(), String> {
         let why = format!("{}-{:?}", self.point.replace(' ', "-"), self.mode);
         let asked = self.point.starts_with(ASKED);
-        let mut cycle = Cycle::begin(station, &why, Some(&self.point))?;
-        if asked {
-            delay_shutdown(station)?;
-        }
-        let pid = cycle.until_stopped()?;
+        let may_miss = self.point == WITHDRAWN_AT;
+        let mut tries = TRIES;
+        let (mut cycle, pid) = loop {
+            let mut cycle = Cycle::begin(station, &why, Some(&self.point))?;
+            if asked {
+                delay_shutdown(station)?;
+            }
+            tries -= 1;
+            match cycle.until_stopped(may_miss) {
+                Err(why) if why == MISSED && tries > 0 => {}
+                stopped => break (cycle, stopped?),
+            }
+        };
         let at_stop = station.host.boots().map_err(words)?;
         let held = stop_points::passed(&station.host)
             .iter()
