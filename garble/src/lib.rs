@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 /// Only what hangs takes so long, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// CPU time: far above what a parser takes for 1 MiB in a debug build, below what a quadratic one takes.
-const WORK_MAX: Duration = Duration::from_secs(4);
+const WORK_MAX: Duration = Duration::from_secs(12);
 /// Of the thread that reads a kubeconfig (std's default); the daemon's own has more.
 const STACK: usize = 2 << 20;
 
