@@ -24,6 +24,7 @@ use tracing::{error, info, warn};
 use crate::clock::Clock;
 use crate::cluster::events::Events;
 use crate::host::dbus::{Orders, Publisher};
+use crate::host::fleet_lock::Questions;
 use crate::host::journal::Naming;
 use crate::host::notify::{Notify, watchdog_interval};
 use crate::host::{Bus, Store, metrics, motd, view};
@@ -38,6 +39,7 @@ mod api_servers;
 mod capacity;
 mod commands;
 mod credential;
+mod fleet_lock;
 mod gather;
 mod hooks;
 mod orders;
@@ -105,6 +107,9 @@ pub struct Daemon {
     events: Events,
     notices: Notices,
     silences: Silences,
+    /// What a client of FleetLock asks, and who waits for an answer.
+    questions: Questions,
+    waiting: Vec<fleet_lock::Waiting>,
     alerts: alerts::Alerts,
     capacity: capacity::Capacity,
     api_servers: api_servers::ApiServers,
@@ -196,6 +201,7 @@ impl Daemon {
         let now = self.clock.now();
         let policy = self.policy();
         let step = self.machine.next(&policy, now);
+        self.answer_clients(&step);
         for words in self.machine.take_walls() {
             info!("telling all who are logged in: {words}");
             self.notices.tell_users(words);
@@ -291,6 +297,8 @@ impl Daemon {
         let limit = until.min(paused).saturating_sub(now);
         let limit = limit.min(self.machine.poll(now));
         let limit = watchdog_interval().map_or(limit, |watchdog| limit.min(watchdog));
+        let limit =
+            (self.clients_until()).map_or(limit, |until| limit.min(until.saturating_sub(now)));
         let limit = self.notify.again().map_or(limit, |again| limit.min(again));
         let limit = limit.max(Duration::from_millis(1));
         tokio::select! {
@@ -309,6 +317,10 @@ impl Daemon {
             }
             asked = self.orders.next() => {
                 self.order(asked);
+                Woke::Change
+            }
+            given = self.questions.next() => {
+                self.client_asked(given);
                 Woke::Change
             }
             Some(answer) = self.alerts.next() => {

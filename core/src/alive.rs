@@ -97,12 +97,19 @@ pub fn answer(head: &[u8]) -> Result<(), String> {
 /// a port of a kubelet that does not run, and beside one that does. The line of a connection has the user who accepted it, as
 /// long as both ends are open.
 pub fn answers_as_root(line: &str, server: SocketAddr, client: SocketAddr) -> bool {
-    let same = |one: SocketAddr, other: SocketAddr| {
-        one.port() == other.port() && one.ip().to_canonical() == other.ip().to_canonical()
-    };
     Socket::of(line, CONNECTED).is_some_and(|socket| {
         same(socket.local, server) && same(socket.remote, client) && socket.uid == 0
     })
+}
+
+/// Whose socket at `client` is connected to one of this host at `server`, by a line of the same tables.
+pub fn connects(line: &str, client: SocketAddr, server: SocketAddr) -> Option<u32> {
+    let socket = Socket::of(line, CONNECTED)?;
+    (same(socket.local, client) && same(socket.remote, server)).then_some(socket.uid)
+}
+
+fn same(one: SocketAddr, other: SocketAddr) -> bool {
+    one.port() == other.port() && one.ip().to_canonical() == other.ip().to_canonical()
 }
 
 /// Whose socket listens where the kubelet is to answer, by a line of the same tables: who is not root may keep it from being

@@ -66,6 +66,8 @@ pub struct Config {
     pub notify: Notify,
     /// `[metrics]`
     pub metrics: Metrics,
+    /// `[fleet_lock]`; none: nothing is served.
+    pub fleet_lock: Option<FleetLock>,
 }
 
 impl Config {
@@ -165,6 +167,8 @@ pub struct Triggers {
     pub node_annotation: bool,
     /// What becomes of a shutdown that somebody else scheduled.
     pub scheduled_shutdown: Adoption,
+    /// `update_engine` is asked over D-Bus.
+    pub update_engine: bool,
     /// Slow poll of the sentinels and period of the built-in checks.
     pub period: Duration,
     /// How long a sentinel must stand before it counts.
@@ -335,6 +339,28 @@ impl Metrics {
     pub fn off(&self) -> bool {
         *self == Self::default()
     }
+}
+
+impl Config {
+    /// How long the shutdown may take to begin once logind was asked; `granted`: once a client of FleetLock was told to go on.
+    pub fn reboot_within(&self, granted: bool) -> Duration {
+        let client = self.fleet_lock.as_ref().filter(|_| granted);
+        client.map_or(self.reboot.timeout, |client| client.reboot_within)
+    }
+}
+
+/// `[fleet_lock]`: where the updater of this host asks whether it may reboot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FleetLock {
+    /// Only this host reaches it.
+    pub listen: Listen,
+    /// Name of the user who may ask, besides root.
+    pub user: String,
+    /// The id of the client; none: what is made of the host's machine id.
+    pub id: Option<String>,
+    pub group: String,
+    /// From the yes to the shutdown.
+    pub reboot_within: Duration,
 }
 
 /// `[notify]`: who is told of a reboot.

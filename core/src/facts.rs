@@ -13,6 +13,7 @@ use crate::boot::Boot;
 use crate::condition::{Condition, Event};
 use crate::config::ConfigError;
 use crate::drain::{Blocker, Escalated, PodRef};
+use crate::fleet_lock;
 use crate::gates::{Closed, Gate, Standing};
 use crate::health::Marks;
 use crate::hook::{self, Hook};
@@ -119,6 +120,8 @@ pub struct Facts {
     pub ask: Option<Refusal>,
     /// It was accepted; when it was made.
     pub ask_accepted: Option<Duration>,
+    /// What this process has heard of the client of FleetLock.
+    pub client: fleet_lock::Heard,
     /// The first step of docs/design.md 9, or what is missing.
     pub host_health: Result<(), Vec<String>>,
     /// The second step, or what is missing.
@@ -193,6 +196,7 @@ impl Facts {
             in_stage: Duration::ZERO,
             ask: None,
             ask_accepted: None,
+            client: fleet_lock::Heard::default(),
             host_health: Err(vec!["not looked yet".to_owned()]),
             pod_health: Err(vec!["not looked yet".to_owned()]),
             verifying: Duration::ZERO,

@@ -14,6 +14,7 @@ pub mod config;
 pub mod decide;
 pub mod drain;
 pub mod facts;
+pub mod fleet_lock;
 pub mod gates;
 pub mod health;
 pub mod history;

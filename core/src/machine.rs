@@ -15,6 +15,7 @@ mod commands;
 mod conditions;
 mod draining;
 mod due;
+mod fleet_lock;
 mod gates;
 mod hooks;
 mod memory;

@@ -130,6 +130,9 @@ pub struct Hold {
     pub asks: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<Duration>,
+    /// Not logind was asked last: a client of FleetLock was told to go on, and reboots the host by itself.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub granted: bool,
 }
 
 /// How far the hold is; the write-ahead points are the changes of this value (plus `asks`).
@@ -358,6 +361,7 @@ impl Hold {
             drain_spent: 0,
             asks: 0,
             asked: None,
+            granted: false,
         }
     }
 

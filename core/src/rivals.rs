@@ -37,12 +37,14 @@ const IMAGES: [(&str, Rival); 2] = [
     ("kured", Rival::Kured),
     ("flatcar-linux-update-operator", Rival::Fluo),
 ];
+/// The unit of Zincati, which may also ask this daemon for its turn.
+pub const ZINCATI: &str = "zincati.service";
 /// Units that reboot their host, and whose they are.
 const OF_UNITS: [(&str, &str); 4] = [
     ("locksmithd.service", "locksmith"),
     ("rebootmgr.service", "rebootmgr"),
     ("rebootmgrd.service", "rebootmgr"),
-    ("zincati.service", "Zincati"),
+    (ZINCATI, "Zincati"),
 ];
 /// The names of these units.
 pub const UNITS: [&str; 4] = [OF_UNITS[0].0, OF_UNITS[1].0, OF_UNITS[2].0, OF_UNITS[3].0];

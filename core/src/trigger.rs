@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::boot::Boot;
+use crate::fleet_lock;
 use crate::now::Now;
 use crate::scatter::scatter;
 use crate::text::{self, MESSAGE, NAME, WORDS};
@@ -21,6 +22,7 @@ mod maintenance;
 mod settled;
 #[cfg(test)]
 mod tests;
+pub mod update_engine;
 
 pub use builtin::Builtin;
 pub use flaps::Flaps;
@@ -115,6 +117,11 @@ pub struct Latched {
 }
 
 impl Latched {
+    /// The client of FleetLock wants to reboot the host.
+    pub(crate) fn of_client(&self) -> bool {
+        self.by == fleet_lock::BY
+    }
+
     /// A person asked on the host itself for a reboot.
     pub(crate) fn reboots_for_person(&self) -> bool {
         [BY_PERSON, BY_NOW].contains(&self.by.as_str())
@@ -129,6 +136,8 @@ pub(crate) struct Wishes<'a> {
     pub scheduled: Option<&'a str>,
     /// The deployment that the next boot is to bring: it tells whether what did not take is asked for again.
     pub staged: Option<&'a str>,
+    /// The client of FleetLock has stopped to ask, or is not listened to any more.
+    pub client_gone: bool,
 }
 
 /// Packages kept of each reboot: a distribution upgrade replaces thousands.
@@ -259,6 +268,11 @@ impl Request {
         !self.latched.iter().any(asked)
     }
 
+    /// The client of FleetLock asks for it, and reboots the host by itself.
+    pub fn of_client(&self) -> bool {
+        self.latched.iter().any(Latched::of_client)
+    }
+
     /// A person asked for it now.
     pub(crate) fn urgent(&self) -> bool {
         self.latched.iter().any(|wish| wish.by == BY_NOW)
@@ -333,6 +347,9 @@ pub(crate) fn observe(
     }
     forget(&mut observed.settled, boot, now);
     latched.retain(|wish| wish.boot.as_ref().is_none_or(|of| of == boot));
+    if wishes.client_gone {
+        latched.retain(|wish| !wish.of_client());
+    }
     let annotation = asked(&mut observed, wishes.annotation, boot, now);
     if annotation == Asked::No {
         latched.retain(|wish| wish.by != BY_ANNOTATION);

@@ -13,7 +13,7 @@ use kube_rebootd_outdated::{Answer, Report, Said};
 use super::{block_on, complain, exit, print};
 use crate::daemon;
 use crate::host::sentinel::Reader;
-use crate::host::{Bus, outdated};
+use crate::host::{Bus, outdated, update_engine};
 use crate::layers;
 use crate::root::Root;
 
@@ -89,6 +89,13 @@ async fn report(root: &Root, config: &Config) -> Report {
     for builtin in &config.triggers.builtin {
         let answer = outdated::look(root, &bus, *builtin).await;
         say(builtin.trigger(), answer);
+    }
+    if config.triggers.update_engine {
+        let answer = plain(update_engine::ask(&bus).await);
+        say(
+            kube_rebootd_core::trigger::update_engine::TRIGGER.to_owned(),
+            answer,
+        );
     }
     for check in &config.triggers.checks {
         let answer = plain(daemon::command(root, &bus, check).await);

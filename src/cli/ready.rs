@@ -4,11 +4,12 @@
 use std::path::Path;
 
 use kube_rebootd_core::alerts::Source;
-use kube_rebootd_core::config::{Config, GateCommand};
+use kube_rebootd_core::config::{Config, FleetLock, GateCommand};
 use kube_rebootd_core::hook::Hook;
 
 use crate::alerts::Asker;
 use crate::host::check::{Unready, ready};
+use crate::host::fleet_lock::{listener, own_id, uid};
 use crate::host::hooks::{Survey, Unlisted, survey};
 use crate::root::Root;
 use crate::trusted::Untrusted;
@@ -54,7 +55,53 @@ pub(super) fn all(root: &Root, config: &Config) -> Vec<Row> {
     let mut rows = hooks(root);
     rows.extend(commands(root, &config.gates.commands));
     rows.extend(config.gates.prometheus.iter().map(|one| files(root, one)));
+    rows.extend(config.fleet_lock.as_ref().map(|one| client(root, one)));
     rows
+}
+
+/// Whether the updater of this host would be heard, and by whom.
+fn client(root: &Root, place: &FleetLock) -> Row {
+    let id = place.id.clone().map_or_else(|| own_id(root), Ok);
+    let mut troubles = Vec::new();
+    if let Err(why) = &id {
+        let cure = "write the id that the updater sends into fleet_lock.id";
+        troubles.push(Trouble::grave(why.as_str(), cure));
+    }
+    if uid(root, &place.user).is_none() {
+        let what = format!("there is no user {}: only root is heard", place.user);
+        let cure = "write the user of the updater into fleet_lock.user";
+        troubles.push(Trouble::grave(what, cure));
+    }
+    let listener = listener(root, &place.listen);
+    if listener.is_none() {
+        let what = format!("nobody listens at {}", place.listen);
+        let cure =
+            "start kube-rebootd, or have it reload: systemctl reload-or-restart kube-rebootd";
+        troubles.push(Trouble {
+            grave: false,
+            ..Trouble::grave(what, cure)
+        });
+    }
+    if let Some(user) = listener.filter(|user| *user != 0) {
+        let what = format!(
+            "user {user} listens at {}, and may tell the updater to reboot this host at any time",
+            place.listen
+        );
+        let cure =
+            "end that process, or choose another port here and in the updater's configuration";
+        troubles.push(Trouble::grave(what, cure));
+    }
+    Row {
+        name: "fleet_lock",
+        there: format!(
+            "at {} for id {}, group {}, user {}",
+            place.listen,
+            id.unwrap_or_default(),
+            place.group,
+            place.user
+        ),
+        troubles,
+    }
 }
 
 /// A row per directory.

@@ -304,10 +304,21 @@ impl Daemon {
         self.machine.host_changed();
     }
 
-    /// logind, or the configured command.
+    /// logind, the configured command, or a client of FleetLock, which is told to go on.
     async fn ask_reboot(&mut self) {
         let asked = self.now().boot;
         self.machine.asks_reboot();
+        if self.machine.grants() {
+            if self.tell_clients_to_go_on() {
+                info!("the updater of this host, which asked over FleetLock, is told to go on");
+                self.machine.accepted(asked);
+            } else {
+                info!(
+                    "the updater of this host has not waited: it is told to go on when it asks again"
+                );
+            }
+            return;
+        }
         info!("asking for the reboot");
         let refused = match &self.machine.config().reboot.method {
             Method::Logind => logind::ask_reboot(&self.bus)

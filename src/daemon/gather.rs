@@ -12,6 +12,7 @@ use super::Daemon;
 use super::credential::held_access;
 use crate::cluster::answer::ApiError;
 use crate::cluster::{daemon_sets, peers, watch};
+use crate::host::fleet_lock::zincati;
 use crate::host::logind::{self, Changes};
 use crate::host::outdated::Locks;
 use crate::host::sentinel::Watch;
@@ -119,7 +120,13 @@ impl Daemon {
             None
         };
         let rivals = if self.machine.rivals_matter() {
-            systemd::active_of(&self.bus, &rivals::UNITS).await.ok()
+            let units = systemd::active_of(&self.bus, &rivals::UNITS).await.ok();
+            // It asks this daemon, and reboots when it is told to.
+            let asks = self.machine.config().fleet_lock.is_some() && zincati::asks(&self.root);
+            units.map(|mut units| {
+                units.retain(|unit| !(asks && unit == rivals::ZINCATI));
+                units
+            })
         } else {
             None
         };

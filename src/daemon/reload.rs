@@ -75,6 +75,7 @@ impl Daemon {
         let access = credential::held_access(&self.root, &config, &self.machine.facts().record);
         self.api.configure(access);
         self.alerts = Alerts::new(&self.root, &config);
+        self.questions.follow(config.fleet_lock.as_ref());
         self.machine.configure(config);
         self.keys = tables;
     }

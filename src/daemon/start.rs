@@ -29,6 +29,7 @@ use crate::cluster::client::Origin;
 use crate::cluster::events::Events;
 use crate::host::boot::{self, BootError};
 use crate::host::dbus::{Orders, Publisher};
+use crate::host::fleet_lock::Questions;
 use crate::host::motd::Motd;
 use crate::host::notify::Notify;
 use crate::host::{Bus, Store, Stored, booted, check, metrics, zone};
@@ -86,6 +87,8 @@ pub async fn start(
     let notices = Notices::start(&root, &bus);
     let silences = Silences::start(&root);
     let alerts = Alerts::new(&root, &config);
+    let mut questions = Questions::new(&root);
+    questions.follow(config.fleet_lock.as_ref());
     Ok(Daemon {
         api,
         triggers: Triggers::new(&root, &bus, &clock, &config),
@@ -118,6 +121,8 @@ pub async fn start(
         events: Events::start(),
         notices,
         silences,
+        questions,
+        waiting: Vec::new(),
         alerts,
         capacity: Capacity::default(),
         api_servers: ApiServers::default(),

@@ -2,7 +2,7 @@
 //!
 //! Keeps I7: a server that is silent, or does not end, is waited for a moment. What it means is `core`'s.
 
-use std::io::{self, BufRead as _};
+use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
-use crate::bounded;
+use super::sockets;
 use crate::root::Root;
 
 /// The connection is kept, so that it is seen whose it is.
@@ -20,19 +20,11 @@ const REQUEST: &[u8] =
 const LIMIT: Duration = Duration::from_secs(5);
 /// Bytes of the answer that are read: its first line counts.
 const HEAD: usize = 1024;
-/// Who is connected from where. A user may have hundreds of thousands of connections, each a line of 150 bytes: they are read a
-/// line at a time.
-const TABLES: [&str; 2] = ["/proc/net/tcp", "/proc/net/tcp6"];
-/// A line is no longer.
-const LINE: u64 = 4096;
-
 /// No kubelet can be heard there, as somebody else than root has the port. Where root listens, what it says counts.
 pub fn contended(root: &Root, at: SocketAddr) -> bool {
     let any = |root_does: bool| {
-        let is = |line: &str| alive::listens(line, at).is_some_and(|uid| (uid == 0) == root_does);
-        TABLES
-            .iter()
-            .any(|table| listed(root, table, is).unwrap_or(false))
+        let is = |uid: &u32| (*uid == 0) == root_does;
+        sockets::find(root, |line| alive::listens(line, at).filter(is)).is_some()
     };
     !any(true) && (any(false) || taken(at))
 }
@@ -70,34 +62,13 @@ pub async fn ask(root: &Root, at: SocketAddr) -> Result<(), String> {
     let ours = stream
         .local_addr()
         .map_err(|error| format!("{at}: {error}"))?;
-    // tcp6 is not there where the kernel has no IPv6.
-    let is = |line: &str| alive::answers_as_root(line, at, ours);
-    if TABLES
-        .iter()
-        .any(|table| listed(root, table, is).unwrap_or(false))
-    {
+    let is = |line: &str| alive::answers_as_root(line, at, ours).then_some(());
+    if sockets::find(root, is).is_some() {
         return Ok(());
     }
     Err(format!(
         "{at}: who answers is not known to be root, by /proc/net/tcp"
     ))
-}
-
-/// One line of the table is such.
-fn listed(root: &Root, table: &str, is: impl Fn(&str) -> bool) -> io::Result<bool> {
-    let mut reader =
-        io::BufReader::new(bounded::open(&root.path(table)).map_err(io::Error::other)?);
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        let read = io::Read::take(&mut reader, LINE).read_until(b'\n', &mut line)?;
-        if read == 0 {
-            return Ok(false);
-        }
-        if is(&String::from_utf8_lossy(&line)) {
-            return Ok(true);
-        }
-    }
 }
 
 /// The first line of the answer, and the connection, which is still open.

@@ -5,7 +5,6 @@
 //! loop waiting (I7), and whoever connects can use no more of it than a few connections for some seconds (I14). The loop
 //! leaves what is to be shown in a `watch` channel.
 
-use std::collections::VecDeque;
 use std::mem;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -14,25 +13,26 @@ use std::time::Duration;
 use kube_rebootd_core::config::Metrics;
 use kube_rebootd_core::metrics::Page;
 use tokio::sync::watch;
-use tokio::task::{AbortHandle, JoinSet, yield_now};
+use tokio::task::yield_now;
 
 use crate::root::Root;
 
-mod door;
 mod http;
 mod text;
 mod textfile;
 
 pub use text::text;
 
-use door::Door;
-use http::Stream;
+use super::door::{Callers, Door, Served};
 use textfile::Textfile;
 
 /// The end of the daemon waits no longer for a disk that does not answer.
 const LINGER: Duration = Duration::from_secs(1);
-/// Connections at once: each Prometheus has one, for some milliseconds. One more ends the oldest.
-const CONNECTIONS: usize = 8;
+/// Each Prometheus has one connection, for some milliseconds.
+const SERVED: Served = Served {
+    key: "metrics.listen",
+    what: "metrics are",
+};
 
 /// What is shown, and where.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -134,7 +134,7 @@ fn start(root: &Root) -> Thread {
 
 /// Until nothing will be published any more.
 async fn serve(root: &Root, mut shown: watch::Receiver<Shown>) {
-    let mut door = Door::default();
+    let mut door = Door::new(SERVED);
     let mut file = Textfile::default();
     let mut callers = Callers::default();
     loop {
@@ -156,9 +156,9 @@ async fn serve(root: &Root, mut shown: watch::Receiver<Shown>) {
                     return;
                 }
                 () = file.due() => file.write(&page),
-                Some(_) = callers.tasks.join_next() => {}
+                Some(()) = callers.ended() => {}
                 stream = door.next(root) => {
-                    callers.admit(stream, page.clone());
+                    callers.admit(SERVED.key, http::serve(stream, page.clone()));
                     // Before the next comes in this one is heard: in a crowd it would be ended else with its request unread.
                     yield_now().await;
                 }
@@ -167,31 +167,9 @@ async fn serve(root: &Root, mut shown: watch::Receiver<Shown>) {
     }
 }
 
-/// Who came in and has no answer yet: never more than [`CONNECTIONS`].
-#[derive(Debug, Default)]
-struct Callers {
-    tasks: JoinSet<()>,
-    /// The oldest first.
-    order: VecDeque<AbortHandle>,
-}
-
-impl Callers {
-    /// Who keeps a connection and asks nothing makes room: whoever asks at once is not kept waiting (I14).
-    fn admit(&mut self, stream: Stream, page: Page) {
-        self.order.retain(|task| !task.is_finished());
-        if self.order.len() >= CONNECTIONS
-            && let Some(oldest) = self.order.pop_front()
-        {
-            tracing::debug!("the oldest connection to metrics.listen makes room for another");
-            oldest.abort();
-        }
-        let task = self.tasks.spawn(http::serve(stream, page));
-        self.order.push_back(task);
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
     use std::io::Write as _;
     use std::os::unix::net::UnixStream as Blocking;
     use std::path::PathBuf;
@@ -201,6 +179,7 @@ mod tests {
     use tokio::net::UnixStream;
     use tokio::time::Instant;
 
+    use super::super::door::CONNECTIONS;
     use super::*;
 
     const ASK: &[u8] = b"GET /metrics HTTP/1.1\r\n\r\n";

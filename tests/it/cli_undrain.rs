@@ -62,6 +62,7 @@ async fn held(slot: &'static str, stage: Stage, boot: Option<Boot>) -> Held {
             drain_spent: 0,
             asks,
             asked: None,
+            granted: false,
         }),
         // Without one the hold would end by itself, and nothing would tempt anybody to queue again.
         request: Some(Request {

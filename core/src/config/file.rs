@@ -298,7 +298,7 @@ impl Reading<'_> {
             let (raw, origin) = (raw(value), self.origin(at));
             keys.insert(key.to_owned(), Value { raw, origin });
         } else {
-            let reason = unknown(section, key, names);
+            let reason = unknown(key, names);
             self.problem(at, &dotted(section, key), reason);
         }
     }

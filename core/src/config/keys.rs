@@ -48,6 +48,7 @@ pub(super) mod check;
 pub(super) mod coordination;
 pub(super) mod drain;
 pub(super) mod escalate;
+pub(super) mod fleet_lock;
 pub(super) mod gate_command;
 pub(super) mod gates;
 pub(super) mod health;
@@ -269,6 +270,21 @@ const LISTEN: Rule = rule(
     "unix:PATH or ADDRESS:PORT",
     "`unix:` and an absolute path, or an IP address and a port, as in \"127.0.0.1:9797\"",
     |text| Listen::new(text).is_some(),
+);
+const LOOPBACK: Rule = rule(
+    "unix:PATH or ADDRESS:PORT of this host",
+    "`unix:` and an absolute path, or an address that only this host reaches and a port, as in \"127.0.0.1:3333\"",
+    |text| Listen::new(text).is_some_and(|listen| listen.is_local()),
+);
+const FLEET_ID: Rule = rule("string", "the id that the client sends", is_visible);
+// As servers of FleetLock check it.
+const FLEET_GROUP: Rule = rule(
+    "group of FleetLock",
+    "a group of letters, digits, `-` and `.`",
+    |text| {
+        let good = |c: char| c.is_ascii_alphanumeric() || "-.".contains(c);
+        !text.is_empty() && text.chars().all(good)
+    },
 );
 const PROM_FILE: Rule = rule(
     "path that ends with .prom",

@@ -1,4 +1,4 @@
-//! Where the metrics are served: `metrics.listen`.
+//! Where something is served: `metrics.listen`, `fleet_lock.listen`.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -26,6 +26,14 @@ impl Listen {
         }
         let address: SocketAddr = text.parse().ok()?;
         (address.port() != 0).then_some(Self::Tcp(address))
+    }
+
+    /// Only this host reaches it.
+    pub(crate) fn is_local(&self) -> bool {
+        match self {
+            Self::Unix(_) => true,
+            Self::Tcp(address) => address.ip().to_canonical().is_loopback(),
+        }
     }
 }
 

@@ -16,13 +16,13 @@ use jiff::tz::TimeZone;
 use super::duration::show as words;
 use super::file::{self, ConfigError, Item, Keys, Origin, Problem, Tables, one_line};
 use super::keys::{
-    self, Section, Table, check, coordination, drain, gates, health, hooks, metrics, node, notify,
-    reboot, root, triggers,
+    self, Section, Table, check, coordination, drain, fleet_lock, gates, health, hooks, metrics,
+    node, notify, reboot, root, triggers,
 };
 use super::reader::Reader;
 use super::{
-    Address, Alertmanager, Config, Coordination, Drain, Gates, Group, Health, Hooks, Listen,
-    Method, Metrics, Node, Notify, Reboot, Triggers, Webhook,
+    Address, Alertmanager, Config, Coordination, Drain, FleetLock, Gates, Group, Health, Hooks,
+    Listen, Method, Metrics, Node, Notify, Reboot, Triggers, Webhook,
 };
 use crate::drain::Policy;
 use crate::gates::Force;
@@ -193,6 +193,7 @@ impl Parser<'_> {
             }),
             notify: parser.section(&notify::SECTION, notify),
             metrics: parser.section(&metrics::SECTION, metrics),
+            fleet_lock: parser.section(&fleet_lock::SECTION, fleet_lock),
         };
         config.gates.windows = parser.windows(&config);
         Parsed {
@@ -262,6 +263,7 @@ impl Parser<'_> {
             sentinels: r.paths(&triggers::SENTINELS),
             node_annotation: r.flag(&triggers::NODE_ANNOTATION),
             scheduled_shutdown: r.choice(&triggers::SCHEDULED_SHUTDOWN),
+            update_engine: r.flag(&triggers::UPDATE_ENGINE),
             period: r.duration(&triggers::PERIOD),
             settle: r.duration(&triggers::SETTLE),
             builtin: r.choices(&triggers::BUILTIN),
@@ -484,6 +486,21 @@ fn alertmanager(r: &mut Reader<'_>, timeout: Duration) -> Option<Alertmanager> {
         silences,
         timeout,
         length,
+    })
+}
+
+fn fleet_lock(r: &mut Reader<'_>) -> Option<FleetLock> {
+    let listen = r.maybe(&fleet_lock::LISTEN_ON);
+    let user = r.word(&fleet_lock::CLIENT);
+    let (id, group) = (r.maybe(&fleet_lock::ID), r.word(&fleet_lock::GROUP));
+    let reboot_within = r.duration(&fleet_lock::REBOOT_WITHIN);
+    let listen = listen.as_deref().and_then(Listen::new);
+    listen.map(|listen| FleetLock {
+        listen,
+        user,
+        id,
+        group,
+        reboot_within,
     })
 }
 

@@ -1,15 +1,10 @@
-//! A key that no table has: a slip, or something of another release (I12).
+//! A key that no table has: a slip, or nothing of this program's (I12).
 
-/// What the documented design names and this release does not have, by section; none: the section itself.
-const LATER: [(&str, &str); 1] = [("triggers", "update_engine")];
 /// A word that differs in more letters is another word, not a slip.
 const SLIP: usize = 3;
 
 /// What is wrong with a key that its section does not know, and what to do.
-pub(super) fn unknown(section: &str, key: &str, known: &[&str]) -> String {
-    if LATER.contains(&(section, key)) {
-        return "is not in this release; remove it".to_owned();
-    }
+pub(super) fn unknown(key: &str, known: &[&str]) -> String {
     // Long keys are cut: no known one is longer than this.
     let begins: String = key.chars().take(64).collect();
     let near = known

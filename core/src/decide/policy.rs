@@ -37,6 +37,8 @@ pub struct Policy {
     pub delay: Duration,
     /// `reboot.timeout`: how long logind may take to begin the shutdown.
     pub reboot_timeout: Duration,
+    /// `fleet_lock.reboot_within`: how long a client that was told to go on may take to begin it.
+    pub granted: Duration,
     /// `health.timeout`: after it Verifying is reported as late.
     pub health_timeout: Duration,
 }
@@ -62,6 +64,7 @@ impl Policy {
             retry: config.reboot.retry,
             delay: config.reboot.delay,
             reboot_timeout: config.reboot.timeout,
+            granted: config.reboot_within(true),
             health_timeout: config.health.timeout,
         }
     }

@@ -270,7 +270,7 @@ impl Machine {
 }
 
 /// This wish, in place of those that it replaces.
-fn latch(record: &mut Record, wish: Latched, replaces: impl Fn(&Latched) -> bool) {
+pub(super) fn latch(record: &mut Record, wish: Latched, replaces: impl Fn(&Latched) -> bool) {
     let request = record.request.get_or_insert_with(|| Request {
         since: wish.at,
         reasons: Vec::new(),

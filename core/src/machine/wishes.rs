@@ -80,6 +80,8 @@ impl Machine {
         let asked = (self.config.triggers.node_annotation).then(|| annotation.finding());
         let all = findings.iter().cloned().chain(asked);
         let heard = trigger::heard(&self.facts.heard, all, now.boot);
+        let off = self.config.fleet_lock.is_none();
+        let client_gone = self.facts.client.silent(now) || off;
         self.facts.observed = trigger::observe(
             record.request.clone(),
             record.settled.clone(),
@@ -88,6 +90,7 @@ impl Machine {
                 annotation,
                 scheduled: adopts.as_deref(),
                 staged: self.memory.staged.as_deref(),
+                client_gone,
             },
             &self.facts.boot,
             now,

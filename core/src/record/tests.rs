@@ -119,6 +119,7 @@ prop_compose! {
             drain_spent: spent,
             asks: u32::from(asked.is_some()),
             asked,
+            granted: flags.2 && asked.is_some(),
         }
     }
 }

@@ -25,6 +25,7 @@ fn annotated(reason: &str) -> Wishes<'_> {
         annotation: Asked::Yes(reason),
         scheduled: None,
         staged: None,
+        client_gone: false,
     }
 }
 
@@ -264,6 +265,7 @@ fn what_was_scheduled_is_a_wish_of_its_boot() {
         annotation: Asked::No,
         scheduled: Some("a reboot"),
         staged: None,
+        client_gone: false,
     };
     let asked = observe(None, None, &[], scheduled, &boot("b"), at(1)).request;
     let after = |of: &str| {
@@ -271,6 +273,7 @@ fn what_was_scheduled_is_a_wish_of_its_boot() {
             annotation: Asked::No,
             scheduled: None,
             staged: None,
+            client_gone: false,
         };
         observe(asked.clone(), None, &[], wishes, &boot(of), at(2)).request
     };
@@ -360,6 +363,7 @@ fn an_annotation_is_a_request_as_long_as_it_stands() {
             annotation,
             scheduled: None,
             staged: None,
+            client_gone: false,
         };
         observe(request, None, &[], wishes, &boot("b"), at(seconds)).request
     };
@@ -399,6 +403,7 @@ fn i10_an_annotation_that_is_set_again_at_once_is_not_cleared() {
             annotation: annotation.map_or(Asked::No, Asked::Yes),
             scheduled: None,
             staged: None,
+            client_gone: false,
         };
         let seen = observe(None, settled, &[], wishes, &boot("b"), at(second));
         assert_eq!(seen.request.is_some(), wanted, "{annotation:?} {second}");
@@ -412,6 +417,7 @@ fn i10_an_annotation_that_is_set_again_at_once_is_not_cleared() {
             annotation,
             scheduled: None,
             staged: None,
+            client_gone: false,
         };
         observe(None, settled, &[], wishes, &boot("b"), at(second))
     };
@@ -432,6 +438,7 @@ fn i10_an_annotation_that_is_set_again_at_once_is_not_cleared() {
             annotation,
             scheduled: None,
             staged: None,
+            client_gone: false,
         };
         let seen = observe(None, settled, &[], wishes, &boot("b"), at(second));
         assert_eq!(seen.request.is_some(), wanted, "{second}");
@@ -466,6 +473,7 @@ fn i10_what_was_not_cleared_is_not_cleared_by_another_reboot() {
             annotation: Asked::Yes("firmware"),
             scheduled: None,
             staged: None,
+            client_gone: false,
         };
         let seen = observe(None, Some(second), &[], wishes, &boot("c"), at(5_000));
         assert_eq!(seen.request.is_some(), gone);

@@ -3,24 +3,23 @@
 use std::fs;
 
 use kube_rebootd_core::config::Config;
-use kube_rebootd_core::rivals::UNITS;
+use kube_rebootd_core::rivals::{UNITS, ZINCATI};
 
 use super::settings::{text, unread, value};
 use super::{Check, aside, slow, updaters};
 use crate::bounded::ReadError;
+use crate::host::fleet_lock::zincati;
 use crate::host::{Bus, BusError, systemd};
 use crate::root::Root;
 
 const UNATTENDED: &str = "unattended-upgrades";
 const DNF: &str = "dnf-automatic";
 const DAEMONS: &str = "other daemons";
-/// Updates and reboots by itself; the others reboot only when an updater tells them to.
-const ZINCATI: &str = "zincati.service";
 
 pub(super) async fn checks(root: &Root, bus: &Bus, config: Option<&Config>) -> Vec<Check> {
     let units = [UNITS.as_slice(), updaters::UNITS.as_slice()].concat();
     let active = systemd::active_of(bus, &units).await;
-    let (root, units) = (root.clone(), active.clone());
+    let (root, there, units) = (root.clone(), root.clone(), active.clone());
     let files = aside(move || {
         let mut checks = vec![unattended(&root), dnf(&root)];
         checks.extend(match &units {
@@ -35,6 +34,11 @@ pub(super) async fn checks(root: &Root, bus: &Bus, config: Option<&Config>) -> V
         .await
         .unwrap_or_else(|| vec![slow(UNATTENDED), slow(DNF)]);
     let waits = config.is_none_or(|config| config.gates.rivals);
+    let served = config.is_some_and(|config| config.fleet_lock.is_some());
+    let asks = served && zincati::asks(&there);
+    // It asks this daemon before it reboots.
+    let rival = |unit: &String| !(asks && unit == ZINCATI);
+    let active = active.map(|units| units.into_iter().filter(rival).collect());
     checks.push(daemons(active, waits));
     checks
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use kube_rebootd_core::config::{Adoption, Builtin, Config, Mode};
+use kube_rebootd_core::trigger::update_engine;
 
 use super::{Check, settings};
 use crate::root::Root;
@@ -49,6 +50,11 @@ fn triggers(root: &Root, config: &Config) -> Check {
     let triggers = &config.triggers;
     let mut by = Vec::new();
     by.extend(triggers.builtin.iter().map(|builtin| builtin.trigger()));
+    by.extend(
+        triggers
+            .update_engine
+            .then(|| update_engine::TRIGGER.to_owned()),
+    );
     let there = |program: &String| {
         let program = Path::new(program);
         // What has no path is looked for in systemd's own, which the shell's may differ from.

@@ -1,16 +1,17 @@
-//! What is run now and then: check commands and built-in checks, both as transient units (I8).
+//! What is run now and then: check commands and built-in checks, both as transient units, and questions to `update_engine` (I8).
 
 use std::time::Duration;
 
 use kube_rebootd_core::config::{Builtin, Check, Config};
 use kube_rebootd_core::scatter::share;
 use kube_rebootd_core::text::{self, WORDS};
-use kube_rebootd_core::trigger::Verdict;
+use kube_rebootd_core::trigger::{Verdict, update_engine};
 use kube_rebootd_outdated::Answer;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::host::{Bus, check};
+use crate::host::update_engine::Signals;
+use crate::host::{self, Bus, check};
 use crate::root::Root;
 
 /// Spread of a first run, so that a boot's work comes first and hosts differ.
@@ -34,6 +35,7 @@ pub(super) struct Run {
 enum Work {
     Command(Root, Check),
     Builtin(Root, Builtin),
+    UpdateEngine,
 }
 
 /// All that the configuration names.
@@ -51,7 +53,13 @@ pub(super) fn all(root: &Root, config: &Config) -> Vec<Run> {
         period: check.period,
         work: Work::Command(root.clone(), check.clone()),
     });
-    builtins.chain(checks).collect()
+    let update_engine = triggers.update_engine.then(|| Run {
+        trigger: update_engine::TRIGGER.to_owned(),
+        settle: triggers.settle,
+        period: triggers.period.max(BUILTIN_PERIOD),
+        work: Work::UpdateEngine,
+    });
+    builtins.chain(checks).chain(update_engine).collect()
 }
 
 impl Run {
@@ -63,7 +71,11 @@ impl Run {
             () = tokio::time::sleep(first) => {}
             () = send.closed() => return,
         }
+        let mut signals = Signals::default();
         loop {
+            if matches!(self.work, Work::UpdateEngine) {
+                signals.listen(&bus).await;
+            }
             let started = Instant::now();
             let (verdict, period) = self.once(&bus).await;
             if send.send((self.trigger.clone(), verdict)).is_err() {
@@ -71,6 +83,7 @@ impl Run {
             }
             tokio::select! {
                 () = tokio::time::sleep_until(started + period) => {}
+                () = signals.next() => {}
                 () = send.closed() => return,
             }
         }
@@ -80,6 +93,7 @@ impl Run {
     async fn once(&self, bus: &Bus) -> (Verdict, Duration) {
         match &self.work {
             Work::Command(root, check) => (command(root, bus, check).await, self.period),
+            Work::UpdateEngine => (host::update_engine::ask(bus).await, self.period),
             Work::Builtin(root, builtin) => {
                 let answer = match check::program() {
                     Ok(program) => check::ask(bus, &program, root, *builtin).await,

@@ -1,30 +1,21 @@
 //! As much of HTTP/1.1 (RFC 9112) as a scraper needs: `GET /metrics`, one answer, and the connection ends.
 //!
-//! hyper's server would bring its parts of HTTP that nothing here uses. A request has a limit of size and of time, so that
-//! nobody who connects has more than a few kilobytes for a few seconds.
+//! A request has a limit of size and of time, so that nobody who connects has more than a few kilobytes for a few seconds (I14).
 
 use std::io;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use kube_rebootd_core::metrics::Page;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 
 use super::text::{TYPE, text};
+use crate::host::door::Stream;
+use crate::host::http::{TOO_LONG, head, send};
 
-/// Request line and headers, bytes: those of Prometheus are some hundred.
-const LONGEST: usize = 8 * 1024;
 /// From the first byte of a request to the last of its answer; Prometheus itself gives up after 10 seconds.
 const LIMIT: Duration = Duration::from_secs(5);
-
-/// Somebody who came in.
-#[derive(Debug)]
-pub(super) enum Stream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
 
 /// Answers one request.
 pub(super) async fn serve(stream: Stream, page: Page) {
@@ -45,16 +36,8 @@ async fn answer<S>(mut stream: S, page: &Page) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let Some(head) = head(&mut stream).await? else {
-        // It is not heard out: the kernel may tell it of a reset.
-        return send(
-            &mut stream,
-            "431 Request Header Fields Too Large",
-            "",
-            "",
-            false,
-        )
-        .await;
+    let Some((head, _)) = head(&mut stream).await? else {
+        return send(&mut stream, TOO_LONG, "", "", false).await;
     };
     let asked = asked(&head);
     let body = match asked {
@@ -73,43 +56,6 @@ where
         Asked::Elsewhere => send(&mut stream, "404 Not Found", "", "see /metrics\n", true).await,
         Asked::Nonsense => send(&mut stream, "400 Bad Request", "", "", true).await,
     }
-}
-
-/// All up to the empty line; none: there is more than is read. Who ends before it has not asked anything.
-async fn head<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<Option<Vec<u8>>> {
-    let mut head = Vec::new();
-    let mut chunk = [0; 1024];
-    while head.len() < LONGEST {
-        let read = stream.read(&mut chunk).await?;
-        if read == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        // The end may stand across two of them.
-        let from = head.len().saturating_sub(3);
-        head.extend_from_slice(&chunk[..read]);
-        if head[from..].windows(4).any(|end| end == b"\r\n\r\n") {
-            return Ok(Some(head));
-        }
-    }
-    Ok(None)
-}
-
-async fn send<S: AsyncWrite + Unpin>(
-    stream: &mut S,
-    status: &str,
-    headers: &str,
-    body: &str,
-    with_body: bool,
-) -> io::Result<()> {
-    let length = body.len();
-    let mut answer = format!(
-        "HTTP/1.1 {status}\r\n{headers}Content-Length: {length}\r\nConnection: close\r\n\r\n"
-    );
-    if with_body {
-        answer.push_str(body);
-    }
-    stream.write_all(answer.as_bytes()).await?;
-    stream.shutdown().await
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,7 +88,11 @@ fn asked(head: &[u8]) -> Asked {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::UnixStream;
+
     use super::*;
+    use crate::host::http::LONGEST;
 
     #[test]
     fn one_page_by_one_method() {

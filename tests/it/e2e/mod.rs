@@ -20,6 +20,7 @@ mod dead_holder;
 mod drain;
 mod escalate;
 mod explained;
+mod fleet_lock;
 mod gates;
 mod holding;
 mod kill_matrix;

@@ -80,6 +80,7 @@ impl Local {
             retry: Duration::ZERO,
             delay: Duration::ZERO,
             reboot_timeout: Duration::from_secs(10),
+            granted: Duration::from_secs(1800),
             health_timeout: Duration::from_secs(900),
         };
         let now = Now {

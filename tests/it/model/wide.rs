@@ -126,6 +126,7 @@ impl Hold {
             drain_spent: 0,
             asks: u32::from(self.asks),
             asked: some(host, self.asked),
+            granted: false,
         }
     }
 

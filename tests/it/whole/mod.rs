@@ -21,6 +21,7 @@ mod escalate;
 mod evictions;
 mod explained;
 mod faults;
+mod fleet_lock;
 mod guards;
 mod hooks;
 mod host;

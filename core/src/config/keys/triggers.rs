@@ -28,6 +28,11 @@ keys! {
     SCHEDULED_SHUTDOWN "scheduled_shutdown": Choice<Adoption> =
         choice(&[("warn", Adoption::Warn), ("adopt", Adoption::Adopt), ("ignore", Adoption::Ignore)]);
 
+    /// Whether `update_engine` of Flatcar Linux is asked over D-Bus if an update waits for a reboot; `systemctl stop update-engine` and
+    /// `update_engine_client -reset_status` end that.
+    /// locksmithd must not run beside it: `REBOOT_STRATEGY=off` in `/etc/flatcar/update.conf`.
+    UPDATE_ENGINE "update_engine": bool = false;
+
     /// How often the files are looked at, besides being notified of changes, and how often the built-in checks run
     /// (those at most every 10 seconds).
     PERIOD "period": Span = Span { default: minutes(5), least: SECOND, most: DAY, bound: "" };

@@ -32,6 +32,7 @@ mod boots;
 mod drained;
 mod ends;
 mod gates;
+mod granted;
 mod guards;
 mod hooks;
 mod killed;
@@ -183,6 +184,7 @@ prop_compose! {
             drain_spent: 0,
             asks,
             asked: (asks > 0).then(|| NOW.checked_sub(Duration::from_secs(ago)).unwrap()),
+            granted: hooked && asks > 0,
         }
     }
 }

@@ -21,6 +21,7 @@ pub(super) fn about_to_reboot() -> Facts {
         drain_spent: 0,
         asks: 1,
         asked: Some(NOW),
+        granted: false,
     };
     let record = Record {
         hold: Some(hold.clone()),

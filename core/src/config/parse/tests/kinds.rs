@@ -60,7 +60,9 @@ fn wrong(kind: &str) -> (String, String) {
         "integer" => ("0", format!("write {least} to {most}")),
         "boolean" => ("1", "write true or false".into()),
         "URL" => ("\"x\"", "write a URL".into()),
-        "unix:PATH or ADDRESS:PORT" => ("\"x\"", "write `unix:` and".into()),
+        "unix:PATH or ADDRESS:PORT" | "unix:PATH or ADDRESS:PORT of this host" => {
+            ("\"x\"", "write `unix:` and".into())
+        }
         "path that ends with .prom" => ("\"/x\"", "ends with .prom".into()),
         "path" => ("\"x\"", "write an absolute path".into()),
         "list of built-in checks" => ("[\"x\"]", "\"kernel\" or \"libraries\"".into()),
@@ -82,6 +84,7 @@ fn wrong(kind: &str) -> (String, String) {
         | "regular expression"
         | "PromQL"
         | "user name"
+        | "group of FleetLock"
         | "time of day"
         | "time zone"
         | "label key"

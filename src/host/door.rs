@@ -1,5 +1,8 @@
-//! Where scrapers come in: an address or a Unix socket, kept open while the configuration names it.
+//! Where others of this host come in: an address or a Unix socket, kept open while the configuration names it.
+//!
+//! Whoever connects has no more than one of a few connections (I14).
 
+use std::collections::VecDeque;
 use std::fs::{self, Permissions};
 use std::future::pending;
 use std::io;
@@ -8,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kube_rebootd_core::config::Listen;
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::http::Stream;
 use crate::root::Root;
 use crate::trusted::only_root_can_change;
 
@@ -22,8 +25,28 @@ const REST: Duration = Duration::from_secs(1);
 /// Everybody on the host may read, as on D-Bus; who may enter the directory is decided there.
 const MODE: u32 = 0o666;
 
-#[derive(Debug, Default)]
+/// Connections at once. One more ends the oldest.
+pub(super) const CONNECTIONS: usize = 8;
+
+/// What is served there, for messages.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Served {
+    /// The key that names the place.
+    pub(super) key: &'static str,
+    /// With its verb, as in "metrics are".
+    pub(super) what: &'static str,
+}
+
+/// Somebody who came in.
+#[derive(Debug)]
+pub(super) enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+#[derive(Debug)]
 pub(super) struct Door {
+    served: Served,
     listen: Option<Listen>,
     open: Option<Open>,
     again: Option<Instant>,
@@ -38,6 +61,17 @@ enum Open {
 }
 
 impl Door {
+    /// It is closed.
+    pub(super) fn new(served: Served) -> Self {
+        Self {
+            served,
+            listen: None,
+            open: None,
+            again: None,
+            trouble: String::new(),
+        }
+    }
+
     /// It is to be open there, or closed.
     pub(super) fn follow(&mut self, root: &Root, listen: Option<&Listen>) {
         if self.listen.as_ref() == listen {
@@ -46,7 +80,7 @@ impl Door {
         self.close();
         *self = Self {
             listen: listen.cloned(),
-            ..Self::default()
+            ..Self::new(self.served)
         };
         self.open(root);
     }
@@ -80,7 +114,8 @@ impl Door {
             match came {
                 Ok(stream) => return stream,
                 Err(err) => {
-                    tracing::debug!("a connection to metrics.listen was not taken: {err}");
+                    let key = self.served.key;
+                    tracing::debug!("a connection to {key} was not taken: {err}");
                     sleep(REST).await;
                 }
             }
@@ -89,14 +124,15 @@ impl Door {
 
     fn open(&mut self, root: &Root) {
         let Some(listen) = &self.listen else { return };
+        let what = self.served.what;
         match bind(root, listen) {
             Ok(open) => {
-                tracing::info!("metrics are served at {listen}");
+                tracing::info!("{what} served at {listen}");
                 self.open = Some(open);
                 self.trouble.clear();
             }
             Err(err) => {
-                let words = format!("metrics are not served at {listen}: {err}");
+                let words = format!("{what} not served at {listen}: {err}");
                 if words != self.trouble {
                     tracing::warn!("{words}; tried again");
                     self.trouble = words;
@@ -141,10 +177,42 @@ fn stale(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Who came in and has no answer yet: never more than [`CONNECTIONS`].
+#[derive(Debug, Default)]
+pub(super) struct Callers {
+    tasks: JoinSet<()>,
+    /// The oldest first.
+    order: VecDeque<AbortHandle>,
+}
+
+impl Callers {
+    /// Who keeps a connection and asks nothing makes room: whoever asks at once is not kept waiting (I14).
+    pub(super) fn admit(&mut self, key: &str, answer: impl Future<Output = ()> + Send + 'static) {
+        self.order.retain(|task| !task.is_finished());
+        if self.order.len() >= CONNECTIONS
+            && let Some(oldest) = self.order.pop_front()
+        {
+            tracing::debug!("the oldest connection to {key} makes room for another");
+            oldest.abort();
+        }
+        let task = self.tasks.spawn(answer);
+        self.order.push_back(task);
+    }
+
+    /// One of them has ended; none: there is none. Cancel-safe.
+    pub(super) async fn ended(&mut self) -> Option<()> {
+        self.tasks.join_next().await.map(|_| ())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::net::{TcpStream, UnixStream};
+
+    const SERVED: Served = Served {
+        key: "metrics.listen",
+        what: "metrics are",
+    };
 
     fn socket() -> (tempfile::TempDir, Root, Listen, PathBuf) {
         let dir = tempfile::tempdir().expect("a directory");
@@ -159,7 +227,7 @@ mod tests {
         let (_dir, root, listen, path) = socket();
         // One that was killed left its own.
         drop(std::os::unix::net::UnixListener::bind(&path).expect("bound"));
-        let mut door = Door::default();
+        let mut door = Door::new(SERVED);
         door.follow(&root, Some(&listen));
         let mode = fs::metadata(&path).expect("there").permissions().mode();
         assert_eq!(mode & 0o777, MODE);
@@ -173,7 +241,7 @@ mod tests {
     async fn i14_what_is_no_socket_stays_and_is_tried_again() {
         let (_dir, root, listen, path) = socket();
         fs::write(&path, "precious").expect("written");
-        let mut door = Door::default();
+        let mut door = Door::new(SERVED);
         door.follow(&root, Some(&listen));
         assert!(door.open.is_none());
         assert_eq!(fs::read_to_string(&path).expect("read"), "precious");
@@ -211,7 +279,7 @@ mod tests {
         let address = free.local_addr().expect("an address");
         drop(free);
         let (root, listen) = (Root::host(), Listen::Tcp(address));
-        let mut door = Door::default();
+        let mut door = Door::new(SERVED);
         door.follow(&root, Some(&listen));
         let client = TcpStream::connect(address).await.expect("connected");
         assert!(matches!(door.next(&root).await, Stream::Tcp(_)));
