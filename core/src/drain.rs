@@ -39,7 +39,6 @@ pub use words::{describe, ending};
 
 use clock::Clock;
 use entry::Entry;
-use escalate::Ladder;
 use over::Over;
 use pace::Pace;
 use sent::Sent;
@@ -227,6 +226,7 @@ impl Drain {
             }
             if let Some(mut entry) = before.remove(&pod.uid) {
                 entry.seen(pod, judgement, now);
+                entry.ladder.select(pod, &self.policy.escalate);
                 if pod.terminating {
                     entry.ladder.ends(vouched);
                     // A replacement is made as soon as this is seen, often before our own answer.
@@ -246,7 +246,7 @@ impl Drain {
             let round = controller.and_then(|uid| self.rounds.get(uid)).copied();
             self.volumes.must_leave(pod);
             let mut entry = Entry::new(pod, judgement, round.unwrap_or(0), now);
-            entry.ladder = Ladder::of(pod, &self.policy.escalate);
+            entry.ladder.select(pod, &self.policy.escalate);
             entry.tier = order::tier(pod, &self.policy.order);
             let most = self.policy.pod_timeout_max;
             if let Some(patience) = &pod.patience {

@@ -64,7 +64,10 @@ async fn pages(coordinator: &Client, what: &str) -> Result<Listed, ApiError> {
     let api: Api<Object> = Api::all(coordinator.clone());
     let mut params = ListParams::default().fields(FIELDS).limit(PAGE);
     let mut listed = Listed::default();
-    for _ in 0..PAGES {
+    let mut looked = 0;
+    // Those that do not wait for room are no reason to stop looking; `WITHIN` ends it.
+    while looked < PAGES || listed.pods.is_empty() {
+        looked += 1;
         let page = call(what, CALL, api.list(&params)).await?;
         listed.pods.extend(page.items.iter().filter_map(read));
         let token = page.metadata.continue_.filter(|token| !token.is_empty());

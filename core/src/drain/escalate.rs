@@ -17,6 +17,8 @@ use crate::text::span;
 /// From one request for a pod to the next: the watch shows within a second or two what came of the last one, and a request
 /// that was refused is refused again.
 const AGAIN: Duration = Duration::from_secs(15);
+/// An older refusal says nothing of the budget now: who is asked for is asked every 20 s at the latest, and has an answer in 15.
+const FRESH: Duration = Duration::from_secs(60);
 
 /// One `[[drain.escalate]]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,6 +86,8 @@ pub(super) struct Ladder {
     selected: Vec<usize>,
     /// Since when a budget refuses it, without another answer.
     refused: Option<Duration>,
+    /// Boot time of the last time that it did.
+    said_no: Duration,
     /// Since when it is known to be terminating.
     ending: Option<Duration>,
     /// Boot time before which nothing more is asked.
@@ -93,13 +97,11 @@ pub(super) struct Ladder {
 }
 
 impl Ladder {
-    pub(super) fn of(pod: &Pod, policy: &[Escalation]) -> Self {
+    /// The entries that select the pod as it is now: its labels may be changed so that it is left alone.
+    pub(super) fn select(&mut self, pod: &Pod, policy: &[Escalation]) {
         let all = policy.iter().enumerate();
         let selected = all.filter(|(_, one)| one.selects(pod));
-        Self {
-            selected: selected.map(|(place, _)| place).collect(),
-            ..Self::default()
-        }
+        self.selected = selected.map(|(place, _)| place).collect();
     }
 
     /// The pod is terminating, at this time of the drain.
@@ -107,9 +109,18 @@ impl Ladder {
         self.ending.get_or_insert(spent);
     }
 
-    /// Whether a budget refuses the pod, by an answer of just now.
-    pub(super) fn answered(&mut self, refused: bool, spent: Duration) {
-        self.refused = refused.then(|| self.refused.unwrap_or(spent));
+    /// Whether a budget refuses the pod, by an answer of just now. After a time in which nobody asked it begins anew: the budget may
+    /// have let it go meanwhile.
+    pub(super) fn answered(&mut self, refused: bool, spent: Duration, now: Duration) {
+        let before = self.refused.filter(|_| self.fresh(now));
+        self.refused = refused.then(|| before.unwrap_or(spent));
+        if refused {
+            self.said_no = now;
+        }
+    }
+
+    fn fresh(&self, now: Duration) -> bool {
+        now.saturating_sub(self.said_no) <= FRESH
     }
 
     /// Why the pod was deleted past its budget; none: it was not.
@@ -126,13 +137,15 @@ struct Rung<'a> {
 }
 
 impl Entry {
-    fn rungs<'a>(&self, policy: &'a [Escalation]) -> Vec<Rung<'a>> {
+    fn rungs<'a>(&self, policy: &'a [Escalation], now: Duration) -> Vec<Rung<'a>> {
         let (refused, ending) = (self.ladder.refused, self.ladder.ending);
         let selected = self.ladder.selected.iter();
         let selected = selected.filter_map(|place| policy.get(*place));
         let rung = |by: &'a Escalation| {
             let (since, how) = match (self.judgement, by.action, by.grace) {
-                (Judgement::Evict, Action::Delete, grace) if self.budget_blocked() => {
+                (Judgement::Evict, Action::Delete, grace)
+                    if self.budget_blocked() && self.ladder.fresh(now) =>
+                {
                     (refused?, How::Delete(grace))
                 }
                 // One that has finished only waits for the kubelet, or for a finalizer.
@@ -150,8 +163,13 @@ impl Entry {
     }
 
     /// What is due at this time of the drain: of two grace periods the shorter one.
-    fn due<'a>(&self, policy: &'a [Escalation], spent: Duration) -> Option<Rung<'a>> {
-        let rungs = self.rungs(policy).into_iter();
+    fn due<'a>(
+        &self,
+        policy: &'a [Escalation],
+        spent: Duration,
+        now: Duration,
+    ) -> Option<Rung<'a>> {
+        let rungs = self.rungs(policy, now).into_iter();
         let due = rungs.filter(|rung| rung.due <= spent);
         due.min_by_key(|rung| match rung.how {
             How::Grace(grace) => grace,
@@ -196,7 +214,7 @@ impl Drain {
             if entry.own_end(now).is_some() {
                 continue;
             }
-            let Some(rung) = entry.due(&self.policy.escalate, vouched) else {
+            let Some(rung) = entry.due(&self.policy.escalate, vouched, now) else {
                 continue;
             };
             let (words, how) = (entry.escalation_words(&rung, super::ROUNDS), rung.how);
@@ -263,7 +281,7 @@ impl Drain {
             if self.sent.contains_key(uid) {
                 continue;
             }
-            for rung in entry.rungs(&self.policy.escalate) {
+            for rung in entry.rungs(&self.policy.escalate, now) {
                 let due = now.saturating_add(rung.due.saturating_sub(reading));
                 let own = entry.own_end(now).unwrap_or_default();
                 let from = due.max(entry.ladder.from).max(own);

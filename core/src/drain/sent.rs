@@ -75,9 +75,12 @@ impl Drain {
         let vouched = self.clock.spent();
         let mut jitter = 0;
         if let Some(entry) = self.left.get_mut(uid) {
+            let refused = matches!(answer, EvictAnswer::Budget(_) | EvictAnswer::TwoBudgets(_));
             entry.answered(answer, now);
-            let refused = entry.budget_blocked();
-            entry.ladder.answered(refused, vouched);
+            // Busy, 401 and no answer say nothing of the budget: they neither begin nor keep its time.
+            if refused || !entry.budget_blocked() {
+                entry.ladder.answered(refused, vouched, now);
+            }
             jitter = entry.jitter();
             if budget && sent.controller.is_some() {
                 // What it asks for is asked at the controller's pace, not at its own.

@@ -24,6 +24,10 @@ enum Cordoned {
 
 impl Machine {
     pub(super) fn drained(&mut self, pods: &[Pod], now: Duration) -> Drained {
+        // What the last step did not send is chosen anew, by what is seen now: a deletion asks no budget.
+        if let Some(drain) = &mut self.memory.drain {
+            drain.unsent(self.memory.escalate.drain(..).map(|one| one.pod));
+        }
         self.facts.cordoned = match self.cordoned(now) {
             Cordoned::Now => None,
             // Nothing is due before it has landed.

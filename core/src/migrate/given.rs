@@ -41,7 +41,9 @@ impl Values {
 
     fn arguments(&mut self, set: &DaemonSet) {
         // Without a command the image's own is kured.
-        let words = match set.command.iter().position(|word| program(word) == "kured") {
+        // A shell's words are not read.
+        let kured = |word: &String| program(word) == "kured" && !word.contains(char::is_whitespace);
+        let words = match set.command.iter().position(kured) {
             Some(at) => &set.command[at + 1..],
             None if set.command.is_empty() => &[],
             None => {

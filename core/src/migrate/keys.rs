@@ -187,6 +187,7 @@ pub(super) fn drain(draft: &mut Draft, values: &Values, set: &DaemonSet) {
         }
     }
     limits.write(draft, values);
+    force(draft, values, &limits);
     policy(draft, values, rest, excluded);
     reboot(draft, values, delay);
 }
@@ -263,16 +264,23 @@ fn excludes(draft: &mut Draft, values: &Values) -> bool {
     values.items(flags[0]).iter().any(|item| !other(item))
 }
 
-fn policy(draft: &mut Draft, values: &Values, rest: Duration, excluded: bool) {
-    if values.switch("force-reboot") {
-        let why = "It follows drain.timeout, and drain.stall as well.";
-        draft.key(
-            Table::Drain,
-            "on_timeout",
-            text("reboot"),
-            &[&values.said("force-reboot"), why],
-        );
+/// `--force-reboot`: without a limit kured's drain waits for budgets for ever, and so it must not become a reboot past them.
+fn force(draft: &mut Draft, values: &Values, limits: &Limits) {
+    if !values.switch("force-reboot") {
+        return;
     }
+    let said = values.said("force-reboot");
+    if values.set("drain-timeout") && limits.why.is_empty() {
+        let why = "It follows drain.timeout, and drain.stall as well.";
+        draft.key(Table::Drain, "on_timeout", text("reboot"), &[&said, why]);
+    } else {
+        let why = "kured's drain is not over when ours is, and would pass over no budget by then. Set drain.on_timeout = \"reboot\" with drain.timeout and \
+                   drain.stall by hand if the node is to reboot with pods on it then.";
+        draft.absent.push((said, why.to_owned()));
+    }
+}
+
+fn policy(draft: &mut Draft, values: &Values, rest: Duration, excluded: bool) {
     let delay = within(rest, Duration::ZERO, DAY);
     if excluded {
         let said = format!(

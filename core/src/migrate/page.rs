@@ -156,7 +156,7 @@ pub(super) fn hand_over(draft: &Draft, values: &Values, slots_in: &str) -> Strin
         ", do what it says is to be done by hand"
     };
     steps.push(format!(
-        "On each node install kube-rebootd, put this configuration into /etc/kube-rebootd/config.d/50-kured.toml{files}, and run `kube-rebootd config check` and \
+        "On each node on which kured runs, and on no other one unless you want it to be rebooted, install kube-rebootd, put this configuration into /etc/kube-rebootd/config.d/50-kured.toml{files}, and run `kube-rebootd config check` and \
          `kube-rebootd doctor` there, as root. That the Lease is paused and that kured is at work is expected."
     ));
     steps.push(

@@ -372,3 +372,48 @@ proptest! {
         }
     }
 }
+
+/// Found by reading: the refusal of a budget was kept while a webhook refused, and nobody asked the budget any more.
+#[test]
+fn i9_an_old_refusal_of_a_budget_is_none() {
+    let busy = || EvictAnswer::Busy {
+        why: "a webhook says not now".to_owned(),
+        retry_after: None,
+    };
+    let delete = || vec![entry("rest", "app=web", 120, 0, Action::Delete)];
+    let mut drain = escalating(&[of("web", "web")], delete());
+    drain.next(secs(0));
+    drain.answer("web", budget(), secs(0));
+    for second in 1..500 {
+        let next = drain.next(secs(second));
+        assert!(next.escalate.is_empty(), "{second}");
+        for pod in next.evict {
+            drain.answer(&pod.uid, busy(), secs(second));
+        }
+        drain.heard(secs(second));
+    }
+    // An hour without an answer: the budget is asked first.
+    let mut drain = escalating(&[of("web", "web")], delete());
+    assert!(refused(&mut drain, 100).is_empty());
+    drain.heard(secs(3700));
+    assert!(drain.next(secs(3700)).escalate.is_empty());
+}
+
+/// Found by reading: labels were looked at once, when the pod was first seen.
+#[test]
+fn i9_a_pod_that_is_labelled_otherwise_meanwhile_is_left_alone() {
+    let delete = vec![entry("rest", "app=web", 120, 0, Action::Delete)];
+    let mut drain = escalating(&[of("web", "web")], delete);
+    assert!(refused(&mut drain, 100).is_empty());
+    drain.pods(&[of("quarantine", "web")], secs(100));
+    let mut deleted = Vec::new();
+    for second in 100..400 {
+        let next = drain.next(secs(second));
+        deleted.extend(next.escalate);
+        for pod in next.evict {
+            drain.answer(&pod.uid, budget(), secs(second));
+        }
+        drain.heard(secs(second));
+    }
+    assert!(deleted.is_empty(), "{deleted:?}");
+}

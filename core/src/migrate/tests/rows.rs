@@ -101,7 +101,7 @@ const ROWS: [(&str, &[&str], &str, &str); 43] = [
     (
         "force-reboot",
         &["--force-reboot"],
-        "[drain]\non_timeout = \"reboot\"",
+        "",
         "--force-reboot=true",
     ),
     (
