@@ -289,8 +289,6 @@ async fn i9_an_eviction_again_shortens_the_grace_period_and_asks_no_budget() {
         uid: "00000000-0000-0000-0000-000000000000".to_owned(),
         ..slow.clone()
     };
-    let said = own.escalate(&shorten(&wrong, 1)).await;
-    assert_eq!(said, EvictAnswer::LookAgain);
     for (seconds, grace) in [(10, 10), (20, 10), (1, 1)] {
         let said = own.escalate(&shorten(&slow, seconds)).await;
         assert_eq!(said, EvictAnswer::Accepted);
@@ -301,6 +299,9 @@ async fn i9_an_eviction_again_shortens_the_grace_period_and_asks_no_budget() {
             "{seconds}: {ends:?}"
         );
     }
+    // The last one: after a refused one the server (1.37) gives the next one second, whatever it asks for.
+    let said = own.escalate(&shorten(&wrong, 1)).await;
+    assert_eq!(said, EvictAnswer::LookAgain);
     assert_eq!(own.list().await.expect("a list").len(), 1, "it ends itself");
 }
 

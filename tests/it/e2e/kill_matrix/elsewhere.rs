@@ -2,6 +2,7 @@
 
 use testbed::{Host, HostSpec};
 
+use crate::e2e::workload::{Workload, budget, deployment, spec};
 use crate::e2e::{Site, stop_points};
 
 /// What asks for the reboot.
@@ -9,20 +10,29 @@ const SENTINEL: &str = "touch /run/reboot-required";
 
 /// A host of the debug build that wants a reboot, killed at the point and started again.
 fn killed_at(site: &Site, point: &str, config: &str, ask: &str) -> Host {
+    let host = debug_build(site, config);
+    killed(site, &host, point, ask);
+    host
+}
+
+fn debug_build(site: &Site, config: &str) -> Host {
     let name = format!("{}-1", site.group);
     let spec = stop_points::program(HostSpec::named(name));
     let host = site.boot(&spec.config(site.config(config)));
     site.wait_status(&host, "idle");
-    stop_points::record(&host, Some(point)).unwrap();
+    host
+}
+
+fn killed(site: &Site, host: &Host, point: &str, ask: &str) {
+    stop_points::record(host, Some(point)).unwrap();
     host.sh(ask).unwrap();
     let mut pid = None;
     site.wait("the daemon to stop itself", || {
-        pid = stop_points::stopped(&host);
+        pid = stop_points::stopped(host);
         Ok(pid.is_some())
     });
     host.sh(&format!("kill -KILL {}", pid.unwrap())).unwrap();
     host.systemctl(&["start", "kube-rebootd"]).unwrap();
-    host
 }
 
 /// Only the group `default` may make its Lease itself.
@@ -68,6 +78,21 @@ fn i6_killed_after_cancelling_a_scheduled_reboot_it_reboots_once() {
 fn i6_killed_after_telling_what_it_does_it_reboots_once() {
     let site = Site::new("kmt", 1);
     let host = killed_at(&site, "did Tell rebooting", "", SENTINEL);
+    site.wait_rebooted(&host, 1);
+    site.nothing_left(&host);
+}
+
+/// A pod is deleted past its budget: by the daemon that was killed, and not by the next one a second time.
+#[test]
+fn i6_i9_killed_after_escalating_it_reboots_once() {
+    const ESCALATE: &str = "[drain]\nmode = \"always\"\n\
+        [[drain.escalate]]\nname = \"web\"\npods = [\"app=web\"]\nafter = \"5s\"\naction = \"delete\"\n";
+    let site = Site::new("kme", 1);
+    let host = debug_build(&site, ESCALATE);
+    let work = Workload::new(&site, "kme");
+    work.apply(&[deployment("web", 1, &spec(&host)), budget("web", "web", 0)]);
+    work.wait_running(&host, 1);
+    killed(&site, &host, "did Escalate draining", SENTINEL);
     site.wait_rebooted(&host, 1);
     site.nothing_left(&host);
 }

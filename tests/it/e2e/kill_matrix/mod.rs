@@ -41,7 +41,7 @@ const STATIONS: [(Kind, &str, Runtime); 5] = [
 ];
 
 /// Effects that no cycle of a group that has its Lease comes to, and the test that has them.
-const ELSEWHERE: [(&str, &str); 5] = [
+const ELSEWHERE: [(&str, &str); 6] = [
     (
         "CancelShutdown",
         "i6_killed_after_cancelling_a_scheduled_reboot_it_reboots_once",
@@ -58,6 +58,7 @@ const ELSEWHERE: [(&str, &str); 5] = [
         "Hooks",
         "i3_i6_killed_beside_a_hook_it_reboots_once_and_takes_back_what_hooks_set",
     ),
+    ("Escalate", "i6_i9_killed_after_escalating_it_reboots_once"),
     // How often it is written hangs on how long the phases take.
     (
         "Tell",

@@ -450,5 +450,5 @@ pub(super) async fn both(hosts: usize, rows: impl AsyncFn(&mut Side)) {
         real.lines.len(),
         different.join("\n\n")
     );
-    assert!(real.lines.len() > 3, "no rows: {:?}", real.lines);
+    assert!(real.lines.len() > 1, "no rows: {:?}", real.lines);
 }
