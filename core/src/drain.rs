@@ -183,7 +183,9 @@ impl Drain {
 
     /// The API server answered something, whatever it was, at `at`.
     pub(crate) fn heard(&mut self, at: Duration) {
-        self.clock.heard(at, self.stalls());
+        // While it waits only for pods that have time of their own, nothing stalls.
+        let stalls = self.stalls() && !self.only_patient(at);
+        self.clock.heard(at, stalls);
         if self.blind {
             self.clock.lost(at);
         }

@@ -259,8 +259,7 @@ impl Drain {
                 | EvictAnswer::TwoBudgets(why)
                 | EvictAnswer::Refused(why)
                 | EvictAnswer::Unauthorized(why)
-                | EvictAnswer::Busy { why, .. }
-                | EvictAnswer::Unanswered { why, .. },
+                | EvictAnswer::Busy { why, .. },
             ) => {
                 let path = entry.pod.path();
                 let deed = match how {
@@ -268,6 +267,17 @@ impl Drain {
                     How::Delete(_) => "it was not deleted",
                 };
                 self.said.push(format!("pod {path}: {deed}: {why}"));
+            }
+            // The request may have been carried out, and only its answer be lost.
+            (_, EvictAnswer::Unanswered { why, .. }) => {
+                let path = entry.pod.path();
+                let deed = match how {
+                    How::Grace(_) => "its grace period was shortened",
+                    How::Delete(_) => "it was deleted",
+                };
+                self.said.push(format!(
+                    "pod {path}: whether {deed} is not known, as there was no answer: {why}"
+                ));
             }
         }
     }

@@ -79,9 +79,11 @@ impl Drain {
         self.hurried().next().is_some()
     }
 
-    /// Whoever holds the drain up was given time of its own, which is not over.
-    fn only_patient(&self, now: Duration) -> bool {
-        self.stalls() && self.hurried().all(|entry| entry.own_end(now).is_some())
+    /// Whoever holds the drain up was given time of its own, which is not over; a pod for which such a sibling asks waits with it.
+    pub(super) fn only_patient(&self, now: Duration) -> bool {
+        let patient = |entry: &Entry| entry.own_end(now).is_some();
+        let waits = |entry| patient(entry) || self.speaker(entry).is_some_and(patient);
+        self.stalls() && self.hurried().all(waits)
     }
 
     /// Those who should leave now.

@@ -45,9 +45,11 @@ fn i14_a_pod_gets_the_time_that_it_asks_for_up_to_the_limit() {
     for (asks, max, end) in [
         // Off by default.
         (40, 0, stall),
-        (5, 60, stall),
-        (20, 60, 20 * 60),
-        (20, 15, 15 * 60),
+        // drain.stall begins when its time is over.
+        (5, 60, 5 * 60 + stall),
+        (15, 60, 15 * 60 + stall),
+        (25, 10, 10 * 60 + stall),
+        (25, 60, 30 * 60),
         // Past drain.timeout.
         (40, 60, 40 * 60),
         // Twice drain.timeout is the end of every drain.
@@ -64,6 +66,68 @@ fn i14_a_pod_gets_the_time_that_it_asks_for_up_to_the_limit() {
 fn only_the_pod_that_asks_gets_more_time() {
     let (second, _) = ends(&mut patient(&[asking(20), pod("db")], 60, |_| {}));
     assert!((600..603).contains(&second), "{second}");
+}
+
+/// A pod that comes late, as one that tolerates the cordon does, has `drain.stall` like every other one: the time in which only the
+/// patient pod was waited for is no time in which it stood still.
+#[test]
+fn i14_a_pod_that_comes_late_ends_no_drain_at_once() {
+    let mut drain = patient(&[asking(25)], 60, |_| {});
+    for second in 0..900 {
+        refused(&mut drain, second);
+    }
+    drain.pods(&[asking(25), pod("late")], secs(900));
+    for second in 900..1499 {
+        let next = refused(&mut drain, second);
+        assert!(matches!(next.state, State::Going { .. }), "{second}");
+    }
+    for second in 1499..1503 {
+        refused(&mut drain, second);
+    }
+    let next = drain.next(secs(1503));
+    assert!(matches!(next.state, State::Failed { .. }), "{next:?}");
+}
+
+fn refused(drain: &mut Drain, second: u64) -> Next {
+    let next = drain.next(secs(second));
+    for pod in &next.evict {
+        let why = "The disruption budget web needs 2".to_owned();
+        drain.answer(&pod.uid, EvictAnswer::Budget(why), secs(second));
+    }
+    drain.heard(secs(second));
+    next
+}
+
+/// Only one pod of a controller asks at a time: its sibling has nothing to wait for but that.
+#[test]
+fn i14_a_sibling_that_waits_for_its_turn_waits_with_the_patient_one() {
+    let (mut one, mut other) = (asking(25), pod("web-2"));
+    for pod in [&mut one, &mut other] {
+        owned(pod, "ReplicaSet", "owner");
+    }
+    let (second, _) = ends(&mut patient(&[one, other], 60, |_| {}));
+    assert!((1800..1803).contains(&second), "{second}");
+}
+
+/// Time of its own that is longer than `drain.stall` keeps no pod out of reach of an escalation.
+#[test]
+fn i14_a_pod_with_a_long_time_of_its_own_is_escalated_after_it() {
+    let escalation = Escalation {
+        name: "web".to_owned(),
+        pods: vec!["shop:".parse().unwrap()],
+        after: secs(60),
+        grace: None,
+        action: Action::Delete,
+    };
+    let mut drain = patient(&[asking(20)], 60, |policy| {
+        policy.escalate = vec![escalation];
+    });
+    let mut at = Vec::new();
+    for second in 0..1300 {
+        let next = refused(&mut drain, second);
+        at.extend(next.escalate.iter().map(|_| second));
+    }
+    assert_eq!(at.first(), Some(&1200), "{at:?}");
 }
 
 #[test]
