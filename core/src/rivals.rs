@@ -134,7 +134,8 @@ pub fn of_units(units: &[String]) -> Vec<Sign> {
         .filter(|(unit, _)| units.iter().any(|one| one == unit));
     let signs = known.map(|(unit, name)| Sign {
         what: format!("{name} (unit {unit})"),
-        cure: format!("`systemctl disable --now {unit}`"),
+        // Also where the image enables it at every boot, as Flatcar's does.
+        cure: format!("`systemctl mask --now {unit}`"),
     });
     signs.collect()
 }
@@ -268,7 +269,7 @@ mod tests {
         for unit in UNITS {
             let signs = of_units(&["sshd.service".to_owned(), unit.to_owned()]);
             assert_eq!(signs.len(), 1);
-            assert_eq!(signs[0].cure, format!("`systemctl disable --now {unit}`"));
+            assert_eq!(signs[0].cure, format!("`systemctl mask --now {unit}`"));
         }
         assert_eq!(of_units(&["sshd.service".to_owned()]), []);
     }

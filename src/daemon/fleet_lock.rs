@@ -39,19 +39,12 @@ impl Daemon {
             }
         };
         if let Some(record) = made {
-            let written = self.store.write(&record.encode());
-            // What is refused must not be on disk: the next turn writes over what may be there.
-            self.saved = written.is_ok();
-            if let Err(err) = written {
-                let why = format!("{} cannot be written: {err}", self.store.path().display());
+            if let Err(why) = self.keep(&record) {
                 warn!("what was asked over FleetLock is refused: {why}");
-                given.answer(Err(No::new(Kind::NotReady, &why)));
+                given.answer(Err(No::new(Kind::NotReady, &why.to_string())));
                 return;
             }
-            self.machine.writable(true);
             self.machine.wrote(record);
-            #[cfg(debug_assertions)]
-            super::stop_point::pass(&self.root, super::stop_point::ORDERED);
             match given.ask {
                 Ask::PreReboot => {
                     info!("the updater of this host asks over FleetLock to reboot it");

@@ -1,6 +1,7 @@
 //! What root asks for on this host: durable before it is answered (I6).
 
 use kube_rebootd_core::order::{Order, OrderError};
+use kube_rebootd_core::record::Record;
 use tracing::{info, warn};
 
 use super::Daemon;
@@ -22,7 +23,15 @@ impl Daemon {
 
     fn carry_out(&mut self, order: &Order) -> Result<Vec<String>, OrderError> {
         let ordered = self.machine.order(order, self.clock.now())?;
-        let written = self.store.write(&ordered.record.encode());
+        self.keep(&ordered.record)?;
+        let words = ordered.words.clone();
+        self.machine.ordered(ordered);
+        Ok(words)
+    }
+
+    /// Writes down what somebody on this host asked for, before it is answered.
+    pub(super) fn keep(&mut self, record: &Record) -> Result<(), OrderError> {
+        let written = self.store.write(&record.encode());
         // What is refused must not be on disk: the next turn writes over what may be there.
         self.saved = written.is_ok();
         written.map_err(|why| OrderError::Unwritable {
@@ -32,8 +41,6 @@ impl Daemon {
         self.machine.writable(true);
         #[cfg(debug_assertions)]
         super::stop_point::pass(&self.root, super::stop_point::ORDERED);
-        let words = ordered.words.clone();
-        self.machine.ordered(ordered);
-        Ok(words)
+        Ok(())
     }
 }

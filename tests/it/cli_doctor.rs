@@ -328,7 +328,7 @@ async fn updaters_that_reboot_fail_and_what_passes_is_waited_for() {
     for (name, cure) in [
         (
             "other daemons",
-            "systemctl disable --now locksmithd.service rebootmgr.service",
+            "systemctl mask --now locksmithd.service rebootmgr.service",
         ),
         ("inhibitors", "systemd-inhibit --list"),
         ("packages", "a reboot waits until that has finished"),

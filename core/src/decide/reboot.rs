@@ -7,7 +7,9 @@ use std::ops::ControlFlow::{Break, Continue};
 use std::time::Duration;
 
 use super::context::{Context, Step};
-use super::held::{Holding, Needs, advance, apply, cordoned, in_time, still_ours, undo, unopposed};
+use super::held::{
+    Holding, Needs, advance, apply, cordoned, in_time, same_node, still_ours, undo, unopposed,
+};
 use crate::facts::{Effect, Facts};
 use crate::names;
 use crate::node::{Node, Seen};
@@ -35,8 +37,10 @@ const UNSURE: Duration = Duration::from_secs(10);
 pub(super) fn decide(context: &Context, hold: &Hold) -> Step {
     let armed = armed(context.facts, hold);
     let step = match ready(context, hold, armed) {
+        // Who is told must be on record (I6): what asks for the reboot has changed since the fence was chosen.
+        Continue(Fenced::Yes) if hold.granted != of_client(context) => fence(context, hold, false),
         Continue(Fenced::Yes) => {
-            let words = if of_client(context) {
+            let words = if hold.granted {
                 "rebooting: telling the updater of this host to go on"
             } else {
                 "rebooting: asking logind"
@@ -192,9 +196,10 @@ fn still_granted(context: &Context, hold: &Hold) -> Needs<()> {
         }
         Holding::Ask | Holding::Yes => {}
     }
-    let Seen::Present(node) = &context.facts.node else {
+    if matches!(context.facts.node, Seen::Unknown) {
         return Continue(());
-    };
+    }
+    let node = same_node(context, hold, phase)?;
     if let Some(why) = node.annotations.get(names::PAUSED) {
         return Break(undo(context, hold, Why::Paused(why.clone())));
     }

@@ -132,7 +132,7 @@ fn daemons(listed: Result<Vec<String>, BusError>, waits: bool) -> Check {
     }
     let names = units.join(" ");
     let cure = format!(
-        "systemctl disable --now {names}; with gates.other_reboot_daemons = \"ignore\" both work"
+        "systemctl mask --now {names}; with gates.other_reboot_daemons = \"ignore\" both work"
     );
     let what = units.join(", ");
     if units.iter().any(|unit| unit == ZINCATI) {

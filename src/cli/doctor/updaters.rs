@@ -125,7 +125,7 @@ fn locksmith(root: &Root) -> Reboots {
     }
     Ok((strategy != "off").then_some((
         format!("REBOOT_STRATEGY={strategy}"),
-        "set REBOOT_STRATEGY=off in /etc/flatcar/update.conf, or: systemctl disable --now locksmithd.service",
+        "set REBOOT_STRATEGY=off in /etc/flatcar/update.conf, or: systemctl mask --now locksmithd.service",
     )))
 }
 

@@ -1,5 +1,6 @@
 //! Whether Zincati is set to ask over `FleetLock` before it reboots (I1). Where it is not, it reboots the host by itself.
 
+use std::collections::BTreeMap;
 use std::fs;
 
 use crate::bounded;
@@ -15,9 +16,10 @@ const PLACES: [&str; 3] = [
 const MAX: u64 = 64 * 1024;
 const FILES: usize = 100;
 
-/// By its files; whether it was started since they were written is not known.
+/// By its files; whether it was started since they were written is not known. One that cannot be read may say anything (I8).
 pub fn asks(root: &Root) -> bool {
-    let mut strategies = Vec::new();
+    // A file hides those of the same name in earlier places, and the last name wins.
+    let mut files = BTreeMap::new();
     for place in PLACES {
         let entries = fs::read_dir(root.path(place)).into_iter().flatten();
         let paths = entries.flatten().map(|entry| entry.path());
@@ -25,21 +27,20 @@ pub fn asks(root: &Root) -> bool {
             .filter(|path| path.extension().is_some_and(|it| it == "toml"))
             .collect();
         paths.sort();
-        for path in paths.iter().take(FILES) {
-            let text = bounded::text(path, MAX).unwrap_or_default();
+        for path in paths.into_iter().take(FILES) {
             let name = path.file_name().unwrap_or_default().to_owned();
-            strategies.extend(
-                text.lines()
-                    .filter_map(strategy)
-                    .map(|one| (name.clone(), one)),
-            );
+            files.insert(name, path);
         }
     }
-    // Files of one name replace each other, and the last name wins.
-    strategies.sort_by(|one, other| one.0.cmp(&other.0));
-    strategies
-        .last()
-        .is_some_and(|(_, strategy)| strategy == "fleet_lock")
+    for path in files.values().rev() {
+        let Ok(text) = bounded::text(path, MAX) else {
+            return false;
+        };
+        if let Some(strategy) = text.lines().rev().find_map(strategy) {
+            return strategy == "fleet_lock";
+        }
+    }
+    false
 }
 
 /// The value of `strategy = "..."`, or of `updates.strategy`.
@@ -84,6 +85,23 @@ mod tests {
             "/run/zincati/config.d/90-own.toml",
             "[updates]\nstrategy = 'periodic'\n",
         );
+        assert!(!asks(&root));
+        // A later place hides the file of an earlier one, also where it says nothing.
+        write("/run/zincati/config.d/90-own.toml", "");
+        assert!(asks(&root));
+        write("/run/zincati/config.d/55-kube-rebootd.toml", "");
+        assert!(!asks(&root), "the first file says \"immediate\"");
+    }
+
+    #[test]
+    fn i8_a_file_that_cannot_be_read_may_say_anything() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let root = Root::at(dir.path());
+        let place = root.path("/etc/zincati/config.d");
+        fs::create_dir_all(&place).expect("made");
+        fs::write(place.join("50-ours.toml"), "strategy = 'fleet_lock'\n").expect("written");
+        assert!(asks(&root));
+        fs::create_dir(place.join("90-odd.toml")).expect("made");
         assert!(!asks(&root));
     }
 }

@@ -129,7 +129,7 @@ async fn i2_units_of_the_host_close_it_too() {
     world.pass(HOUR).await;
     world.require(untouched(&world), "nothing is begun");
     let why = "Zincati (unit zincati.service) may reboot this host, too, and does not see the slots: \
-               `systemctl disable --now zincati.service`";
+               `systemctl mask --now zincati.service`";
     world.require(world.said(0, why), why);
     world.hosts[0].logind().leftovers.clear();
     world.until_rebooted(&[0], 1, HOUR).await;

@@ -109,6 +109,23 @@ fn behind_the_fence_the_client_is_told_and_not_logind() {
     assert_eq!(stage(&step), Stage::Undoing(Why::Withdrawn));
 }
 
+/// Between the fence and the word to go on, what asks for the reboot may change: who is told must be on record, or a daemon that was
+/// started anew would wait for an updater that nobody told, or ask logind beside one that was.
+#[test]
+fn i6_who_is_told_is_on_record_before() {
+    for (granted, of_client) in [(false, true), (true, false)] {
+        let mut facts = armed();
+        facts.client.waits = true;
+        if !of_client {
+            set(&mut facts, Some(request()));
+        }
+        facts.record.hold.as_mut().unwrap().granted = granted;
+        let step = at(&facts, Duration::ZERO);
+        assert!(matches!(step.effect, Effect::Fence(_)), "{step:?}");
+        assert_eq!(step.record.hold.unwrap().granted, of_client);
+    }
+}
+
 #[test]
 fn i3_who_was_told_to_go_on_and_does_not_is_undone_after_a_time() {
     let facts = granted();
@@ -225,6 +242,12 @@ fn i2_i3_a_person_ends_what_was_granted() {
         annotations.insert(names::PAUSED.to_owned(), "a disk".to_owned());
     });
     assert_eq!(paused, Stage::Undoing(Why::Paused("a disk".to_owned())));
+    let replaced = undone(|facts| own(facts).uid = "another".to_owned());
+    assert_eq!(replaced, Stage::Undoing(Why::NodeReplaced));
+    let deleted = undone(|facts| facts.node = Seen::Absent);
+    assert_eq!(deleted, Stage::Undoing(Why::NodeReplaced));
+    // An API server that does not answer ends nothing.
+    assert_eq!(undone(|facts| facts.node = Seen::Unknown), Stage::Rebooting);
     // What the watch shows is confirmed, and counts then.
     let mut facts = granted();
     slot(&mut facts).holder = Some("n2".to_owned());
