@@ -285,6 +285,8 @@ pub struct Gates {
     pub rivals: bool,
     /// How long a Pod of the cluster waits for room before that closes a gate; zero: it closes none.
     pub capacity_wait: Duration,
+    /// How long a newer kernel waits while the running one is patched live; zero: not at all.
+    pub live_patch_wait: Duration,
     /// URLs of the API servers of the control plane.
     pub api_servers: Vec<String>,
     /// Conditions of the own Node that close a gate.

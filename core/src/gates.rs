@@ -7,6 +7,7 @@ mod clock;
 mod commands;
 mod force;
 mod host;
+mod live_patches;
 mod node;
 mod pause;
 mod pods;
@@ -24,6 +25,7 @@ use capacity::capacity;
 use clock::clock;
 use commands::commands;
 use host::{inhibitors, packages};
+use live_patches::live_patches;
 use node::{autoscaler, conditions};
 use pause::pause;
 use pods::{blocking, protected};
@@ -39,6 +41,7 @@ pub(crate) use clock::Clock;
 pub(crate) use commands::Commands;
 pub use force::Force;
 pub(crate) use host::Packages;
+pub(crate) use live_patches::LivePatches;
 pub(crate) use node::Signs;
 pub(crate) use pause::Pause;
 pub(crate) use pods::{Blocking, Protecting};
@@ -63,6 +66,7 @@ pub enum Gate {
     Alerts,
     MinUptime,
     Settle,
+    LivePatches,
     Autoscaler,
     Conditions,
     BlockingPods,
@@ -91,6 +95,7 @@ impl Gate {
             Self::Alerts => "alerts",
             Self::MinUptime => "min-uptime",
             Self::Settle => "settle",
+            Self::LivePatches => "live-patches",
             Self::Autoscaler => "autoscaler",
             Self::Conditions => "conditions",
             Self::BlockingPods => "blocking-pods",
@@ -125,6 +130,7 @@ impl Gate {
             }
             Self::MinUptime => "when the host has been up for gates.min_uptime",
             Self::Settle => "when a trigger that is configured asks for the reboot",
+            Self::LivePatches => "when it can be read whether live patches are applied",
             Self::Autoscaler => "when the autoscaler takes its taint off",
             Self::Conditions => "when that condition of the Node has changed",
             Self::BlockingPods => "when these pods have gone, or the configuration lets them leave",
@@ -155,6 +161,7 @@ impl Gate {
             | Self::Alerts
             | Self::MinUptime
             | Self::Settle
+            | Self::LivePatches
             | Self::Autoscaler
             | Self::Conditions
             | Self::Commands
@@ -163,7 +170,7 @@ impl Gate {
     }
 
     /// All of them, in the order in which they are looked at.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::NodePaused,
         Self::GroupPaused,
         Self::Windows,
@@ -173,6 +180,7 @@ impl Gate {
         Self::Alerts,
         Self::MinUptime,
         Self::Settle,
+        Self::LivePatches,
         Self::Autoscaler,
         Self::Conditions,
         Self::BlockingPods,
@@ -202,6 +210,7 @@ impl Gate {
             | Self::Alerts
             | Self::MinUptime
             | Self::Settle
+            | Self::LivePatches
             | Self::Autoscaler
             | Self::Conditions
             | Self::BlockingPods
@@ -282,6 +291,7 @@ pub(crate) struct GateFacts<'a> {
     pub alerts: Vec<Server<'a>>,
     pub request: Option<&'a Request>,
     pub findings: &'a [Finding],
+    pub live_patches: LivePatches,
     /// Taints of autoscalers.
     pub autoscaler: Signs,
     /// When that gate opens by itself.
@@ -323,6 +333,7 @@ pub(crate) fn all(facts: &GateFacts, policy: &GatePolicy, now: Now) -> Vec<(Gate
             Gate::Settle,
             settle(facts.request, facts.findings, facts.windows.begun, now),
         ),
+        (Gate::LivePatches, live_patches(&facts.live_patches, now)),
         (
             Gate::Autoscaler,
             autoscaler(&facts.autoscaler, facts.candidate_until),

@@ -18,6 +18,7 @@ mod due;
 mod fleet_lock;
 mod gates;
 mod hooks;
+mod live_patches;
 mod memory;
 mod orders;
 mod packages;

@@ -35,6 +35,8 @@ pub enum Reason {
     Alerts,
     MinUptime,
     Settling,
+    /// Only a newer kernel asks, and the running one is patched live.
+    LivePatched,
     /// An autoscaler is about to remove the Node.
     Autoscaler,
     /// A condition of the Node that `gates.conditions` names.
@@ -96,7 +98,7 @@ pub enum Reason {
 
 impl Reason {
     /// All of them; docs/operating.md explains each to an operator.
-    pub const ALL: [Self; 47] = [
+    pub const ALL: [Self; 48] = [
         Self::Idle,
         Self::TriggerUnknown,
         Self::NotCleared,
@@ -111,6 +113,7 @@ impl Reason {
         Self::Alerts,
         Self::MinUptime,
         Self::Settling,
+        Self::LivePatched,
         Self::Autoscaler,
         Self::NodeCondition,
         Self::BlockedByPod,
@@ -174,6 +177,7 @@ impl Reason {
             Some(Gate::Alerts) => Self::Alerts,
             Some(Gate::MinUptime) => Self::MinUptime,
             Some(Gate::Settle) => Self::Settling,
+            Some(Gate::LivePatches) => Self::LivePatched,
             Some(Gate::Autoscaler) => Self::Autoscaler,
             Some(Gate::Conditions) => Self::NodeCondition,
             Some(Gate::BlockingPods) => Self::BlockedByPod,
@@ -236,6 +240,7 @@ impl Reason {
             | Self::Alerts
             | Self::MinUptime
             | Self::Settling
+            | Self::LivePatched
             | Self::Autoscaler
             | Self::NodeCondition
             | Self::BlockedByPod
@@ -300,6 +305,9 @@ impl Reason {
             Self::Alerts => "a reboot is required, and waits for alerts of Prometheus to end",
             Self::MinUptime => "a reboot is required, and the host started a short time ago",
             Self::Settling => "a reboot is required, and what asks for it has not settled yet",
+            Self::LivePatched => {
+                "a reboot is required for a newer kernel, and the running one is patched live"
+            }
             Self::Autoscaler => {
                 "a reboot is required, and an autoscaler is about to remove the node"
             }
@@ -361,6 +369,7 @@ impl Reason {
             Self::Alerts => "Alerts",
             Self::MinUptime => "MinUptime",
             Self::Settling => "Settling",
+            Self::LivePatched => "LivePatched",
             Self::Autoscaler => "Autoscaler",
             Self::NodeCondition => "NodeCondition",
             Self::BlockedByPod => "BlockedByPod",

@@ -18,6 +18,7 @@ use crate::text::{self, MESSAGE, NAME, WORDS};
 mod builtin;
 mod flaps;
 mod heard;
+mod kernel;
 mod maintenance;
 mod settled;
 #[cfg(test)]

@@ -16,7 +16,7 @@ use crate::host::fleet_lock::zincati;
 use crate::host::logind::{self, Changes};
 use crate::host::outdated::Locks;
 use crate::host::sentinel::Watch;
-use crate::host::{Bus, booted, sessions, systemd, timedated};
+use crate::host::{Bus, booted, outdated, sessions, systemd, timedated};
 use crate::root::Root;
 
 /// What logind writes when a shutdown is scheduled (`logind-dbus.c`); its directory exists from boot.
@@ -130,6 +130,11 @@ impl Daemon {
         } else {
             None
         };
+        let live_patches = if self.machine.live_patches_matter() {
+            outdated::live_patches(&self.root)
+        } else {
+            None
+        };
         let scheduled = logind::scheduled_shutdown(&self.bus).await;
         // One that cannot be read may be there, and may begin at any time (I8).
         let shutting_down = shutting_down.filter(|_| scheduled.is_ok());
@@ -144,6 +149,7 @@ impl Daemon {
             boot_complete,
             sessions,
             rivals,
+            live_patches,
             scheduled,
         });
     }

@@ -46,6 +46,11 @@ pub fn package_manager(root: &Root) -> Result<Option<PackageManager>, String> {
     locks::held(root).map_err(|err| err.to_string())
 }
 
+/// The live patches that are applied to the running kernel; none when they cannot be read.
+pub fn live_patches(root: &Root) -> Option<Vec<String>> {
+    kernels::patches(root).ok()
+}
+
 /// Who works with packages now, or why that is not known.
 async fn at_work(root: &Root, bus: &Bus) -> Option<Answer> {
     match locks::held(root) {

@@ -422,6 +422,7 @@ fn gates(r: &mut Reader<'_>) -> Gates {
         synchronized: r.choice(&gates::UNSYNCHRONIZED_CLOCK),
         rivals: r.choice(&gates::OTHER_REBOOT_DAEMONS),
         capacity_wait: r.duration(&gates::CAPACITY_WAIT),
+        live_patch_wait: r.duration(&gates::LIVE_PATCH_WAIT),
         api_servers: r.servers(&gates::API_SERVERS),
         conditions: r.conditions(&gates::CONDITIONS),
         protection: Protection {

@@ -24,6 +24,7 @@ fn open() -> GateFacts<'static> {
         alerts: Vec::new(),
         request: None,
         findings: &[],
+        live_patches: LivePatches::Ignored,
         autoscaler: Signs::Seen(Vec::new()),
         candidate_until: None,
         conditions: Signs::Seen(Vec::new()),
@@ -67,6 +68,7 @@ fn i8_what_is_unknown_is_closed() {
     };
     facts.clock = Clock::Unknown;
     facts.packages = Packages::Unknown("no permission".to_owned());
+    facts.live_patches = LivePatches::Unknown;
     facts.autoscaler = Signs::Unknown;
     facts.conditions = Signs::Unknown;
     facts.alerts = vec![Server {
@@ -84,6 +86,7 @@ fn i8_what_is_unknown_is_closed() {
         Gate::Inhibitors,
         Gate::PackageManager,
         Gate::Alerts,
+        Gate::LivePatches,
         Gate::Autoscaler,
         Gate::Conditions,
         Gate::BlockingPods,
@@ -120,6 +123,7 @@ fn every_gate_says_something() {
             "alerts",
             "min-uptime",
             "settle",
+            "live-patches",
             "autoscaler",
             "conditions",
             "blocking-pods",
@@ -167,6 +171,7 @@ fn a_node_that_somebody_keeps_drained_waits_for_what_speaks_against_drains() {
         Gate::Alerts,
         Gate::MinUptime,
         Gate::Settle,
+        Gate::LivePatches,
         Gate::Autoscaler,
         Gate::Conditions,
         Gate::ApiServers,
@@ -667,4 +672,29 @@ fn another_reboot_daemon_is_named_with_its_cure_and_is_never_forced() {
     }
     let mut words = Force::WORDS.iter();
     assert!(words.all(|(_, gate)| *gate != Gate::Rivals));
+}
+
+#[test]
+fn live_patches_keep_a_newer_kernel_waiting_up_to_a_time() {
+    let mut facts = open();
+    let secs = Duration::from_secs;
+    facts.live_patches = LivePatches::Applied {
+        names: "kpatch_1".to_owned(),
+        wait: secs(3600),
+        until: secs(200),
+    };
+    let policy = GatePolicy::default();
+    for (now, shut) in [(100, true), (199, true), (200, false), (201, false)] {
+        let closed = shut_at(&facts, &policy, at(now));
+        assert_eq!(!closed.is_empty(), shut, "{now}: {closed:?}");
+        if let [one] = closed.as_slice() {
+            assert_eq!((one.gate, one.opens), (Gate::LivePatches, Some(secs(200))));
+            assert!(one.why.contains("(kpatch_1)"), "{}", one.why);
+            assert!(
+                one.why.ends_with("gates.live_patch_wait (1h)"),
+                "{}",
+                one.why
+            );
+        }
+    }
 }

@@ -63,6 +63,7 @@ impl Machine {
             alerts,
             request: self.facts.observed.request.as_ref(),
             findings,
+            live_patches: self.live_patches(),
             autoscaler: self.autoscaler(now),
             candidate_until: self.candidate_until(now),
             conditions: self.conditions(),

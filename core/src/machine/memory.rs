@@ -50,6 +50,8 @@ pub struct HostNow {
     pub sessions: Option<Vec<Session>>,
     /// Units of other reboot daemons that are active; none when systemd did not say, or was not asked.
     pub rivals: Option<Vec<String>>,
+    /// Live patches that are applied to the running kernel; none when they could not be read, or were not to be.
+    pub live_patches: Option<Vec<String>>,
     /// None: nothing is scheduled, or it is not known, and then neither is `shutting_down`.
     pub scheduled: Option<Scheduled>,
 }

@@ -24,6 +24,7 @@ mod draining;
 mod due;
 mod gates;
 mod hooks;
+mod live_patches;
 mod memory;
 mod orders;
 mod proof;
@@ -122,6 +123,7 @@ fn host(read: Duration) -> HostNow {
         boot_complete: Some(true),
         sessions: Some(Vec::new()),
         rivals: Some(Vec::new()),
+        live_patches: Some(Vec::new()),
         scheduled: None,
     }
 }

@@ -104,6 +104,7 @@ proptest! {
             commands: gates::Commands::Yes,
             request: None,
             findings: &[],
+            live_patches: gates::LivePatches::Ignored,
             autoscaler: gates::Signs::Seen(vec![name(&a, NAME)]),
             candidate_until: None,
             conditions: gates::Signs::Seen(vec![name(&b, NAME); 9]),

@@ -69,22 +69,26 @@ pub(super) fn read(root: &Root) -> Result<Kernels, Unread> {
         changed,
         installed: found.into_values().collect(),
         entries: entries(root)?,
-        patches: patches(root),
+        // They are told alone.
+        patches: patches(root).unwrap_or_default(),
     })
 }
 
-/// The live patches that are enabled, and on their way neither in nor out (the kernel's `sysfs-kernel-livepatch`). They are told
-/// alone: what cannot be read is none.
-fn patches(root: &Root) -> Vec<String> {
+/// The live patches that are enabled, and on their way neither in nor out (the kernel's `sysfs-kernel-livepatch`).
+pub(super) fn patches(root: &Root) -> Result<Vec<String>, Unread> {
     let place = root.path(PATCHES);
     let says = |patch: &str, file: &str, wanted: &str| {
-        let said = text(&place.join(patch).join(file), SMALL).ok().flatten();
-        said.is_some_and(|said| said.trim() == wanted)
+        let said = text(&place.join(patch).join(file), SMALL)?;
+        // One that has gone meanwhile says nothing.
+        Ok::<bool, Unread>(said.is_some_and(|said| said.trim() == wanted))
     };
-    let applied = |patch: &String| says(patch, "enabled", "1") && says(patch, "transition", "0");
-    let mut all = names(&place, ENTRIES).unwrap_or_default();
-    all.retain(applied);
-    all
+    let mut applied = Vec::new();
+    for patch in names(&place, ENTRIES)? {
+        if says(&patch, "enabled", "1")? && says(&patch, "transition", "0")? {
+            applied.push(patch);
+        }
+    }
+    Ok(applied)
 }
 
 fn needed(path: &Path, most: u64) -> Result<String, Unread> {

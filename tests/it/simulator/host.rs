@@ -199,6 +199,7 @@ impl Host {
             boot_complete: None,
             sessions: Some(Vec::new()),
             rivals: Some(Vec::new()),
+            live_patches: Some(Vec::new()),
             scheduled: None,
         }
     }

@@ -28,6 +28,7 @@ mod host;
 mod known;
 mod kured;
 mod life;
+mod live_patches;
 mod log;
 mod logind;
 mod many;

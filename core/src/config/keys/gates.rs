@@ -58,6 +58,14 @@ keys! {
     /// Once the node is cordoned it is not asked, as this drain makes Pods wait itself.
     CAPACITY_WAIT "capacity_wait": Span = Span { default: ZERO, least: ZERO, most: LONGEST, bound: "" };
 
+    /// How long a reboot waits that only a newer kernel asks for, while live patches are applied to the running one (kpatch, Ubuntu
+    /// Pro, SUSE: /sys/kernel/livepatch), for example "14d"; 0s: not at all. A newer kernel is what the built-in check "kernel" finds, or a
+    /// list of packages that names kernels alone, as /run/reboot-required.pkgs does. It counts from when that was asked for, and
+    /// the next window after it is taken. A kernel that was removed, or has lost its modules, never waits, nor does
+    /// anything else that asks for a reboot.
+    /// It is 0s, as no file says which fixes of the newer kernel the patches hold.
+    LIVE_PATCH_WAIT "live_patch_wait": Span = Span { default: ZERO, least: ZERO, most: LONGEST, bound: "" };
+
     /// The API servers of the control plane, each by an address of its own and not by that of a load balancer:
     /// ["https://10.0.0.1:6443", "https://10.0.0.2:6443", "https://10.0.0.3:6443"].
     /// No node of the control plane goes down while one of the others does not say at `/readyz` that it is ready, or does not answer

@@ -209,6 +209,7 @@ const WRONG: &[(&str, &str, &[&str])] = &[
     ("gates", "other_reboot_daemons", &["1", "true", "\"warn\""]),
     ("hooks", "timeout", &["1", "\"0s\"", "\"11m\"", "\"soon\""]),
     ("gates", "capacity_wait", &["15", "true", "\"9000h\""]),
+    ("gates", "live_patch_wait", &["14", "true", "\"9000h\""]),
     ("gates", "api_servers", &["\"https://a\"", "[1]", "[\"a\"]", "[\"http://a:6443\"]", "[\"https://a:6443/x\"]", "[\"https://u:p@a\"]", "[\"https://a:0\"]", "[\"https://a:65536\"]", "[\"https://[::1\"]", "[\"https://A B\"]"]),
     ("gates", "unsynchronized_clock", &["1", "true", "\"warn\""]),
     ("gates", "conditions", &["\"KernelDeadlock\"", "[1]", "[\"\"]", "[\"A=yes\"]", "[\"a b\"]", "[\"RebootRequired\"]", "[\"Drained=False\"]"]),

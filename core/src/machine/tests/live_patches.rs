@@ -1,0 +1,106 @@
+//! Which reboots wait for nothing but a newer kernel (I2, I8).
+
+use super::*;
+use crate::gates::Gate;
+use crate::trigger::{Builtin, Finding, Verdict};
+
+const DAY: u64 = 24 * 3600;
+
+fn asks(trigger: &str, pkgs: &[&str]) -> Finding {
+    Finding {
+        trigger: trigger.to_owned(),
+        verdict: Verdict::Reboot {
+            pkgs: pkgs.iter().map(|one| (*one).to_owned()).collect(),
+            words: "a newer kernel".to_owned(),
+        },
+        settle: Duration::ZERO,
+    }
+}
+
+/// One that a newer kernel asks for a reboot, with this patch applied.
+fn machine(text: &str) -> Machine {
+    let mut machine = machine_of_nothing();
+    let parsed = crate::config::parse(std::path::Path::new("c"), text).unwrap();
+    machine.config.gates = parsed.config.gates;
+    machine.memory.booted = Some(Booted {
+        kernel: "6.8.0-45".to_owned(),
+        ..Booted::default()
+    });
+    let patches = vec!["kpatch_1".to_owned()];
+    machine.memory.host.as_mut().unwrap().live_patches = Some(patches);
+    machine
+}
+
+fn machine_of_nothing() -> Machine {
+    let mut machine = wanted();
+    machine.facts.record.request = None;
+    machine.facts.observed.request = None;
+    machine
+}
+
+fn later(seconds: u64) -> Now {
+    let now = now();
+    Now {
+        wall: now.wall + jiff::SignedDuration::from_secs(seconds.cast_signed()),
+        boot: now.boot + Duration::from_secs(seconds),
+    }
+}
+
+fn shut(machine: &mut Machine, findings: &[Finding], now: Now) -> bool {
+    machine.memory.host.as_mut().unwrap().read = now.boot;
+    machine.observe(findings, now);
+    machine.judge(findings, now);
+    // What was found is on record by the next step.
+    machine
+        .facts
+        .record
+        .request
+        .clone_from(&machine.facts.observed.request);
+    let mut closed = machine.facts.closed.iter();
+    closed.any(|one| one.gate == Gate::LivePatches)
+}
+
+const WAIT: &str = "[gates]\nlive_patch_wait = \"14d\"\n";
+
+#[test]
+fn i2_a_newer_kernel_waits_as_long_as_live_patches_are_applied() {
+    let kernel = [asks(&Builtin::Kernel.trigger(), &["6.8.0-47"])];
+    assert!(!shut(&mut machine(""), &kernel, now()), "by default");
+    let mut machine = machine(WAIT);
+    assert!(shut(&mut machine, &kernel, now()));
+    assert!(shut(&mut machine, &kernel, later(14 * DAY - 1)));
+    assert!(!shut(&mut machine, &kernel, later(14 * DAY)));
+}
+
+#[test]
+fn i2_what_else_asks_waits_for_no_patch() {
+    let kernel = asks(&Builtin::Kernel.trigger(), &["6.8.0-47"]);
+    let mut machine = machine(WAIT);
+    assert!(shut(&mut machine, std::slice::from_ref(&kernel), now()));
+    let both = [kernel.clone(), asks("check dnf", &["glibc"])];
+    assert!(!shut(&mut machine, &both, later(60)));
+    // Its modules have gone: what is needed next cannot be loaded any more.
+    let mut machine = self::machine(WAIT);
+    let gone = [asks(&Builtin::Kernel.trigger(), &["6.8.0-45"])];
+    assert!(!shut(&mut machine, &gone, now()));
+}
+
+#[test]
+fn i8_patches_that_cannot_be_read_may_be_applied() {
+    let kernel = [asks(&Builtin::Kernel.trigger(), &["6.8.0-47"])];
+    let mut machine = machine(WAIT);
+    for (patches, closes) in [(None, true), (Some(Vec::new()), false)] {
+        machine.memory.host.as_mut().unwrap().live_patches = patches.clone();
+        assert_eq!(shut(&mut machine, &kernel, now()), closes, "{patches:?}");
+    }
+}
+
+/// A patch that comes in mid-drain undoes nothing.
+#[test]
+fn i2_a_drain_goes_on_whatever_is_patched() {
+    let kernel = [asks(&Builtin::Kernel.trigger(), &["6.8.0-47"])];
+    let mut machine = machine(WAIT);
+    assert!(shut(&mut machine, &kernel, now()));
+    machine.facts.record.hold = Some(hold(Stage::Draining));
+    assert!(!shut(&mut machine, &kernel, now()));
+}

@@ -1,0 +1,120 @@
+//! Which reasons want no more than a newer kernel.
+
+use std::time::Duration;
+
+use super::{Builtin, Reason, Request};
+
+/// Packages of kernels, as sentinels and checks list them: those of Debian and Ubuntu, whose kernels name linux-base as well, and
+/// those of RPM distributions.
+fn of_kernel(package: &str) -> bool {
+    let plain = ["linux-base", "kernel"].contains(&package);
+    let starts = ["linux-image-", "linux-modules-", "kernel-"];
+    plain || starts.iter().any(|start| package.starts_with(start))
+}
+
+impl Reason {
+    /// `running`: the release of the running kernel.
+    fn of_newer_kernel(&self, running: Option<&str>) -> bool {
+        if self.pkgs.is_empty() || self.trigger == Builtin::Libraries.trigger() {
+            return false;
+        }
+        if self.trigger == Builtin::Kernel.trigger() {
+            // It names the running release itself where that was removed or has lost its modules: such a host cannot wait.
+            return running.is_some_and(|running| !self.pkgs.contains(running));
+        }
+        self.pkgs.iter().all(|one| of_kernel(one))
+    }
+}
+
+impl Request {
+    /// Boot time since which it asks, where it asks for nothing but a newer kernel.
+    pub(crate) fn newer_kernel_since(&self, running: Option<&str>) -> Option<Duration> {
+        let only = self.latched.is_empty()
+            && self
+                .reasons
+                .iter()
+                .all(|reason| reason.of_newer_kernel(running));
+        let since = self.reasons.iter().map(|reason| reason.since_boot).min();
+        since.filter(|_| only)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::trigger::{BY_PERSON, Latched};
+
+    fn reason(trigger: &str, pkgs: &[&str], since: u64) -> Reason {
+        Reason {
+            trigger: trigger.to_owned(),
+            pkgs: pkgs.iter().map(|one| (*one).to_owned()).collect(),
+            words: String::new(),
+            since: Timestamp::UNIX_EPOCH,
+            since_boot: Duration::from_secs(since),
+            later: std::collections::BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn only_a_newer_kernel_can_wait() {
+        let sentinel = "sentinel /run/reboot-required";
+        let running = "6.8.0-45-generic";
+        for (trigger, pkgs, only) in [
+            (
+                sentinel,
+                &["linux-image-6.8.0-47-generic", "linux-base"][..],
+                true,
+            ),
+            ("check dnf", &["kernel-core", "kernel"], true),
+            ("builtin kernel", &["6.8.0-47-generic"], true),
+            ("builtin kernel", &["6.8.0-45-generic #46"], true),
+            // It was removed, or has lost its modules.
+            ("builtin kernel", &["6.8.0-45-generic"], false),
+            (sentinel, &["linux-image-6.8.0-47-generic", "libc6"], false),
+            (sentinel, &["linux-firmware"], false),
+            // A list that is known by its hash alone, or none.
+            (sentinel, &["#300:00f1"], false),
+            (sentinel, &[], false),
+            ("builtin libraries", &["kernel-helper"], false),
+        ] {
+            let request = Request {
+                since: Timestamp::UNIX_EPOCH,
+                reasons: vec![reason(trigger, pkgs, 7)],
+                latched: Vec::new(),
+            };
+            let since = request.newer_kernel_since(Some(running));
+            assert_eq!(
+                since,
+                only.then_some(Duration::from_secs(7)),
+                "{trigger} {pkgs:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn whatever_else_asks_cannot_wait() {
+        let kernel = |since| reason("builtin kernel", &["6.9"], since);
+        let mut request = Request {
+            since: Timestamp::UNIX_EPOCH,
+            reasons: vec![kernel(9), reason("check dnf", &["kernel"], 5)],
+            latched: Vec::new(),
+        };
+        let since = |request: &Request, running| request.newer_kernel_since(running);
+        assert_eq!(since(&request, Some("6.8")), Some(Duration::from_secs(5)));
+        // Whether it is the running one that was removed is not known.
+        assert_eq!(since(&request, None), None);
+        let mut both = request.clone();
+        both.reasons.push(reason("check dnf", &["systemd"], 6));
+        assert_eq!(since(&both, Some("6.8")), None);
+        request.latched.push(Latched {
+            by: BY_PERSON.to_owned(),
+            reason: "now".to_owned(),
+            at: Timestamp::UNIX_EPOCH,
+            boot: None,
+            ended: false,
+        });
+        assert_eq!(since(&request, Some("6.8")), None);
+    }
+}
