@@ -193,10 +193,10 @@ ALONE = model:: simulator:: whole::
 ALONE_LOG = target/alone.log
 
 # Everything: lints, unit tests, the simulator, the real API server, real hosts; then what the whole suite asked of the
-# API server. All that runs on the newest release of Kubernetes; what may differ between releases is tried on the oldest
-# after it. A test that fails keeps no other from being run, as a run is long; the bed goes down whatever happens: dash
-# runs no trap of EXIT when a signal ends it, and so exits by itself. What must be there first is made two at a time:
-# linking Kubernetes and the release keeps one core busy for minutes.
+# API server. All that runs on the newest release of Kubernetes; what may differ between releases is tried after it on the
+# oldest whose kubelet may be a node's of the newest. A test that fails keeps no other from being run, as a run is long; the
+# bed goes down whatever happens: dash runs no trap of EXIT when a signal ends it, and so exits by itself. What must be
+# there first is made two at a time: linking Kubernetes and the release keeps one core busy for minutes.
 test:
 	$(MAKE) -j2 prepare build lint test-build
 	$(BED) down
