@@ -24,7 +24,9 @@ fn i11_an_observer_takes_no_slot_and_makes_nobody_wait() {
     let config = site.config("");
     host.write("/etc/kube-rebootd/config.toml", &config)
         .unwrap();
-    host.systemctl(&["reload", "kube-rebootd"]).unwrap();
+    // Waited for, it would be cancelled by the reboot.
+    host.systemctl(&["--no-block", "reload", "kube-rebootd"])
+        .unwrap();
     site.wait_rebooted(&host, 1);
     site.nothing_left(&host);
 }
