@@ -4,6 +4,7 @@
 //! world is looked at again. There are no transitions to get wrong: after a crash the same facts
 //! lead to the same step. `tests/it/simulator` kills between any two of them.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::facts::{Effect, Facts, Point};
@@ -192,10 +193,14 @@ fn follow(facts: &Facts, now: Now) -> Option<Facts> {
     if frozen {
         return gone_meanwhile(facts);
     }
-    if same {
+    let askers = askers(facts);
+    if same && askers.is_none() {
         return None;
     }
     let mut followed = facts.clone();
+    if let (Some(hold), Some(askers)) = (&mut followed.record.hold, askers) {
+        hold.askers = askers;
+    }
     if record.request.is_some() && facts.observed.request.is_none() {
         let flaps = Flaps::ended(record.flaps.as_ref(), &facts.boot, now.boot);
         followed.record.flaps = Some(flaps);
@@ -203,6 +208,16 @@ fn follow(facts: &Facts, now: Now) -> Option<Facts> {
     followed.record.request.clone_from(&facts.observed.request);
     followed.record.settled.clone_from(&facts.observed.settled);
     Some(followed)
+}
+
+/// Who asks before the cordon, where the hold does not say so yet.
+fn askers(facts: &Facts) -> Option<BTreeSet<String>> {
+    let hold = facts.record.hold.as_ref();
+    let hold = hold.filter(|hold| matches!(hold.stage, Stage::Taking | Stage::Claiming))?;
+    let wishes = facts.observed.request.iter().flat_map(|it| &it.latched);
+    let now = wishes.map(|wish| wish.asker().to_owned());
+    let all: BTreeSet<_> = hold.askers.iter().cloned().chain(now).collect();
+    (all != hold.askers).then_some(all)
 }
 
 /// A node may be kept drained for days after a reboot: what has stopped to ask since is served, and must not be taken for

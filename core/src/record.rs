@@ -4,6 +4,7 @@
 //! annotation carries all that the rest of a cycle needs, the file has the history and the back-off
 //! besides.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -133,6 +134,10 @@ pub struct Hold {
     /// Not logind was asked last: a client of FleetLock was told to go on, and reboots the host by itself.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub granted: bool,
+    /// Who asked before the cordon ([`Latched::asker`](crate::trigger::Latched::asker)): gates that nobody asks again may have
+    /// been passed for them alone, so that the hold ends with whoever takes the wish back.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub askers: BTreeSet<String>,
 }
 
 /// How far the hold is; the write-ahead points are the changes of this value (plus `asks`).
@@ -175,7 +180,7 @@ pub enum Why {
     Gate(String),
     /// Too many other Nodes are down; the place in the queue is kept.
     Budget(String),
-    /// All triggers are gone.
+    /// All triggers are gone, or a wish that it was begun for.
     Withdrawn,
     /// A person paused this node; its cordon stays.
     Paused(String),
@@ -279,7 +284,7 @@ impl Why {
             Self::Quorum(why) => format!("control-plane nodes go one at a time: {why}"),
             Self::Gate(why) => format!("a gate closed: {why}"),
             Self::Budget(why) => format!("too few other nodes are available: {why}"),
-            Self::Withdrawn => "nothing asks for a reboot any more".to_owned(),
+            Self::Withdrawn => "what it was begun for is not asked for any more".to_owned(),
             Self::Paused(why) => format!("the node is paused: {why}"),
             Self::NodeReplaced => "the Node was deleted or replaced".to_owned(),
             Self::Reboot(why) => format!("no reboot: {why}"),
@@ -362,6 +367,7 @@ impl Hold {
             asks: 0,
             asked: None,
             granted: false,
+            askers: BTreeSet::new(),
         }
     }
 
@@ -458,6 +464,8 @@ impl Record {
                 why.clean();
             }
             hold.before = std::mem::take(&mut hold.before).cleaned();
+            let askers = std::mem::take(&mut hold.askers).into_iter();
+            hold.askers = askers.map(|by| text::clean(&by, WORDS)).collect();
         }
         self.request = self.request.map(Request::cleaned);
         if let Some(kept) = &mut self.kept {

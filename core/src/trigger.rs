@@ -123,6 +123,15 @@ impl Latched {
         self.by == fleet_lock::BY
     }
 
+    /// Who asks, whatever way: a person who asks again, and for now, has taken nothing back.
+    pub(crate) fn asker(&self) -> &str {
+        if self.reboots_for_person() {
+            BY_PERSON
+        } else {
+            &self.by
+        }
+    }
+
     /// A person asked on the host itself for a reboot.
     pub(crate) fn reboots_for_person(&self) -> bool {
         [BY_PERSON, BY_NOW].contains(&self.by.as_str())

@@ -1,5 +1,6 @@
 //! `undrain --release` with the daemon stopped, on a real API server (I2, I3, I4).
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -63,6 +64,7 @@ async fn held(slot: &'static str, stage: Stage, boot: Option<Boot>) -> Held {
             asks,
             asked: None,
             granted: false,
+            askers: BTreeSet::new(),
         }),
         // Without one the hold would end by itself, and nothing would tempt anybody to queue again.
         request: Some(Request {

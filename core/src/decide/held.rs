@@ -174,6 +174,15 @@ fn objection(context: &Context, hold: &Hold, heeded: impl Fn(Gate) -> bool) -> O
     if context.facts.record.request.is_none() && !hold.asked() {
         return Some(Why::Withdrawn);
     }
+    // Windows, live patches and others may have been passed for a wish alone. What else asks queues anew, with all gates (I2).
+    let asks = |by: &String| {
+        let request = context.facts.record.request.iter();
+        let mut wishes = request.flat_map(|request| &request.latched);
+        wishes.any(|wish| wish.asker() == by)
+    };
+    if !hold.asked() && !hold.askers.iter().all(asks) {
+        return Some(Why::Withdrawn);
+    }
     if let Seen::Present(node) = &context.facts.node
         && let Some(why) = node.annotations.get(names::PAUSED)
     {

@@ -1,6 +1,6 @@
 //! From the small state to the facts of one host, as the daemon would have gathered them, and back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -127,6 +127,7 @@ impl Hold {
             asks: u32::from(self.asks),
             asked: some(host, self.asked),
             granted: false,
+            askers: BTreeSet::new(),
         }
     }
 

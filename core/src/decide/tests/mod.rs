@@ -1,7 +1,7 @@
 //! Properties of single decisions, over facts put together at random: what must never be the next
 //! step, however the world looks (I1-I4, I6, I8, I10, I13). Whole cycles are the simulator's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -47,6 +47,7 @@ mod records;
 mod says;
 mod starts;
 mod table;
+mod taken_back;
 mod takes;
 mod timed;
 mod waits;
@@ -67,7 +68,7 @@ fn boot(id: &str) -> Boot {
 fn request() -> Request {
     let reason = Reason {
         trigger: "sentinel".to_owned(),
-        pkgs: std::collections::BTreeSet::new(),
+        pkgs: BTreeSet::new(),
         words: String::new(),
         since: wall(),
         since_boot: Duration::ZERO,
@@ -185,6 +186,7 @@ prop_compose! {
             asks,
             asked: (asks > 0).then(|| NOW.checked_sub(Duration::from_secs(ago)).unwrap()),
             granted: hooked && asks > 0,
+            askers: BTreeSet::new(),
         }
     }
 }

@@ -126,7 +126,7 @@ fn a_changed_list_of_packages_undoes_no_drain() {
         .insert(names::STATE.to_owned(), annotation);
     facts.drain = Drained::Starting;
     let request = facts.observed.request.as_mut().unwrap();
-    let changed = std::collections::BTreeSet::from(["another".to_owned()]);
+    let changed = BTreeSet::from(["another".to_owned()]);
     request.reasons[0].pkgs.clone_from(&changed);
     let step = decide(&facts, &policy(), now());
     assert_eq!(step.phase, Phase::Draining, "{step:?}");
@@ -154,7 +154,7 @@ fn i10_what_a_reboot_did_not_clear_is_said_with_when_that_ends() {
             settled: Some(settled),
             uncleared: vec![Reason {
                 trigger: "sentinel /run/reboot-required".to_owned(),
-                pkgs: std::collections::BTreeSet::new(),
+                pkgs: BTreeSet::new(),
                 words: String::new(),
                 since: now().wall,
                 since_boot: NOW,
