@@ -27,6 +27,7 @@ use crate::host::dbus::{Orders, Publisher};
 use crate::host::fleet_lock::Questions;
 use crate::host::journal::Naming;
 use crate::host::notify::{Notify, watchdog_interval};
+use crate::host::own_inhibitor::OwnInhibitor;
 use crate::host::{Bus, Store, metrics, motd, view};
 use crate::notices::{Notices, Silences};
 use crate::root::Root;
@@ -94,6 +95,8 @@ pub struct Daemon {
     saved: bool,
     report: Report,
     notify: Notify,
+    /// `reboot.guard`
+    own_inhibitor: OwnInhibitor,
     publisher: Publisher,
     orders: Orders,
     metrics: metrics::Publisher,

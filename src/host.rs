@@ -21,6 +21,7 @@ pub mod metrics;
 pub mod motd;
 pub mod notify;
 pub mod outdated;
+pub mod own_inhibitor;
 mod replace;
 pub mod sentinel;
 pub mod sessions;

@@ -233,6 +233,8 @@ pub struct Reboot {
     pub max_per_day: u32,
     /// First pause after a failed attempt; doubles up to 6 h.
     pub retry: Duration,
+    /// Every other shutdown is inhibited.
+    pub guard: bool,
     /// Wall message.
     pub message: String,
 }

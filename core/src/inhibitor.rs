@@ -2,6 +2,9 @@
 
 use crate::text::{self, WORDS};
 
+/// Who the daemon's own lock is by (`reboot.guard`).
+pub const OWN: &str = "kube-rebootd";
+
 /// What, who, why, mode, uid and pid, as logind lists them.
 pub type Row = (String, String, String, String, u32, u32);
 
@@ -36,9 +39,15 @@ impl Inhibitor {
     }
 
     /// Whether it blocks a reboot. `delay` only delays, and `block-weak` (from 257) is made for
-    /// being ignored by root.
+    /// being ignored by root. The daemon's own is let go before the reboot, and is no reason to wait.
     pub fn blocks_reboot(&self) -> bool {
-        self.mode == "block" && self.of_shutdown()
+        self.mode == "block" && self.of_shutdown() && !self.is_own()
+    }
+
+    /// The lock of `reboot.guard`, of this daemon or of the one before. Any local user may take a lock of this name, but
+    /// not as root (I14).
+    pub fn is_own(&self) -> bool {
+        self.mode == "block" && self.of_shutdown() && self.uid == 0 && self.who == OWN
     }
 
     fn of_shutdown(&self) -> bool {
@@ -77,6 +86,22 @@ mod tests {
         ] {
             let lock = lock(what, "who", "why", mode, 0);
             assert_eq!(lock.blocks_reboot(), blocks, "{what} {mode}");
+        }
+    }
+
+    #[test]
+    fn i14_the_daemons_own_lock_is_one_of_root_by_its_name() {
+        for (what, who, mode, uid, own) in [
+            ("shutdown", OWN, "block", 0, true),
+            ("shutdown", OWN, "block", 1000, false),
+            ("shutdown", "backup", "block", 0, false),
+            ("shutdown", OWN, "delay", 0, false),
+            ("sleep", OWN, "block", 0, false),
+        ] {
+            let lock = lock(what, who, "why", mode, uid);
+            assert_eq!(lock.is_own(), own, "{what} {who} {mode} {uid}");
+            let blocks = what == "shutdown" && mode == "block" && !own;
+            assert_eq!(lock.blocks_reboot(), blocks, "{what} {who} {mode} {uid}");
         }
     }
 

@@ -21,6 +21,7 @@ mod hooks;
 mod live_patches;
 mod memory;
 mod orders;
+mod own_inhibitor;
 mod packages;
 mod proof;
 mod rivals;

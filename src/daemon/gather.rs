@@ -66,6 +66,10 @@ impl Daemon {
         self.machine.observe(&findings, now);
         // Before reads that may take long: of a shutdown that goes around the drain somebody must hear in time.
         self.warn();
+        let inhibits = self.machine.inhibits();
+        (self.own_inhibitor)
+            .keep(inhibits, &mut self.notify, now.boot)
+            .await;
         if self.machine.host_due(now) {
             self.read_host().await;
         }
@@ -102,6 +106,9 @@ impl Daemon {
         let shutting_down = logind::preparing_for_shutdown(&self.bus).await.ok();
         let locks = logind::locks(&self.bus).await.ok();
         let graceful = locks.as_ref().is_some_and(|locks| locks.kubelet);
+        if let Some(locks) = &locks {
+            self.own_inhibitor.seen(locks.own);
+        }
         let inhibitors = locks.map(|locks| locks.block);
         // Also where nothing is wanted: a look is good for some seconds, in which a slot may be taken and the host rebooted.
         let system_state = systemd::system_state(&self.bus).await.ok();

@@ -32,6 +32,7 @@ use crate::host::dbus::{Orders, Publisher};
 use crate::host::fleet_lock::Questions;
 use crate::host::motd::Motd;
 use crate::host::notify::Notify;
+use crate::host::own_inhibitor::OwnInhibitor;
 use crate::host::{Bus, Store, Stored, booted, check, metrics, zone};
 use crate::layers;
 use crate::notices::{Notices, Silences};
@@ -98,6 +99,7 @@ pub async fn start(
         saved: true,
         report: Report::default(),
         notify: Notify::new(),
+        own_inhibitor: OwnInhibitor::new(&bus),
         publisher: Publisher::default(),
         orders: Orders::default(),
         metrics: metrics::Publisher::new(&root),

@@ -7,7 +7,7 @@ use std::{future::Future, io, sync::Arc, time::Duration};
 
 use thiserror::Error;
 use tokio::{sync::Mutex, time::timeout};
-use zbus::{Address, Connection};
+use zbus::{Address, Connection, connection::Builder};
 
 use kube_rebootd_core::text::{self, MESSAGE};
 
@@ -119,24 +119,31 @@ impl Bus {
         self.connect_for(CALL_TIMEOUT).await
     }
 
+    /// A new connection on which answers bring file descriptors; for one call, as anybody on the bus may send some then
+    /// (`socket` says what that could cost).
+    pub async fn connect_for_descriptors(&self) -> Result<Connection, BusError> {
+        let connection = async {
+            let builder = Builder::address(self.address()?);
+            builder.method_timeout(CALL_TIMEOUT).build().await
+        };
+        within_limit(connection).await
+    }
+
     /// A new connection on which each call may take so long.
     pub async fn connect_for(&self, limit: Duration) -> Result<Connection, BusError> {
-        let address = match &self.origin {
+        let connection = async {
+            let builder = socket::builder(self.address()?).await?;
+            builder.method_timeout(limit).build().await
+        };
+        within_limit(connection).await
+    }
+
+    fn address(&self) -> zbus::Result<Address> {
+        match &self.origin {
             Origin::System => Address::system(),
             Origin::Address(address) => Address::try_from(address.as_str()),
             Origin::Given => Err(io::Error::from(io::ErrorKind::NotConnected).into()),
-        };
-        let connection = async {
-            let builder = socket::builder(address?).await?;
-            builder.method_timeout(limit).build().await
-        };
-        timeout(CONNECT_TIMEOUT, connection)
-            .await
-            .map_err(|_| BusError::Timeout {
-                what: "connecting to the system bus",
-                limit: CONNECT_TIMEOUT,
-            })?
-            .map_err(BusError::Connect)
+        }
     }
 
     /// Runs `call` on a live connection, bounded by [`CALL_TIMEOUT`]; `what` names it in errors.
@@ -151,6 +158,19 @@ impl Bus {
         let connection = self.connection().await?;
         bounded(what, call(connection)).await
     }
+}
+
+/// Waits for a connection at most [`CONNECT_TIMEOUT`].
+async fn within_limit(
+    connection: impl Future<Output = zbus::Result<Connection>>,
+) -> Result<Connection, BusError> {
+    timeout(CONNECT_TIMEOUT, connection)
+        .await
+        .map_err(|_| BusError::Timeout {
+            what: "connecting to the system bus",
+            limit: CONNECT_TIMEOUT,
+        })?
+        .map_err(BusError::Connect)
 }
 
 /// Waits for `call` at most [`CALL_TIMEOUT`].

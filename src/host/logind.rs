@@ -5,7 +5,7 @@
 //! respect them; from 257 logind refuses, in one of the spellings of [`RebootError::BlockedByInhibitor`] (`host_logind`
 //! has them all).
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, os::fd, time::Duration};
 
 use futures_util::StreamExt;
 use kube_rebootd_core::backoff::doubled;
@@ -15,7 +15,7 @@ use kube_rebootd_core::text::{self, MESSAGE, WORDS};
 use thiserror::Error;
 use tokio::time::Instant;
 use zbus::{
-    Connection, MatchRule, Message, MessageStream, OwnedVariant, fdo, message::Type,
+    Connection, MatchRule, Message, MessageStream, OwnedFd, OwnedVariant, fdo, message::Type,
     names::OwnedUniqueName, proxy, proxy::CacheProperties,
 };
 
@@ -53,6 +53,11 @@ pub trait Login {
     /// Union of what all block locks inhibit, such as `shutdown:sleep`.
     #[zbus(property(emits_changed_signal = "false"))]
     fn block_inhibited(&self) -> zbus::Result<String>;
+    /// The same of `block-weak`, which came with 257 together with the rule that a lock holds for root.
+    #[zbus(property(emits_changed_signal = "false"))]
+    fn block_weak_inhibited(&self) -> zbus::Result<String>;
+    /// The lock is held as long as the descriptor is open in any process.
+    fn inhibit(&self, what: &str, who: &str, why: &str, mode: &str) -> zbus::Result<OwnedFd>;
 }
 
 /// The locks that matter to a reboot.
@@ -62,6 +67,8 @@ pub struct Locks {
     pub block: Vec<Inhibitor>,
     /// The kubelet delays it, to end the pods first (`GracefulNodeShutdown`; `e2e::three_hosts`).
     pub kubelet: bool,
+    /// A lock of this daemon is there ([`inhibit`]).
+    pub own: bool,
 }
 
 /// Why logind did not take the request.
@@ -107,8 +114,42 @@ pub async fn locks(bus: &Bus) -> Result<Locks, BusError> {
         .await?;
     let all: Vec<Inhibitor> = rows.into_iter().map(Inhibitor::of).collect();
     let kubelet = all.iter().any(Inhibitor::kubelets_delay);
+    let own = all.iter().any(Inhibitor::is_own);
     let block = all.into_iter().filter(Inhibitor::blocks_reboot).collect();
-    Ok(Locks { block, kubelet })
+    Ok(Locks {
+        block,
+        kubelet,
+        own,
+    })
+}
+
+/// Whether a block lock keeps root from a shutdown, too: from 257. Up to 256 root's calls cut through it.
+pub async fn heeds_root(bus: &Bus) -> Result<bool, BusError> {
+    let weak = bus.call("asking logind for its version", |connection| async move {
+        login(&connection).await?.block_weak_inhibited().await
+    });
+    match weak.await {
+        Ok(_) => Ok(true),
+        Err(BusError::Call {
+            source: zbus::Error::FDO(known),
+            ..
+        }) if matches!(*known, fdo::Error::UnknownProperty(_)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Takes a lock that blocks every shutdown while the returned descriptor is open.
+pub async fn inhibit(bus: &Bus, why: &str) -> Result<fd::OwnedFd, BusError> {
+    // Not on the connection that all calls share: that one takes no descriptors from anybody.
+    let connection = bus.connect_for_descriptors().await?;
+    let taken = async {
+        let login = login(&connection).await?;
+        (login.inhibit("shutdown", inhibitor::OWN, why, "block")).await
+    };
+    let taken = bounded("inhibiting every other shutdown", taken).await;
+    // The lock is the descriptor's, and not the connection's.
+    let _ = bounded("closing a connection to the bus", connection.close()).await;
+    taken.map(Into::into)
 }
 
 /// Whether a shutdown or reboot has begun and may no longer be undone.

@@ -7,12 +7,14 @@
 use std::collections::VecDeque;
 use std::env;
 use std::ffi::OsStr;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, IoSlice};
+use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
+use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use sd_notify::NotifyState;
 
 use kube_rebootd_core::text;
@@ -90,6 +92,27 @@ impl Notify {
         self.tell(&[NotifyState::Watchdog]);
     }
 
+    /// Has systemd keep a descriptor over restarts of this daemon; whether it was sent. One that could not be is not owed: its
+    /// owner asks again.
+    pub fn store(&mut self, fd: BorrowedFd<'_>, name: &str) -> bool {
+        self.flush();
+        let Some(socket) = self.socket.as_ref().filter(|_| self.owed.is_empty()) else {
+            return false;
+        };
+        // logind closes its end when it is restarted, which is no reason to forget the other.
+        let message = format!("FDSTORE=1\nFDNAME={name}\nFDPOLL=0");
+        let sent = send(socket, &message, &[fd]);
+        if let Err(error) = &sent {
+            tracing::debug!(%error, "systemd was not given {name}");
+        }
+        sent.is_ok()
+    }
+
+    /// systemd closes all that it keeps under this name.
+    pub fn forget(&mut self, name: &str) {
+        self.say(format!("FDSTOREREMOVE=1\nFDNAME={name}"));
+    }
+
     /// When systemd must be told again what it did not take; none: nothing is owed.
     pub fn again(&self) -> Option<Duration> {
         (!self.owed.is_empty()).then_some(AGAIN)
@@ -97,21 +120,31 @@ impl Notify {
 
     /// These lines as one message, after what is owed.
     fn tell(&mut self, lines: &[NotifyState<'_>]) {
-        let Some(socket) = &self.socket else {
-            return;
-        };
         let words: Vec<String> = lines.iter().map(ToString::to_string).collect();
         let message = words.join("\n");
         if let [NotifyState::Status(_) | NotifyState::Watchdog] = lines {
             let word = |message: &str| message.split('=').next().map(str::to_owned);
             self.owed.retain(|owed| word(owed) != word(&message));
         }
+        self.say(message);
+    }
+
+    fn say(&mut self, message: String) {
         self.owed.push_back(message);
         if self.owed.len() > OWED {
             self.owed.pop_front();
         }
+        self.flush();
+    }
+
+    /// What is owed, as far as systemd takes it now.
+    fn flush(&mut self) {
+        let Some(socket) = &self.socket else {
+            self.owed.clear();
+            return;
+        };
         while let Some(message) = self.owed.front() {
-            match send(socket, message) {
+            match send(socket, message, &[]) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) => tracing::debug!(%error, "systemd was not told"),
                 Ok(()) => {}
@@ -130,11 +163,17 @@ fn address(socket: &OsStr) -> io::Result<SocketAddr> {
 }
 
 /// [`sd_notify::notify`] waits without a bound until the message is taken.
-fn send(socket: &SocketAddr, message: &str) -> io::Result<()> {
+fn send(socket: &SocketAddr, message: &str, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
     let datagram = UnixDatagram::unbound()?;
     datagram.set_write_timeout(Some(MOMENT))?;
-    let sent = datagram.send_to_addr(message.as_bytes(), socket);
-    sent.map(drop)
+    datagram.connect_addr(socket)?;
+    let fds: Vec<_> = fds.iter().map(|fd| fd.as_raw_fd()).collect();
+    let rights = [ControlMessage::ScmRights(&fds)];
+    let rights = if fds.is_empty() { &[][..] } else { &rights[..] };
+    let bytes = [IoSlice::new(message.as_bytes())];
+    let to = datagram.as_raw_fd();
+    sendmsg::<()>(to, &bytes, rights, MsgFlags::MSG_NOSIGNAL, None)?;
+    Ok(())
 }
 
 /// How often [`Notify::watchdog`] is due: half of `WatchdogSec=`, as `sd_watchdog_enabled(3)`
@@ -145,8 +184,11 @@ pub fn watchdog_interval() -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd as _;
     use std::path::Path;
     use std::process::Command;
+
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
     use super::*;
 
@@ -220,6 +262,34 @@ mod tests {
         }
         heard.retain(|message| message != "filler" && message != "WATCHDOG=1");
         assert_eq!(heard, ["READY=1", "STATUS=look 9"]);
+    }
+
+    #[test]
+    fn systemd_keeps_a_descriptor_and_forgets_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("notify");
+        let socket = UnixDatagram::bind(&path).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let mut notify = Notify {
+            socket: Some(address(path.as_os_str()).unwrap()),
+            ..Notify::default()
+        };
+        let (ours, theirs) = nix::unistd::pipe().unwrap();
+        assert!(notify.store(theirs.as_fd(), "inhibitor"));
+        drop(theirs);
+        // On its way it is open.
+        let mut ends = [PollFd::new(ours.as_fd(), PollFlags::empty())];
+        assert_eq!(poll(&mut ends, PollTimeout::ZERO), Ok(0));
+        assert_eq!(read(&socket), "FDSTORE=1\nFDNAME=inhibitor\nFDPOLL=0");
+        // Read without what came beside it, that is closed.
+        assert_eq!(poll(&mut ends, PollTimeout::ZERO), Ok(1));
+        notify.forget("inhibitor");
+        assert_eq!(read(&socket), "FDSTOREREMOVE=1\nFDNAME=inhibitor");
+        // After what systemd did not take yet it would not be stored, but be forgotten.
+        fill(&path);
+        notify.forget("inhibitor");
+        assert!(!notify.store(ours.as_fd(), "inhibitor"));
+        assert!(!Notify::default().store(ours.as_fd(), "inhibitor"));
     }
 
     #[test]

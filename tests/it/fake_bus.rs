@@ -8,12 +8,15 @@
 
 use std::{
     collections::HashMap,
+    fs::File,
     io::{BufRead, BufReader},
+    os::fd::AsFd,
     process::{Child, Command, Stdio},
     sync::{Arc, Mutex, MutexGuard},
     time::{Duration, Instant},
 };
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
@@ -67,6 +70,12 @@ pub(crate) type InhibitorRow = (String, String, String, String, u32, u32);
 #[derive(Debug)]
 pub(crate) struct Knobs {
     pub(crate) inhibitors: Vec<InhibitorRow>,
+    /// Those that were taken by `Inhibit`, each with logind's end.
+    pub(crate) locks: Vec<(File, InhibitorRow)>,
+    /// Times `Inhibit` was asked for.
+    pub(crate) inhibited: usize,
+    /// Root is refused beside a lock: systemd 257 and newer.
+    pub(crate) heeds_root: bool,
     /// At most [`SESSIONS`].
     pub(crate) sessions: Vec<FakeSession>,
     /// timedated's `NTPSynchronized`; none: it cannot be read.
@@ -128,6 +137,9 @@ impl Default for Knobs {
     fn default() -> Self {
         Self {
             inhibitors: Vec::new(),
+            locks: Vec::new(),
+            inhibited: 0,
+            heeds_root: true,
             sessions: Vec::new(),
             synchronized: Some(true),
             refusal: Refusal::No,
@@ -157,6 +169,19 @@ impl Default for Knobs {
             leftovers: Vec::new(),
             services: Vec::new(),
         }
+    }
+}
+
+impl Knobs {
+    /// Those that tests set, and those that are held.
+    pub(crate) fn inhibitors_now(&mut self) -> Vec<InhibitorRow> {
+        self.locks.retain(|(end, _)| {
+            let mut ends = [PollFd::new(end.as_fd(), PollFlags::empty())];
+            // What is always told of a pipe: that nobody has its other end any more.
+            poll(&mut ends, PollTimeout::ZERO).unwrap() == 0
+        });
+        let held = self.locks.iter().map(|(_, row)| row.clone());
+        self.inhibitors.iter().cloned().chain(held).collect()
     }
 }
 

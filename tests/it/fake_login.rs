@@ -5,6 +5,9 @@
 
 use std::time::Duration;
 
+use std::fs::File;
+use std::os::fd::OwnedFd;
+
 use nix::time::{ClockId, clock_gettime};
 use zbus::{
     BoxDBusError, DBusError, OwnedObjectPath, fdo, interface, object_server::SignalEmitter,
@@ -213,7 +216,33 @@ impl FakeLogin {
         self.heard().await;
         let mut state = self.state.lock().unwrap();
         state.listed = Some(tokio::time::Instant::now());
-        state.inhibitors.clone()
+        state.inhibitors_now()
+    }
+
+    /// Held, as by logind, until the other end is closed.
+    async fn inhibit(
+        &self,
+        what: String,
+        who: String,
+        why: String,
+        mode: String,
+    ) -> fdo::Result<zbus::OwnedFd> {
+        self.heard().await;
+        let (ours, theirs) = nix::unistd::pipe().unwrap();
+        let mut state = self.state.lock().unwrap();
+        state.inhibited += 1;
+        state
+            .locks
+            .push((File::from(ours), (what, who, why, mode, 0, 1)));
+        Ok(OwnedFd::from(theirs).into())
+    }
+
+    #[zbus(property(emits_changed_signal = "false"))]
+    fn block_weak_inhibited(&self) -> fdo::Result<String> {
+        if self.state.lock().unwrap().heeds_root {
+            return Ok(String::new());
+        }
+        Err(fdo::Error::UnknownProperty("BlockWeakInhibited".to_owned()))
     }
 
     /// Their objects are made by [`crate::fake_bus`].

@@ -7,6 +7,8 @@ use kube_rebootd::{
     host::{
         Bus, RebootError, boot,
         logind::{self, Changes},
+        notify::Notify,
+        own_inhibitor::OwnInhibitor,
         systemd,
     },
     root::Root,
@@ -259,4 +261,42 @@ async fn the_kubelets_delay_lock_says_that_it_shuts_down_gracefully() {
         let blocks = usize::from(row[0].3 == "block");
         assert_eq!(locks.block.len(), blocks, "{row:?}");
     }
+}
+
+/// `reboot.guard`: held until it is let go, and taken anew where logind has lost it; no reason for anybody to wait.
+#[tokio::test]
+async fn i2_the_own_inhibitor_is_gone_before_the_reboot_is_asked_for() {
+    let host = FakeHostBus::start().await;
+    let bus = Bus::at(host.address());
+    let mut own = OwnInhibitor::new(&bus);
+    let mut notify = Notify::default();
+    let mut at = Duration::ZERO;
+    own.keep(false, &mut notify, at).await;
+    assert_eq!(host.knobs().inhibited, 0, "nothing is wanted");
+    own.keep(true, &mut notify, at).await;
+    own.keep(true, &mut notify, at).await;
+    let locks = logind::locks(&bus).await.unwrap();
+    assert!(locks.own && locks.block.is_empty(), "{locks:?}");
+    assert_eq!(host.knobs().inhibited, 1);
+    own.seen(locks.own);
+    own.keep(false, &mut notify, at).await;
+    assert!(host.knobs().inhibitors_now().is_empty());
+    // logind has lost it.
+    own.keep(true, &mut notify, at).await;
+    host.knobs().locks.clear();
+    own.seen(logind::locks(&bus).await.unwrap().own);
+    own.keep(true, &mut notify, at).await;
+    assert!(logind::locks(&bus).await.unwrap().own);
+    own.keep(false, &mut notify, at).await;
+    // It is tried once a minute where it cannot be had.
+    host.knobs().heeds_root = false;
+    let before = host.knobs().inhibited;
+    own.keep(true, &mut notify, at).await;
+    assert_eq!(host.knobs().inhibited, before, "root would be let through");
+    host.knobs().heeds_root = true;
+    own.keep(true, &mut notify, at).await;
+    assert_eq!(host.knobs().inhibited, before);
+    at += Duration::from_secs(60);
+    own.keep(true, &mut notify, at).await;
+    assert_eq!(host.knobs().inhibited, before + 1);
 }

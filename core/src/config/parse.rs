@@ -375,6 +375,7 @@ fn reboot(r: &mut Reader<'_>) -> Reboot {
         timeout: r.duration(&reboot::TIMEOUT),
         max_per_day: r.number(&reboot::MAX_PER_DAY),
         retry: r.duration(&reboot::RETRY),
+        guard: r.flag(&reboot::GUARD),
         message: r.word(&reboot::MESSAGE),
     }
 }

@@ -191,6 +191,11 @@ impl Machine {
 }
 
 impl Told {
+    /// This process only gives back.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
     fn room(&mut self, step: &Step, facts: &Facts, now: Duration) -> Room {
         let waits = step.effect == Effect::Wait || step.phase == Phase::Rebooting;
         let since = *self.restless.get_or_insert(now);

@@ -27,6 +27,7 @@ mod hooks;
 mod live_patches;
 mod memory;
 mod orders;
+mod own_inhibitor;
 mod proof;
 mod tell;
 mod times;

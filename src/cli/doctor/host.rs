@@ -5,7 +5,7 @@ use kube_rebootd_core::text::{NAME, clean};
 
 use super::{Check, Diagnosis, aside, slow};
 use crate::cli::status::UNIT;
-use crate::host::{Bus, BusError, Store, logind, outdated, systemd, timedated};
+use crate::host::{Bus, BusError, Store, logind, outdated, own_inhibitor, systemd, timedated};
 use crate::root::Root;
 
 /// The oldest systemd that was tried; older ones lack what the unit and the checks rest on.
@@ -14,6 +14,7 @@ const SYSTEMD: &str = "systemd";
 const UNIT_CHECK: &str = "unit";
 const LOGIND: &str = "logind";
 const INHIBITORS: &str = "inhibitors";
+const GUARD: &str = "guard";
 const PACKAGES: &str = "packages";
 const STATE: &str = "state";
 const CLOCK: &str = "clock sync";
@@ -42,6 +43,9 @@ pub(super) async fn checks(root: &Root, bus: &Bus, config: Option<&Config>) -> V
         packages,
         state(root).await,
     ];
+    if config.is_some_and(|config| config.reboot.guard) {
+        checks.push(guard(bus).await);
+    }
     if config.is_some_and(|config| config.health.boot_complete) {
         checks.push(boot_complete(bus).await);
     }
@@ -177,6 +181,29 @@ async fn inhibitors(bus: &Bus) -> Check {
             err.to_string(),
             bus_cure(&err, "systemd-logind"),
         ),
+    }
+}
+
+/// Whether everybody else is kept from a shutdown, as `reboot.guard` says.
+async fn guard(bus: &Bus) -> Check {
+    let off = "or: reboot.guard = false";
+    let both = async {
+        let heeds = logind::heeds_root(bus).await?;
+        Ok::<_, BusError>((heeds, logind::locks(bus).await?.own))
+    };
+    match both.await {
+        Ok((true, true)) => Check::ok(GUARD, "every other shutdown is refused"),
+        Ok((true, false)) => Check::warn(
+            GUARD,
+            "the daemon does not inhibit other shutdowns now; it does so while it runs, but in mode = \"observe\" and while it reboots the host",
+            format!("journalctl -u kube-rebootd -g reboot.guard; {off}"),
+        ),
+        Ok((false, _)) => Check::warn(
+            GUARD,
+            own_inhibitor::OLD,
+            format!("update the distribution; {off}"),
+        ),
+        Err(err) => Check::warn(GUARD, err.to_string(), bus_cure(&err, "systemd-logind")),
     }
 }
 

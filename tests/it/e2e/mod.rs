@@ -22,6 +22,7 @@ mod escalate;
 mod explained;
 mod fleet_lock;
 mod gates;
+mod guard;
 mod holding;
 mod kill_matrix;
 mod kills;

@@ -31,6 +31,12 @@ keys! {
     /// 5 minutes by default: what fails a drain, as a budget while a pod starts, is often over by then, and each attempt moves pods.
     RETRY "retry": Span = Span { default: minutes(5), least: SECOND, most: hours(6), bound: "" };
 
+    /// Inhibit every other shutdown: `systemctl reboot` by a person or a script is refused, and says to use
+    /// `kube-rebootd reboot`, or `systemctl reboot --force` to go around it. A shutdown cannot be scheduled either.
+    /// The daemon lets go when it reboots the host itself, while the node is kept drained (`drain`, `hold`), and when it is stopped. Needs systemd 257: older ones let root through,
+    /// and the daemon says so.
+    GUARD "guard": bool = false;
+
     /// What logged-in users are told.
     MESSAGE "message": Word = Word { default: "kube-rebootd reboots this node", rule: TEXT, optional: false };
 }

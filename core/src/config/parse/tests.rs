@@ -196,6 +196,7 @@ const WRONG: &[(&str, &str, &[&str])] = &[
     ("reboot", "timeout", &["0", "\"0s\"", "\"25h\""]),
     ("reboot", "max_per_day", &["\"2\"", "0", "101"]),
     ("reboot", "retry", &["300", "\"0s\"", "\"7h\""]),
+    ("reboot", "guard", &["1", "\"yes\""]),
     ("reboot", "message", &["1", "\"a\\u0000\""]),
     ("health", "timeout", &["1", "\"0s\""]),
     ("health", "allow_degraded", &["\"true\""]),

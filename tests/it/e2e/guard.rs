@@ -1,0 +1,84 @@
+//! The guarded door on a real host: `systemctl reboot` is refused and says who to ask, over restarts and crashes of the daemon, and the
+//! daemon's own reboot goes through it (I2, I7).
+
+use anyhow::ensure;
+use testbed::Host;
+
+use super::Site;
+
+const CONFIG: &str = "[reboot]\nguard = true\n";
+
+/// The daemon's lock, as logind lists it.
+fn locked(host: &Host) -> bool {
+    let list = host.sh("systemd-inhibit --list --no-legend").unwrap();
+    list.lines()
+        .any(|line| line.contains("kube-rebootd") && line.contains("block"))
+}
+
+fn wait_locked(site: &Site, host: &Host, locks: bool) {
+    site.wait("the daemon's inhibitor", || {
+        ensure!(locked(host) == locks, "locked: {}", !locks);
+        Ok(true)
+    });
+}
+
+/// What whoever goes around the daemon is told.
+fn refused(host: &Host, command: &[&str]) {
+    let output = host.run(command).unwrap();
+    let said = format!("{}{}", output.stdout, output.stderr);
+    assert!(output.code != 0, "{command:?} was not refused: {said}");
+    assert!(
+        said.contains("use kube-rebootd reboot, or --force") || said.contains("inhibit"),
+        "{command:?}: {said}"
+    );
+}
+
+#[test]
+fn i2_only_the_daemon_reboots_a_guarded_host() {
+    let site = Site::new("guard", 1);
+    let host = site.host("guard-1", CONFIG);
+    site.wait_status(&host, "idle");
+    wait_locked(&site, &host, true);
+    let out = host.sh("systemctl reboot 2>&1 || true").unwrap();
+    assert!(
+        out.contains("\"kube-rebootd\"") && out.contains("use kube-rebootd reboot, or --force"),
+        "{out}"
+    );
+    refused(&host, &["systemctl", "poweroff"]);
+    refused(&host, &["shutdown", "-r", "+60"]);
+    // Neither a restart nor a crash opens the door.
+    host.systemctl(&["restart", "kube-rebootd"]).unwrap();
+    wait_locked(&site, &host, true);
+    host.systemctl(&["stop", "kube-rebootd"]).unwrap();
+    wait_locked(&site, &host, false);
+    host.systemctl(&["start", "kube-rebootd"]).unwrap();
+    wait_locked(&site, &host, true);
+    host.kill_daemon().unwrap();
+    // systemd has it, as it starts the daemon ten seconds later.
+    assert!(locked(&host));
+    site.wait_status(&host, "idle");
+    wait_locked(&site, &host, true);
+    // logind keeps it as well.
+    host.systemctl(&["restart", "systemd-logind"]).unwrap();
+    wait_locked(&site, &host, true);
+    refused(&host, &["systemctl", "reboot"]);
+    assert_eq!(host.boots().unwrap(), 1);
+    // Drained for a person, who may do then what they like.
+    host.sh("kube-rebootd drain --wait 2m --reason 'a new disk'")
+        .unwrap();
+    wait_locked(&site, &host, false);
+    host.sh("kube-rebootd undrain --wait 2m").unwrap();
+    wait_locked(&site, &host, true);
+    // Its own goes through, at the first ask.
+    host.touch("/run/reboot-required").unwrap();
+    site.wait_rebooted(&host, 1);
+    site.nothing_left(&host);
+    let journal = host.journal("kube-rebootd").unwrap();
+    assert!(!journal.contains("the reboot was refused"), "{journal}");
+    wait_locked(&site, &host, true);
+    // Switched off by a reload.
+    host.write("/etc/kube-rebootd/config.toml", &site.config(""))
+        .unwrap();
+    host.systemctl(&["reload", "kube-rebootd"]).unwrap();
+    wait_locked(&site, &host, false);
+}
