@@ -18,6 +18,8 @@ pub const NAME: usize = 253;
 pub const WORDS: usize = 300;
 /// Characters of an error message: those of an admission webhook name whole objects.
 pub const MESSAGE: usize = 1_000;
+/// Seconds. A day has 24 hours here, as in systemd.time(7).
+const DAY: u64 = 24 * 3600;
 /// Ends what was cut.
 const ELLIPSIS: char = '…';
 
@@ -53,11 +55,20 @@ pub fn name(text: &str, max: usize) -> String {
     cut(&escaped, max)
 }
 
-/// A duration as people write it and as the configuration takes it: `1h 30m`.
+/// A duration as people write it and as the configuration takes it: `14d`, `1h 30m`.
 pub fn span(duration: Duration) -> String {
     // Longer than jiff can say is longer than any configuration allows.
-    let signed = SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
-    format!("{signed:#}")
+    let shown = |duration: Duration| {
+        let signed = SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
+        format!("{signed:#}")
+    };
+    let days = duration.as_secs() / DAY;
+    let rest = duration.saturating_sub(Duration::from_secs(days.saturating_mul(DAY)));
+    match (days, rest) {
+        (0, rest) => shown(rest),
+        (days, Duration::ZERO) => format!("{days}d"),
+        (days, rest) => format!("{days}d {}", shown(rest)),
+    }
 }
 
 /// What may be printed of `text`; lines and tabs stay. The last look at all that goes out, of any length.

@@ -27,7 +27,7 @@ pub fn parse(text: &str) -> Result<Duration, String> {
         .map_err(|_| format!("{text:?} is negative; write a duration of 0s or more"))?;
     if duration > LONGEST {
         return Err(format!(
-            "{text:?} is longer than a year; write at most 8784h"
+            "{text:?} is longer than a year; write at most 366d"
         ));
     }
     Ok(duration)

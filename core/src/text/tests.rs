@@ -45,6 +45,19 @@ proptest! {
 }
 
 #[test]
+fn durations_are_told_in_days_as_they_are_written() {
+    for (seconds, shown) in [
+        (0, "0s"),
+        (5400, "1h 30m"),
+        (24 * 3600, "1d"),
+        (14 * 24 * 3600, "14d"),
+        (36 * 3600 + 1, "1d 12h 1s"),
+    ] {
+        assert_eq!(span(Duration::from_secs(seconds)), shown);
+    }
+}
+
+#[test]
 fn i14_what_a_terminal_obeys_is_gone() {
     let rows = [
         (

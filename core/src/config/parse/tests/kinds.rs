@@ -51,7 +51,7 @@ fn wrong(kind: &str) -> (String, String) {
     let (kind, range) = kind.split_once(", ").unwrap_or((kind, ""));
     let (least, most) = range.split_once(" to ").unwrap_or_default();
     let most = most.split(',').next().unwrap_or_default();
-    let longest = most == "8784h";
+    let longest = most == "366d";
     let (value, wants) = match kind {
         "duration" if least != "0s" => ("\"0s\"", format!("write {least} to {most}")),
         "duration" if longest => ("\"8785h\"", format!("write at most {most}")),
