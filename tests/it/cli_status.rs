@@ -154,7 +154,7 @@ async fn explain_tells_what_status_tells_and_every_trigger_and_gate() {
         node: Some("n1".to_owned()),
         phase: Some(Phase::Pending),
         reason: "MinUptime".to_owned(),
-        waits: vec!["up for less than gates.min_uptime of 1d".to_owned()],
+        waits: vec!["the host has been up for less than gates.min_uptime (1d)".to_owned()],
         triggers: vec![Trigger {
             trigger: "check dnf".to_owned(),
             verdict: Verdict::Unknown,
@@ -165,7 +165,7 @@ async fn explain_tells_what_status_tells_and_every_trigger_and_gate() {
         gates: vec![Gate {
             gate: "min-uptime".to_owned(),
             state: State::Closed,
-            why: Some("up for less than gates.min_uptime of 1d".to_owned()),
+            why: Some("the host has been up for less than gates.min_uptime (1d)".to_owned()),
             since: Duration::from_secs(60),
             // A year and more: no machine that runs tests has been up for so long.
             opens: Some(Duration::from_secs(1_000_000_000)),

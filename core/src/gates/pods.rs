@@ -39,8 +39,9 @@ pub(super) fn blocking(blocking: &Blocking) -> State {
             None => State::Open,
             Some(first) => {
                 let (pod, number) = (first.pod.path(), pods.len());
+                let words = if number == 1 { "pod" } else { "pods" };
                 shut(format!(
-                    "{number} would block the drain: pod {pod} {}",
+                    "{number} {words} would block the drain: {pod} {}",
                     first.why
                 ))
             }

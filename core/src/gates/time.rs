@@ -6,14 +6,16 @@ use jiff::Timestamp;
 
 use super::{State, shut, shut_until};
 use crate::now::Now;
+use crate::text::span;
 use crate::trigger::{Finding, Reason, Request};
 
 pub(super) fn min_uptime(request: Option<&Request>, least: Duration, now: Now) -> State {
     if now.boot >= least || request.is_some_and(Request::urgent) {
         return State::Open;
     }
+    let time = span(least);
     shut_until(
-        format!("up for less than gates.min_uptime of {least:?}"),
+        format!("the host has been up for less than gates.min_uptime ({time})"),
         least,
     )
 }

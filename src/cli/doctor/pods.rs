@@ -134,9 +134,10 @@ fn movable(pods: &[Pod], config: &Config) -> Option<Check> {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
+    let words = if blockers.len() == 1 { "pod" } else { "pods" };
     let check = Check::warn(
         PODS,
-        format!("{} would block the drain: {}{more}", blockers.len(), all.join("; ")),
+        format!("{} {words} would block the drain: {}{more}", blockers.len(), all.join("; ")),
         "delete them, wait for their end, or allow it: drain.unmanaged, drain.empty_dir or drain.skip in the configuration",
     )
     .until(format!("pod {} has gone", blockers.first().map_or_else(String::new, |one| one.pod.path())));
@@ -281,7 +282,7 @@ mod tests {
         let said = movable(&[bare("Never", "Running")], &config).map(|check| format!("{check:?}"));
         let said = said.expect("a warning");
         assert!(
-            said.contains("1 would block the drain: shop/alone"),
+            said.contains("1 pod would block the drain: shop/alone"),
             "{said}"
         );
         assert!(movable(&[bare("Always", "Running")], &config).is_none());

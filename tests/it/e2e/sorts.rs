@@ -246,7 +246,7 @@ fn i9_pods_that_nobody_makes_again_close_the_gate_until_the_admin_decides() {
     work.wait_running(&host, 4);
     host.touch("/run/reboot-required").unwrap();
     // Not "always": the kubelet starts it again.
-    site.wait_status(&host, "3 would block the drain");
+    site.wait_status(&host, "3 pods would block the drain");
     assert!(!site.cordoned(&host));
     assert_eq!(site.holder(&site.leases()[0]), "");
     assert_eq!(work.evictions(), []);

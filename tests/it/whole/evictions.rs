@@ -53,7 +53,7 @@ async fn the_end_of_a_pod_that_closes_the_gate_is_seen_at_once_and_without_polli
         .server
         .set(|state| state.make(("pods", "shop", "once"), "kubelet", bare));
     world.want(0);
-    let closed = |world: &World| world.said(0, "would block the drain: pod shop/once");
+    let closed = |world: &World| world.said(0, "would block the drain: shop/once");
     world.until("the gate is closed", HOUR, closed).await;
     let lists = || {
         let state = world.server.state();
