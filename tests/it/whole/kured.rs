@@ -1,5 +1,5 @@
 //! The weaknesses of kured that its source and its issues show, each as a test here. Not met here: its reboot by
-//! signal, which has no counterpart, and its windows, which are not built yet.
+//! signal, which has no counterpart, and its windows, which `whole::windows` tries.
 
 use std::time::Duration;
 
