@@ -31,6 +31,7 @@ impl Force {
         ("conditions", Gate::Conditions),
         ("protected-pods", Gate::ProtectedPods),
         ("capacity", Gate::Capacity),
+        ("live-patches", Gate::LivePatches),
         ("commands", Gate::Commands),
         ("users", Gate::Users),
     ];

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
+
 use super::{State, shut_until, unknown};
 use crate::now::Now;
-use crate::text::span;
 
 /// What is known of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,12 +14,13 @@ pub(crate) enum LivePatches {
     /// well, or the node is cordoned for it.
     Ignored,
     /// They could not be read.
-    Unknown,
+    Unknown {
+        /// Boot time up to which they keep the reboot waiting, as if there were some.
+        until: Duration,
+    },
     Applied {
         /// Their names, for people.
         names: String,
-        /// `gates.live_patch_wait`.
-        wait: Duration,
         /// Boot time up to which they keep the reboot waiting.
         until: Duration,
     },
@@ -27,16 +29,33 @@ pub(crate) enum LivePatches {
 pub(super) fn live_patches(patches: &LivePatches, now: Now) -> State {
     match patches {
         LivePatches::Ignored => State::Open,
-        LivePatches::Unknown => unknown(
-            "not known whether live patches are applied to the running kernel: /sys/kernel/livepatch cannot be read",
-        ),
-        LivePatches::Applied { until, .. } if *until <= now.boot => State::Open,
-        LivePatches::Applied { names, wait, until } => shut_until(
+        LivePatches::Unknown { until } | LivePatches::Applied { until, .. }
+            if *until <= now.boot =>
+        {
+            State::Open
+        }
+        LivePatches::Unknown { until } => unknown(format!(
+            "only a newer kernel asks for the reboot, and it is not known whether live patches are applied: /sys/kernel/livepatch cannot \
+             be read; it waits until {} (gates.live_patch_wait)",
+            shown(*until, now)
+        )),
+        LivePatches::Applied { names, until } => shut_until(
             format!(
-                "only a newer kernel asks for the reboot, and live patches are applied to the running one ({names}): gates.live_patch_wait ({})",
-                span(*wait)
+                "only a newer kernel asks for the reboot, and live patches are applied to the running one ({names}): it waits until {} \
+                 (gates.live_patch_wait)",
+                shown(*until, now)
             ),
             *until,
         ),
     }
+}
+
+/// The wall time of this boot time, up to the next whole minute: nothing waits any more then.
+fn shown(until: Duration, now: Now) -> String {
+    let left = SignedDuration::try_from(until.saturating_sub(now.boot));
+    let at = left.ok().and_then(|left| now.wall.checked_add(left).ok());
+    let up = SignedDuration::from_millis(59_999);
+    let at = at.and_then(|at| at.checked_add(up).ok());
+    let at = at.unwrap_or(Timestamp::MAX);
+    at.strftime("%Y-%m-%d %H:%M UTC").to_string()
 }

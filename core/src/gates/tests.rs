@@ -66,9 +66,13 @@ fn i8_what_is_unknown_is_closed() {
         signs: Vec::new(),
         unknown: Some("nobody has looked"),
     };
+    facts.capacity = Capacity::Asked(None);
+    facts.api_servers = ApiServers::Asked;
     facts.clock = Clock::Unknown;
     facts.packages = Packages::Unknown("no permission".to_owned());
-    facts.live_patches = LivePatches::Unknown;
+    facts.live_patches = LivePatches::Unknown {
+        until: Duration::from_secs(200),
+    };
     facts.autoscaler = Signs::Unknown;
     facts.conditions = Signs::Unknown;
     facts.alerts = vec![Server {
@@ -79,28 +83,26 @@ fn i8_what_is_unknown_is_closed() {
     facts.blocking = Blocking::Unknown;
     facts.protecting = Protecting::Unknown;
     facts.commands = Commands::Awaited("command ceph".to_owned());
-    let all = [
-        Gate::NodePaused,
-        Gate::GroupPaused,
-        Gate::Clock,
-        Gate::Inhibitors,
-        Gate::PackageManager,
-        Gate::Alerts,
-        Gate::LivePatches,
-        Gate::Autoscaler,
-        Gate::Conditions,
-        Gate::BlockingPods,
-        Gate::ProtectedPods,
-        Gate::Rivals,
-        Gate::Commands,
-    ];
-    assert_eq!(gates(&facts), all);
-    let said = super::all(&facts, &GatePolicy::default(), at(100));
-    let unknown = said.iter().filter(|(gate, state)| {
-        assert!(all.contains(gate) || *state == State::Open, "{state:?}");
-        matches!(state, State::Unknown { .. })
-    });
-    assert_eq!(unknown.count(), all.len(), "not merely closed: {said:?}");
+    facts.users.sessions = None;
+    let policy = GatePolicy {
+        users: UserPolicy {
+            users: Users::Block,
+            ..UserPolicy::default()
+        },
+        ..GatePolicy::default()
+    };
+    let said = all(&facts, &policy, at(100));
+    for (gate, state) in &said {
+        // These rest on the configuration, the request and the own clocks alone, which are always known.
+        let known = [Gate::Windows, Gate::MinUptime, Gate::Settle].contains(gate);
+        let unknown = matches!(state, State::Unknown { .. });
+        assert_eq!(unknown, !known, "{gate:?}: {state:?}");
+        assert!(unknown || *state == State::Open, "{gate:?}: {state:?}");
+    }
+    let shut: Vec<Gate> = closed(&said).iter().map(|one| one.gate).collect();
+    let mut unknown = said.iter();
+    assert!(unknown.all(|(gate, state)| shut.contains(gate) || *state == State::Open));
+    assert_eq!(said.len(), Gate::ALL.len());
 }
 
 /// What is open is told as well, once each and always in the same order.
@@ -241,16 +243,33 @@ fn each_closes_by_itself() {
         assert!(closed[0].why.ends_with(sign), "{closed:?}");
     }
     let mut facts = open();
-    facts.blocking = Blocking::Seen(vec![Blocker {
+    let blocker = |name: &str| Blocker {
         pod: PodRef {
             namespace: "shop".to_owned(),
-            name: "a".to_owned(),
+            name: name.to_owned(),
             uid: "u".to_owned(),
         },
         why: "has no controller".to_owned(),
         budget: None,
-    }]);
-    assert_eq!(gates(&facts), [Gate::BlockingPods]);
+    };
+    for (pods, words) in [
+        (
+            vec![blocker("a")],
+            "1 pod would block the drain: shop/a has no controller",
+        ),
+        (
+            vec![blocker("a"), blocker("b")],
+            "2 pods would block the drain: shop/a has no controller",
+        ),
+    ] {
+        facts.blocking = Blocking::Seen(pods);
+        let closed = shut_at(&facts, &GatePolicy::default(), at(100));
+        assert_eq!(
+            (closed[0].gate, closed[0].why.as_str()),
+            (Gate::BlockingPods, words)
+        );
+        assert_eq!(closed.len(), 1);
+    }
     facts.blocking = Blocking::Cordoned;
     assert_eq!(gates(&facts), []);
 }
@@ -291,14 +310,16 @@ fn i8_only_a_yes_of_all_commands_opens_their_gate() {
 #[test]
 fn min_uptime_says_when_it_opens() {
     let policy = GatePolicy {
-        min_uptime: Duration::from_secs(100),
+        min_uptime: Duration::from_secs(3600),
         ..GatePolicy::default()
     };
+    let closed = shut_at(&open(), &policy, at(3599));
+    assert_eq!(closed[0].opens, Some(Duration::from_secs(3600)));
     assert_eq!(
-        shut_at(&open(), &policy, at(99))[0].opens,
-        Some(Duration::from_secs(100))
+        closed[0].why,
+        "the host has been up for less than gates.min_uptime (1h)"
     );
-    assert_eq!(shut_at(&open(), &policy, at(100)), []);
+    assert_eq!(shut_at(&open(), &policy, at(3600)), []);
 }
 
 #[test]
@@ -674,27 +695,67 @@ fn another_reboot_daemon_is_named_with_its_cure_and_is_never_forced() {
     assert!(words.all(|(_, gate)| *gate != Gate::Rivals));
 }
 
+/// Found by review: live patches that could not be read kept the reboot waiting for ever. And nobody was told until when.
 #[test]
-fn live_patches_keep_a_newer_kernel_waiting_up_to_a_time() {
+fn i7_i8_live_patches_keep_a_newer_kernel_waiting_up_to_a_time_that_is_told() {
+    let until = Duration::from_secs(14 * 24 * 3600 + 30);
+    let end = "it waits until 1970-01-15 00:01 UTC (gates.live_patch_wait)";
+    let applied = "only a newer kernel asks for the reboot, and live patches are applied to the running one (kpatch_1): ";
+    let lost = "only a newer kernel asks for the reboot, and it is not known whether live patches are applied: \
+                /sys/kernel/livepatch cannot be read; ";
+    let names = "kpatch_1".to_owned();
+    for (patches, opens, words) in [
+        (LivePatches::Applied { names, until }, Some(until), applied),
+        (LivePatches::Unknown { until }, None, lost),
+    ] {
+        let mut facts = open();
+        facts.live_patches = patches;
+        for (before, shut) in [(until.as_secs(), true), (1, true), (0, false)] {
+            let boot = until - Duration::from_secs(before);
+            let wall = Timestamp::from_second(boot.as_secs().cast_signed()).unwrap();
+            let closed = shut_at(&facts, &GatePolicy::default(), Now { wall, boot });
+            assert_eq!(!closed.is_empty(), shut, "{before}: {closed:?}");
+            if let [one] = closed.as_slice() {
+                assert_eq!((one.gate, one.opens), (Gate::LivePatches, opens));
+                assert_eq!(one.why, format!("{words}{end}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn an_old_request_waits_for_no_live_patches_where_they_are_listed() {
+    let request = old_request(0);
     let mut facts = open();
-    let secs = Duration::from_secs;
-    facts.live_patches = LivePatches::Applied {
-        names: "kpatch_1".to_owned(),
-        wait: secs(3600),
-        until: secs(200),
-    };
-    let policy = GatePolicy::default();
-    for (now, shut) in [(100, true), (199, true), (200, false), (201, false)] {
-        let closed = shut_at(&facts, &policy, at(now));
-        assert_eq!(!closed.is_empty(), shut, "{now}: {closed:?}");
-        if let [one] = closed.as_slice() {
-            assert_eq!((one.gate, one.opens), (Gate::LivePatches, Some(secs(200))));
-            assert!(one.why.contains("(kpatch_1)"), "{}", one.why);
-            assert!(
-                one.why.ends_with("gates.live_patch_wait (1h)"),
-                "{}",
-                one.why
-            );
+    facts.request = Some(&request);
+    let until = Duration::from_secs(500);
+    let listed = Force::WORDS
+        .iter()
+        .find(|(word, _)| *word == Gate::LivePatches.name());
+    let (_, listed) = listed.expect("it may be listed");
+    let names = "kpatch_1".to_owned();
+    for patches in [
+        LivePatches::Applied { names, until },
+        LivePatches::Unknown { until },
+    ] {
+        facts.live_patches = patches;
+        for (gates, passed) in [(vec![*listed], true), (vec![Gate::Windows], false)] {
+            let force = Force {
+                after: Duration::from_secs(60),
+                gates,
+            };
+            let policy = GatePolicy {
+                force,
+                ..GatePolicy::default()
+            };
+            let now = Now {
+                wall: Timestamp::from_second(60).unwrap(),
+                boot: Duration::from_secs(100),
+            };
+            let all = all(&facts, &policy, now);
+            let (_, state) = all.iter().find(|(gate, _)| gate == listed).unwrap();
+            let forced = matches!(state, State::Forced { .. });
+            assert_eq!(forced, passed, "{state:?}");
         }
     }
 }

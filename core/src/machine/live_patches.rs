@@ -33,13 +33,14 @@ impl Machine {
         let (Some(since), Some(host)) = (since, &self.memory.host) else {
             return LivePatches::Ignored;
         };
+        // What cannot be read has the same end: the reboot must not wait for ever (I7).
+        let until = since.saturating_add(wait);
         match &host.live_patches {
-            None => LivePatches::Unknown,
+            None => LivePatches::Unknown { until },
             Some(names) if names.is_empty() => LivePatches::Ignored,
             Some(names) => LivePatches::Applied {
                 names: some(names),
-                wait,
-                until: since.saturating_add(wait),
+                until,
             },
         }
     }

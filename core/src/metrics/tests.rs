@@ -8,7 +8,7 @@ use crate::boot::Boot;
 use crate::config::Config;
 use crate::drain::{Blocker, PodRef};
 use crate::facts::Effect;
-use crate::gates::Closed;
+use crate::gates::{Closed, Force};
 use crate::history::Past;
 use crate::record::{Backoff, Hold, Record};
 use crate::slot::{Lease, Take, Waiting};
@@ -287,4 +287,27 @@ fn operating_md_has_a_row_for_every_family() {
     for fault in Fault::ALL {
         assert!(page.contains(&format!("`{}`", fault.name())), "{fault:?}");
     }
+}
+
+/// Found by review: `live-patches` was left out.
+#[test]
+fn operating_md_names_every_gate_of_the_metric() {
+    let page = include_str!("../../../docs/operating.md");
+    let mut rows = page.lines();
+    let row = rows.find(|line| line.starts_with("| `kube_rebootd_gate_closed{gate}`"));
+    let (_, named) = row.unwrap().split_once("closed gate: ").unwrap();
+    let named: Vec<&str> = named.split('`').skip(1).step_by(2).collect();
+    assert_eq!(named, Gate::ALL.map(Gate::name));
+}
+
+/// Found by review: `capacity` was left out.
+#[test]
+fn operating_md_names_every_gate_that_may_be_forced() {
+    let page = include_str!("../../../docs/operating.md");
+    let (_, page) = page.split_once("**A request that waits too long.**").unwrap();
+    let (_, page) = page.split_once("What\nmay be listed: ").unwrap();
+    let (named, _) = page.split_once(" where they block").unwrap();
+    let named: Vec<&str> = named.split('`').skip(1).step_by(2).collect();
+    let words: Vec<&str> = Force::WORDS.iter().map(|(word, _)| *word).collect();
+    assert_eq!(named, words);
 }

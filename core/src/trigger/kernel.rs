@@ -13,7 +13,8 @@ fn of_kernel(package: &str) -> bool {
 }
 
 impl Reason {
-    /// `running`: the release of the running kernel.
+    /// `running`: the release of the running kernel. What has no list of packages may mean anything, and so it wants more: a check
+    /// command never has one, and neither has a file that was made with `touch`.
     fn of_newer_kernel(&self, running: Option<&str>) -> bool {
         if self.pkgs.is_empty() || self.trigger == Builtin::Libraries.trigger() {
             return false;
@@ -67,7 +68,7 @@ mod tests {
                 &["linux-image-6.8.0-47-generic", "linux-base"][..],
                 true,
             ),
-            ("check dnf", &["kernel-core", "kernel"], true),
+            (sentinel, &["kernel-core", "kernel"], true),
             ("builtin kernel", &["6.8.0-47-generic"], true),
             ("builtin kernel", &["6.8.0-45-generic #46"], true),
             // It was removed, or has lost its modules.
@@ -77,6 +78,7 @@ mod tests {
             // A list that is known by its hash alone, or none.
             (sentinel, &["#300:00f1"], false),
             (sentinel, &[], false),
+            ("check dnf", &[], false),
             ("builtin libraries", &["kernel-helper"], false),
         ] {
             let request = Request {
@@ -98,7 +100,7 @@ mod tests {
         let kernel = |since| reason("builtin kernel", &["6.9"], since);
         let mut request = Request {
             since: Timestamp::UNIX_EPOCH,
-            reasons: vec![kernel(9), reason("check dnf", &["kernel"], 5)],
+            reasons: vec![kernel(9), reason("sentinel /run/a", &["kernel"], 5)],
             latched: Vec::new(),
         };
         let since = |request: &Request, running| request.newer_kernel_since(running);
@@ -106,7 +108,10 @@ mod tests {
         // Whether it is the running one that was removed is not known.
         assert_eq!(since(&request, None), None);
         let mut both = request.clone();
-        both.reasons.push(reason("check dnf", &["systemd"], 6));
+        both.reasons.push(reason("sentinel /run/b", &["systemd"], 6));
+        assert_eq!(since(&both, Some("6.8")), None);
+        both.reasons.pop();
+        both.reasons.push(reason("check dnf", &[], 6));
         assert_eq!(since(&both, Some("6.8")), None);
         request.latched.push(Latched {
             by: BY_PERSON.to_owned(),

@@ -63,7 +63,11 @@ keys! {
     /// list of packages that names kernels alone, as /run/reboot-required.pkgs does. It counts from when that was asked for, and
     /// the next window after it is taken. A kernel that was removed, or has lost its modules, never waits, nor does
     /// anything else that asks for a reboot.
-    /// It is 0s, as no file says which fixes of the newer kernel the patches hold.
+    /// A check command, and a file without a list beside it, may mean anything: beside them nothing waits. So it does nothing on SUSE
+    /// while /run/reboot-needed is a sentinel, nor on RHEL with dnf-automatic's touch or a `[[triggers.check]]`. There leave only
+    /// the built-in checks: `sentinels = []` and `builtin = ["kernel", "libraries"]` below `[triggers]`.
+    /// It is 0s, as no file says which fixes of the newer kernel the patches hold. Where /sys/kernel/livepatch cannot be read the
+    /// reboot waits as long; `force_after` with "live-patches" ends the wait as well.
     LIVE_PATCH_WAIT "live_patch_wait": Span = Span { default: ZERO, least: ZERO, most: LONGEST, bound: "" };
 
     /// The API servers of the control plane, each by an address of its own and not by that of a load balancer:
@@ -122,7 +126,7 @@ keys! {
     FORCE_AFTER "force_after": Span = Span { default: ZERO, least: ZERO, most: LONGEST, bound: "" };
 
     /// Which gates `force_after` passes over: "windows", "alerts", "autoscaler", "conditions", "protected-pods",
-    /// "capacity", "commands",
+    /// "capacity", "live-patches", "commands",
     /// "users" (with `users = "block"`; a warning comes as ever).
     FORCE "force": Choices<Gate> = Choices { words: Force::WORDS, what: "gates", default: &[] };
 }

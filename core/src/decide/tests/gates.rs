@@ -32,34 +32,59 @@ fn going() -> Drained {
     }
 }
 
-const PASSING: [Gate; 3] = [Gate::Inhibitors, Gate::PackageManager, Gate::Commands];
+fn passing() -> impl Iterator<Item = Gate> {
+    Gate::ALL.into_iter().filter(|gate| gate.passing())
+}
 
+/// Every gate at every moment: before the take, before the cordon, in the drain, once drained, and before logind.
 #[test]
-fn i2_a_drain_goes_on_beside_what_may_end_before_it_does() {
-    for gate in PASSING {
+fn i2_each_gate_at_each_moment() {
+    for gate in Gate::ALL {
+        let shuts = |mut facts: Facts| {
+            facts.closed.push(Closed { gate, ..shut() });
+            decide(&facts, &policy(), now())
+        };
+        let step = shuts(about_to_take());
+        assert_eq!(step.phase, Phase::Pending, "{gate:?}: {step:?}");
+        assert!(
+            step.record.waiting.is_some() && !matches!(step.effect, Effect::Take(_)),
+            "it keeps its place, and takes nothing: {gate:?}: {step:?}"
+        );
+        assert!(undoing(&shuts(about_to_cordon())), "{gate:?}");
         let step = at(Stage::Draining, going(), gate);
-        assert_eq!(stage(&step), Stage::Draining, "{gate:?}");
-        assert_eq!(step.status, "draining: 1 volume left", "{gate:?}");
-        for seconds in [0, 299] {
-            let step = at(Stage::Draining, ago(seconds), gate);
-            assert_eq!(stage(&step), Stage::Draining, "{gate:?} {seconds}");
-            assert_eq!(step.status, "drained: shut");
-            assert!(step.wake.unwrap() <= NOW + Duration::from_secs(300));
+        if gate.passing() {
+            assert_eq!(stage(&step), Stage::Draining, "{gate:?}");
+            assert_eq!(step.status, "draining: 1 volume left", "{gate:?}");
+        } else {
+            assert!(undoing(&step), "{gate:?}: {step:?}");
         }
+        for seconds in [0, 299, 300, 5000] {
+            let step = at(Stage::Draining, ago(seconds), gate);
+            if gate.passing() && seconds < 300 {
+                assert_eq!(stage(&step), Stage::Draining, "{gate:?} {seconds}");
+                assert_eq!(step.status, "drained: shut", "{gate:?} {seconds}");
+                assert!(step.wake.unwrap() <= NOW + Duration::from_secs(300));
+            } else {
+                assert!(undoing(&step), "{gate:?} {seconds}: {step:?}");
+            }
+        }
+        // Logind was to be asked in this very moment.
+        assert!(undoing(&at(Stage::Rebooting, ago(0), gate)), "{gate:?}");
     }
 }
 
+/// What costs a drain to give up is what goes by itself. A new gate is put there by hand.
 #[test]
-fn i2_a_drained_node_gives_up_what_does_not_end() {
-    for gate in PASSING {
-        for seconds in [300, 5000] {
-            let step = at(Stage::Draining, ago(seconds), gate);
-            assert!(undoing(&step), "{gate:?} {seconds}: {step:?}");
-        }
-        // Nothing is evicted yet, or logind was to be asked in this very moment.
-        assert!(undoing(&at(Stage::Claiming, going(), gate)), "{gate:?}");
-        assert!(undoing(&at(Stage::Rebooting, ago(0), gate)), "{gate:?}");
-    }
+fn which_gates_a_drained_node_waits_for() {
+    let waited: Vec<Gate> = passing().collect();
+    let those = [
+        Gate::Inhibitors,
+        Gate::PackageManager,
+        Gate::ApiServers,
+        Gate::Commands,
+        Gate::Users,
+    ];
+    assert_eq!(waited, those);
 }
 
 fn answered(seconds: u64) -> Answers {
@@ -156,13 +181,6 @@ fn the_patience_with_a_gate_begins_after_the_delay() {
             stays,
             "{seconds}: {step:?}"
         );
-    }
-}
-
-#[test]
-fn what_opens_at_no_time_ends_a_drain_at_once() {
-    for gate in [Gate::NodePaused, Gate::Settle, Gate::MinUptime] {
-        assert!(undoing(&at(Stage::Draining, going(), gate)), "{gate:?}");
     }
 }
 
