@@ -28,6 +28,7 @@ use crate::host::fleet_lock::Questions;
 use crate::host::journal::Naming;
 use crate::host::notify::{Notify, watchdog_interval};
 use crate::host::own_inhibitor::OwnInhibitor;
+use crate::host::rebootmgr::Clients;
 use crate::host::{Bus, Store, metrics, motd, view};
 use crate::notices::{Notices, Silences};
 use crate::root::Root;
@@ -46,6 +47,7 @@ mod hooks;
 mod orders;
 mod own_node;
 mod reads;
+mod rebootmgr;
 mod reload;
 mod report;
 mod stale;
@@ -113,6 +115,8 @@ pub struct Daemon {
     /// What a client of FleetLock asks, and who waits for an answer.
     questions: Questions,
     waiting: Vec<fleet_lock::Waiting>,
+    /// What clients of rebootmgr ask, and are shown.
+    rebootmgr: Clients,
     alerts: alerts::Alerts,
     capacity: capacity::Capacity,
     api_servers: api_servers::ApiServers,
@@ -223,6 +227,8 @@ impl Daemon {
         }
         self.publisher
             .publish(self.report.shown(), self.notify.said());
+        self.rebootmgr
+            .show(self.machine.rebootmgr_shows(step.phase, self.notify.said()));
         let (facts, counters) = (self.machine.facts(), &self.counters);
         self.metrics.publish(&self.machine.config().metrics, || {
             Page::of(&step, facts, &policy, counters)
@@ -324,6 +330,10 @@ impl Daemon {
             }
             given = self.questions.next() => {
                 self.client_asked(given);
+                Woke::Change
+            }
+            given = self.rebootmgr.next() => {
+                self.rebootmgr_asked(given);
                 Woke::Change
             }
             Some(answer) = self.alerts.next() => {

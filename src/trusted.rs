@@ -78,13 +78,10 @@ pub fn only_root_can_change(root: &Root, path: &Path) -> Result<(), Untrusted> {
         let path = path.to_owned();
         move |source| Untrusted::Unseen { path, source }
     };
-    let owner = if root.is_host() {
-        judge(top, &fs::metadata(top).map_err(unseen(top))?, 0)?;
-        0
-    } else {
-        let metadata = fs::metadata(root.path(top)).map_err(unseen(top))?;
-        metadata.uid()
-    };
+    let owner = owner(root).map_err(unseen(top))?;
+    if root.is_host() {
+        judge(top, &fs::metadata(top).map_err(unseen(top))?, owner)?;
+    }
     let mut left = root::parts(path);
     let mut at = top.to_owned();
     let mut links = 0;
@@ -116,6 +113,15 @@ pub fn only_root_can_change(root: &Root, path: &Path) -> Result<(), Untrusted> {
         at = next;
     }
     Ok(())
+}
+
+/// Who is root: below a root that is not `/` the owner of that directory stands for him.
+pub(crate) fn owner(root: &Root) -> io::Result<u32> {
+    if root.is_host() {
+        Ok(0)
+    } else {
+        Ok(fs::metadata(root.path("/"))?.uid())
+    }
 }
 
 fn absent(error: &io::Error) -> bool {

@@ -169,6 +169,8 @@ pub struct Triggers {
     pub scheduled_shutdown: Adoption,
     /// `update_engine` is asked over D-Bus.
     pub update_engine: bool,
+    /// rebootmgr's varlink interface is served.
+    pub rebootmgr: bool,
     /// Slow poll of the sentinels and period of the built-in checks.
     pub period: Duration,
     /// How long a sentinel must stand before it counts.

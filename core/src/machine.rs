@@ -24,6 +24,7 @@ mod orders;
 mod own_inhibitor;
 mod packages;
 mod proof;
+mod rebootmgr;
 mod rivals;
 mod tell;
 #[cfg(test)]

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::boot::Boot;
 use crate::fleet_lock;
 use crate::now::Now;
+use crate::rebootmgr;
 use crate::scatter::scatter;
 use crate::text::{self, MESSAGE, NAME, WORDS};
 
@@ -36,8 +37,8 @@ use settled::{forget, gone, uncleared};
 
 /// `by` of a request that the Node annotation `kube-rebootd/reboot` made.
 pub const BY_ANNOTATION: &str = "node annotation";
-/// `by` of a request that a person made on the host itself with `kube-rebootd reboot`: with the next the only ones that are
-/// not automatic. With the name of a node that command sets the annotation.
+/// `by` of a request that a person made on the host itself with `kube-rebootd reboot`: with the next, and with `rebootmgrctl reboot
+/// now`, the only ones that are not automatic. With the name of a node that command sets the annotation.
 pub const BY_PERSON: &str = "kube-rebootd reboot";
 /// The same, and a node that has just started or failed does not wait for that.
 pub const BY_NOW: &str = "kube-rebootd reboot --now";
@@ -130,6 +131,11 @@ impl Latched {
         } else {
             &self.by
         }
+    }
+
+    /// A client of rebootmgr asked for a reboot.
+    pub(crate) fn of_rebootmgr(&self) -> bool {
+        [rebootmgr::BY, rebootmgr::BY_NOW].contains(&self.by.as_str())
     }
 
     /// A person asked on the host itself for a reboot.
@@ -275,7 +281,7 @@ impl Request {
     /// No person asked for it, and no script of a person's.
     pub fn automatic(&self) -> bool {
         let asked = |wish: &Latched| wish.reboots_for_person() || wish.keeper().is_some();
-        !self.latched.iter().any(asked)
+        !self.urgent() && !self.latched.iter().any(asked)
     }
 
     /// The client of FleetLock asks for it, and reboots the host by itself.
@@ -285,7 +291,10 @@ impl Request {
 
     /// A person asked for it now.
     pub(crate) fn urgent(&self) -> bool {
-        self.latched.iter().any(|wish| wish.by == BY_NOW)
+        let now = [BY_NOW, rebootmgr::BY_NOW];
+        self.latched
+            .iter()
+            .any(|wish| now.contains(&wish.by.as_str()))
     }
 }
 

@@ -76,6 +76,7 @@ impl Daemon {
         self.api.configure(access);
         self.alerts = Alerts::new(&self.root, &config);
         self.questions.follow(config.fleet_lock.as_ref());
+        self.rebootmgr.follow(config.triggers.rebootmgr);
         self.machine.configure(config);
         self.keys = tables;
     }

@@ -33,6 +33,7 @@ use crate::host::fleet_lock::Questions;
 use crate::host::motd::Motd;
 use crate::host::notify::Notify;
 use crate::host::own_inhibitor::OwnInhibitor;
+use crate::host::rebootmgr::Clients;
 use crate::host::{Bus, Store, Stored, booted, check, metrics, zone};
 use crate::layers;
 use crate::notices::{Notices, Silences};
@@ -90,6 +91,8 @@ pub async fn start(
     let alerts = Alerts::new(&root, &config);
     let mut questions = Questions::new(&root);
     questions.follow(config.fleet_lock.as_ref());
+    let mut rebootmgr = Clients::new(&root);
+    rebootmgr.follow(config.triggers.rebootmgr);
     Ok(Daemon {
         api,
         triggers: Triggers::new(&root, &bus, &clock, &config),
@@ -125,6 +128,7 @@ pub async fn start(
         silences,
         questions,
         waiting: Vec::new(),
+        rebootmgr,
         alerts,
         capacity: Capacity::default(),
         api_servers: ApiServers::default(),

@@ -1,19 +1,22 @@
 //! Where others of this host come in: an address or a Unix socket, kept open while the configuration names it.
 //!
-//! Whoever connects has no more than one of a few connections (I14).
+//! Whoever connects has no more than one of a few connections (I14). A socket that another daemon may have as well is never taken
+//! away from one that listens there.
 
 use std::collections::VecDeque;
-use std::fs::{self, Permissions};
+use std::fs::{self, DirBuilder, Permissions};
 use std::future::pending;
 use std::io;
-use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, PermissionsExt as _,
+};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kube_rebootd_core::config::Listen;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::root::Root;
 use crate::trusted::only_root_can_change;
@@ -24,6 +27,10 @@ const AGAIN: Duration = Duration::from_secs(30);
 const REST: Duration = Duration::from_secs(1);
 /// Everybody on the host may read, as on D-Bus; who may enter the directory is decided there.
 const MODE: u32 = 0o666;
+/// Of a directory that is made for it.
+const DIRECTORY: u32 = 0o755;
+/// Who listens on a Unix socket takes a connection at once, or its queue is full.
+const PROBE: Duration = Duration::from_secs(2);
 
 /// Connections at once. One more ends the oldest.
 pub(super) const CONNECTIONS: usize = 8;
@@ -47,6 +54,8 @@ pub(super) enum Stream {
 #[derive(Debug)]
 pub(super) struct Door {
     served: Served,
+    /// Another daemon may have the socket, and whoever was killed left it.
+    shared: bool,
     listen: Option<Listen>,
     open: Option<Open>,
     again: Option<Instant>,
@@ -57,18 +66,30 @@ pub(super) struct Door {
 #[derive(Debug)]
 enum Open {
     Tcp(TcpListener),
-    Unix(UnixListener, PathBuf),
+    Unix(UnixListener, PathBuf, File),
 }
+
+/// Which file it is: device and inode. None: it is not there.
+type File = Option<(u64, u64)>;
 
 impl Door {
     /// It is closed.
     pub(super) fn new(served: Served) -> Self {
         Self {
             served,
+            shared: false,
             listen: None,
             open: None,
             again: None,
             trouble: String::new(),
+        }
+    }
+
+    /// The same, where another daemon may listen; the socket's directory is made.
+    pub(super) fn shared(served: Served) -> Self {
+        Self {
+            shared: true,
+            ..Self::new(served)
         }
     }
 
@@ -79,18 +100,26 @@ impl Door {
         }
         self.close();
         *self = Self {
+            shared: self.shared,
             listen: listen.cloned(),
             ..Self::new(self.served)
         };
-        self.open(root);
+        if self.shared {
+            // First it is seen who listens there.
+            self.again = listen.map(|_| Instant::now());
+        } else {
+            self.open(root);
+        }
     }
 
     /// The socket file goes with it.
     pub(super) fn close(&mut self) {
-        if let Some(Open::Unix(listener, path)) = self.open.take() {
+        if let Some(Open::Unix(listener, path, file)) = self.open.take() {
             drop(listener);
-            // Nobody connects to what is left of it.
-            let _ = fs::remove_file(path);
+            // Nobody connects to what is left of it; what stands in its place is somebody else's.
+            if file.is_some() && which(&path) == file {
+                let _ = fs::remove_file(path);
+            }
         }
     }
 
@@ -102,13 +131,22 @@ impl Door {
                     Some(again) => sleep_until(again).await,
                     None => pending().await,
                 }
-                self.open(root);
+                match self.free(root).await {
+                    Ok(()) => self.open(root),
+                    Err(err) => self.failed(&err),
+                }
             }
             let came = match &self.open {
                 Some(Open::Tcp(listener)) => listener.accept().await.map(|it| Stream::Tcp(it.0)),
-                Some(Open::Unix(listener, _)) => {
-                    listener.accept().await.map(|it| Stream::Unix(it.0))
-                }
+                Some(Open::Unix(listener, path, file)) => tokio::select! {
+                    came = listener.accept() => came.map(|it| Stream::Unix(it.0)),
+                    () = sleep(AGAIN), if self.shared => {
+                        if which(path) != *file {
+                            self.lost();
+                        }
+                        continue;
+                    }
+                },
                 None => continue,
             };
             match came {
@@ -125,21 +163,76 @@ impl Door {
     fn open(&mut self, root: &Root) {
         let Some(listen) = &self.listen else { return };
         let what = self.served.what;
-        match bind(root, listen) {
+        let made = match listen {
+            Listen::Unix(path) if self.shared => make_directory(root, path),
+            Listen::Unix(_) | Listen::Tcp(_) => Ok(()),
+        };
+        match made.and_then(|()| bind(root, listen)) {
             Ok(open) => {
                 tracing::info!("{what} served at {listen}");
                 self.open = Some(open);
                 self.trouble.clear();
             }
-            Err(err) => {
-                let words = format!("{what} not served at {listen}: {err}");
-                if words != self.trouble {
-                    tracing::warn!("{words}; tried again");
-                    self.trouble = words;
-                }
-                self.again = Some(Instant::now() + AGAIN);
-            }
+            Err(err) => self.failed(&err),
         }
+    }
+
+    fn failed(&mut self, err: &io::Error) {
+        let Some(listen) = &self.listen else { return };
+        let words = format!("{} not served at {listen}: {err}", self.served.what);
+        if words != self.trouble {
+            tracing::warn!("{words}; tried again");
+            self.trouble = words;
+        }
+        self.again = Some(Instant::now() + AGAIN);
+    }
+
+    /// Another daemon was started and put its own socket there, or somebody removed ours.
+    fn lost(&mut self) {
+        tracing::warn!(
+            "{} not served any more: somebody replaced the socket, or removed it",
+            self.served.what
+        );
+        self.close();
+        self.again = Some(Instant::now());
+    }
+
+    /// Nobody else listens there.
+    async fn free(&self, root: &Root) -> io::Result<()> {
+        let Some(Listen::Unix(path)) = self.listen.as_ref().filter(|_| self.shared) else {
+            return Ok(());
+        };
+        let taken = || {
+            io::Error::other(format!(
+                "another process listens there: end it, with `systemctl mask --now` of its unit, or set {} = false",
+                self.served.key
+            ))
+        };
+        match timeout(PROBE, UnixStream::connect(root.path(path))).await {
+            Ok(Ok(_)) | Err(_) => Err(taken()),
+            Ok(Err(err)) => match err.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Ok(()),
+                // Its queue is full.
+                io::ErrorKind::WouldBlock => Err(taken()),
+                _ => Err(err),
+            },
+        }
+    }
+}
+
+fn which(path: &Path) -> File {
+    let metadata = fs::symlink_metadata(path).ok()?;
+    Some((metadata.dev(), metadata.ino()))
+}
+
+/// The directory of a socket, which goes with the boot. One that is there stays as it is.
+fn make_directory(root: &Root, path: &Path) -> io::Result<()> {
+    let directory = root.path(path.parent().unwrap_or(Path::new("/")));
+    match DirBuilder::new().mode(DIRECTORY).create(&directory) {
+        // Whatever the umask is.
+        Ok(()) => fs::set_permissions(&directory, Permissions::from_mode(DIRECTORY)),
+        Err(err) if err.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(err) => Err(err),
     }
 }
 
@@ -159,12 +252,14 @@ fn bind(root: &Root, listen: &Listen) -> io::Result<Open> {
             stale(&path)?;
             let listener = UnixListener::bind(&path)?;
             fs::set_permissions(&path, Permissions::from_mode(MODE))?;
-            Ok(Open::Unix(listener, path))
+            let file = which(&path);
+            Ok(Open::Unix(listener, path, file))
         }
     }
 }
 
-/// Removes the socket of a daemon that was killed: there is one daemon on a host. Never anything else.
+/// Removes the socket of a daemon that was killed: there is one daemon on a host, and nobody listens on one that others may have
+/// ([`Door::free`]). Never anything else.
 fn stale(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Ok(metadata) if metadata.file_type().is_socket() => fs::remove_file(path),
@@ -258,6 +353,50 @@ mod tests {
         };
         let (_client, _stream) = tokio::join!(client, door.next(&root));
         assert!(began.elapsed() >= AGAIN);
+    }
+
+    /// One that listens keeps its socket, one that was killed does not; and what somebody else puts there later is his.
+    #[tokio::test(start_paused = true)]
+    async fn i14_the_socket_of_another_daemon_is_left_to_it() {
+        let (_dir, root, _, _) = socket();
+        let listen = Listen::new("unix:/other/other.sock").expect("an address");
+        let path = root.path("/other/other.sock");
+        let mut door = Door::shared(SERVED);
+        fs::create_dir(root.path("/other")).expect("made");
+        let other = UnixListener::bind(&path).expect("bound");
+        door.follow(&root, Some(&listen));
+        assert!(timeout(AGAIN / 2, door.next(&root)).await.is_err());
+        assert!(
+            door.trouble.contains("another process listens there"),
+            "{}",
+            door.trouble
+        );
+        let its = which(&path);
+        door.follow(&root, None);
+        assert_eq!(which(&path), its);
+        // It is killed, and its directory goes as well.
+        drop(other);
+        door.follow(&root, Some(&listen));
+        assert!(timeout(AGAIN / 2, door.next(&root)).await.is_err());
+        let _client = UnixStream::connect(&path).await.expect("connected");
+        assert!(matches!(door.next(&root).await, Stream::Unix(_)));
+        door.close();
+        fs::remove_dir(root.path("/other")).expect("it is empty");
+        door.follow(&root, None);
+        door.follow(&root, Some(&listen));
+        assert!(timeout(AGAIN / 2, door.next(&root)).await.is_err());
+        let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;
+        assert_eq!(mode(&root.path("/other")), DIRECTORY);
+        assert_eq!(mode(&path), MODE);
+        // It is started, and takes the path.
+        fs::remove_file(&path).expect("removed");
+        let other = UnixListener::bind(&path).expect("bound");
+        let its = which(&path);
+        assert!(timeout(AGAIN * 3, door.next(&root)).await.is_err());
+        assert!(door.open.is_none());
+        door.close();
+        assert_eq!(which(&path), its);
+        drop(other);
     }
 
     /// Who may write there could put a link in the place of the socket before its mode is set.

@@ -4,17 +4,17 @@
 //! and I14 (whoever connects has one of a few connections for some seconds, and only the updater's user is heard).
 
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube_rebootd_core::config::FleetLock;
 use kube_rebootd_core::fleet_lock::{self, Answer, Ask, Kind, No};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::{spawn_blocking, yield_now};
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
+use super::desk::{self, Trouble, Unanswered};
 use super::door::{CONNECTIONS, Callers, Door, Served, Stream};
 use super::http;
 use crate::root::Root;
@@ -33,27 +33,8 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// Zincati waits 30 minutes for an answer. The loop has one in about 90 seconds; if not, nobody knows what it will be.
 const ANSWER: Duration = Duration::from_secs(180);
 
-/// Between two refusals that are told in the journal.
-const TOLD_AGAIN: Duration = Duration::from_secs(60);
-
 /// A question that waits for the loop.
-#[derive(Debug)]
-pub struct Given {
-    pub ask: Ask,
-    answer: oneshot::Sender<Answer>,
-}
-
-impl Given {
-    /// Nobody waits for an answer any more.
-    pub fn late(&self) -> bool {
-        self.answer.is_closed()
-    }
-
-    /// Whether somebody was there to hear it.
-    pub fn answer(self, answer: Answer) -> bool {
-        self.answer.send(answer).is_ok()
-    }
-}
+pub type Given = desk::Given<Ask, Answer>;
 
 /// The loop's end.
 #[derive(Debug)]
@@ -156,20 +137,6 @@ async fn looked_at(
     looked.await.ok()
 }
 
-/// What was told of those who are not heard: at most once a minute, whoever it is.
-#[derive(Debug, Default)]
-struct Trouble(Mutex<Option<Instant>>);
-
-impl Trouble {
-    fn tell(&self, no: &No) {
-        let Ok(mut last) = self.0.lock() else { return };
-        if last.is_none_or(|last| last.elapsed() >= TOLD_AGAIN) {
-            *last = Some(Instant::now());
-            tracing::warn!("what was asked at fleet_lock.listen is refused: {no}");
-        }
-    }
-}
-
 /// One request and its answer.
 async fn hear(
     stream: Stream,
@@ -200,7 +167,7 @@ where
         Ok(asked) => match asked? {
             Ok(ask) => ask_loop(ask, &desk).await,
             Err(no) => {
-                trouble.tell(&no);
+                trouble.tell(SERVED.key, &no);
                 Err(no)
             }
         },
@@ -246,18 +213,13 @@ where
 
 /// What the loop says to it.
 async fn ask_loop(ask: Ask, desk: &mpsc::Sender<Given>) -> Answer {
-    let (answer, said) = oneshot::channel();
-    let busy = |why| Err(No::new(Kind::NotReady, why));
-    match desk.try_send(Given { ask, answer }) {
-        Ok(()) => {}
-        Err(TrySendError::Full(_)) => return busy("too much is asked at once; ask again"),
-        Err(TrySendError::Closed(_)) => return busy("kube-rebootd ends"),
-    }
-    match timeout(ANSWER, said).await {
-        Ok(Ok(answer)) => answer,
-        Ok(Err(_)) => busy("kube-rebootd ends"),
-        Err(_) => busy("kube-rebootd did not come to it in time; ask again"),
-    }
+    let why = match desk::ask(desk, ask, ANSWER).await {
+        Ok(answer) => return answer,
+        Err(Unanswered::Full) => "too much is asked at once; ask again",
+        Err(Unanswered::Ends) => "kube-rebootd ends",
+        Err(Unanswered::Late) => "kube-rebootd did not come to it in time; ask again",
+    };
+    Err(No::new(Kind::NotReady, why))
 }
 
 #[cfg(test)]

@@ -34,6 +34,7 @@ mod host_dbus;
 mod host_hook;
 mod host_kubelet;
 mod host_logind;
+mod host_rebootmgr;
 mod host_update_engine;
 mod hostile;
 mod kubeconfigs;

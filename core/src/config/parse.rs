@@ -264,6 +264,7 @@ impl Parser<'_> {
             node_annotation: r.flag(&triggers::NODE_ANNOTATION),
             scheduled_shutdown: r.choice(&triggers::SCHEDULED_SHUTDOWN),
             update_engine: r.flag(&triggers::UPDATE_ENGINE),
+            rebootmgr: r.flag(&triggers::REBOOTMGR),
             period: r.duration(&triggers::PERIOD),
             settle: r.duration(&triggers::SETTLE),
             builtin: r.choices(&triggers::BUILTIN),

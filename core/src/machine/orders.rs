@@ -11,6 +11,17 @@ use crate::record::{Hold, Record, Stage};
 use crate::times::Times;
 use crate::trigger::{BY_NOW, BY_PERSON, BY_SCHEDULE, Keeper, Latched, Request};
 
+/// A reboot that somebody on this host asks for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wish<'a> {
+    pub(super) by: &'a str,
+    pub(super) reason: &'a str,
+    /// It does not wait for what a person may judge.
+    pub(super) at_once: bool,
+    /// Those in whose place it comes.
+    pub(super) replaces: fn(&Latched) -> bool,
+}
+
 /// What an order comes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ordered {
@@ -27,12 +38,15 @@ impl Machine {
         if !self.facts.started {
             return Err(OrderError::Starting);
         }
-        let mut ordered = self.carried_out(order, now)?;
+        Ok(self.with_times(self.carried_out(order, now)?))
+    }
+
+    pub(super) fn with_times(&self, mut ordered: Ordered) -> Ordered {
         // With all that has passed in this cycle; without what one that is called off has taken.
         let lasts = ordered.record.hold.is_some() || ordered.record.request.is_some();
         let times = Some(self.facts.times.clone());
         ordered.record.times = times.filter(|times| lasts && *times != Times::default());
-        Ok(ordered)
+        ordered
     }
 
     fn carried_out(&self, order: &Order, now: Now) -> Result<Ordered, OrderError> {
@@ -40,8 +54,18 @@ impl Machine {
             Order::Reboot {
                 reason,
                 now: at_once,
-            } => self.wished(reason, *at_once, now),
-            Order::Cancel => self.taken_back(),
+            } => {
+                let wish = Wish {
+                    by: if *at_once { BY_NOW } else { BY_PERSON },
+                    reason,
+                    at_once: *at_once,
+                    replaces: Latched::reboots_for_person,
+                };
+                self.wished(&wish, now)
+            }
+            Order::Cancel => self.taken_back(|wish| {
+                wish.reboots_for_person() || wish.of_rebootmgr() || wish.by == BY_SCHEDULE
+            }),
             Order::Retry => self.tried_again(now),
             Order::Drain { keeper, reason } => self.kept(*keeper, reason, now),
             Order::Undrain(keeper) => Ok(self.freed(*keeper)),
@@ -59,7 +83,7 @@ impl Machine {
 
     /// Until logind is asked the request on record follows what asks; then it is what the reboot is for, and anything else
     /// would pass for served.
-    fn follows(&self) -> Result<(), OrderError> {
+    pub(super) fn follows(&self) -> Result<(), OrderError> {
         let (facts, hold) = (&self.facts, self.facts.record.hold.as_ref());
         match hold.filter(|hold| hold.settles(&facts.boot)) {
             None if facts.shutting_down => Err(OrderError::GoingDown),
@@ -70,7 +94,8 @@ impl Machine {
         }
     }
 
-    fn wished(&self, reason: &str, at_once: bool, now: Now) -> Result<Ordered, OrderError> {
+    pub(super) fn wished(&self, wish: &Wish<'_>, now: Now) -> Result<Ordered, OrderError> {
+        let (reason, at_once) = (wish.reason, wish.at_once);
         if self.config.mode == Mode::Observe {
             return Err(OrderError::Observing);
         }
@@ -82,15 +107,15 @@ impl Machine {
         if at_once {
             words.extend(self.ends_wait(&mut record, now)?);
         }
-        let wish = Latched {
-            by: if at_once { BY_NOW } else { BY_PERSON }.to_owned(),
+        let latched = Latched {
+            by: wish.by.to_owned(),
             reason: reason.to_owned(),
             at: now.wall,
             // Whoever reboots the host meanwhile does what was asked for.
             boot: Some(self.facts.boot.clone()),
             ended: false,
         };
-        latch(&mut record, wish, Latched::reboots_for_person);
+        latch(&mut record, latched, wish.replaces);
         let request = record.request.iter();
         let kept = request.flat_map(Request::kept).map(|(keeper, _)| keeper);
         words.extend(kept.map(|it| format!("it waits until {}", it.ends())));
@@ -192,13 +217,13 @@ impl Machine {
         }
     }
 
-    fn taken_back(&self) -> Result<Ordered, OrderError> {
+    /// Wishes of which `own` says so, and what a reboot has missed.
+    pub(super) fn taken_back(&self, own: impl Fn(&Latched) -> bool) -> Result<Ordered, OrderError> {
         self.follows()?;
         let mut record = self.facts.record.clone();
         let mut words = Vec::new();
         if let Some(request) = &mut record.request {
-            let own = |wish: &mut Latched| wish.reboots_for_person() || wish.by == BY_SCHEDULE;
-            let taken = request.latched.extract_if(.., own);
+            let taken = request.latched.extract_if(.., |wish| own(wish));
             words.extend(taken.map(|wish| format!("taken back: {} ({})", wish.by, wish.reason)));
         }
         let missed = record.settled.as_mut().and_then(|it| it.missed.take());

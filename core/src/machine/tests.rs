@@ -29,6 +29,7 @@ mod memory;
 mod orders;
 mod own_inhibitor;
 mod proof;
+mod rebootmgr;
 mod tell;
 mod times;
 mod tries;

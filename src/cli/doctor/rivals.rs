@@ -20,10 +20,11 @@ pub(super) async fn checks(root: &Root, bus: &Bus, config: Option<&Config>) -> V
     let units = [UNITS.as_slice(), updaters::UNITS.as_slice()].concat();
     let active = systemd::active_of(bus, &units).await;
     let (root, there, units) = (root.clone(), root.clone(), active.clone());
+    let rebootmgr = config.is_some_and(|config| config.triggers.rebootmgr);
     let files = aside(move || {
         let mut checks = vec![unattended(&root), dnf(&root)];
         checks.extend(match &units {
-            Ok(units) => updaters::checks(&root, units),
+            Ok(units) => updaters::checks(&root, units, rebootmgr),
             Err(_) => updaters::NAMES
                 .map(|name| Check::skipped(name, "systemd"))
                 .to_vec(),

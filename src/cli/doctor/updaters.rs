@@ -18,17 +18,22 @@ const BOOTC_TIMER: &str = "bootc-fetch-apply-updates.timer";
 const TRANSACTIONAL_TIMER: &str = "transactional-update.timer";
 const OSTREE_TIMER: &str = "rpm-ostreed-automatic.timer";
 const LOCKSMITHD: &str = "locksmithd.service";
+const REBOOTMGRCTL: &str = "/usr/bin/rebootmgrctl";
 /// What has to be active for any of them to reboot the host.
 pub(super) const UNITS: [&str; 4] = [BOOTC_TIMER, TRANSACTIONAL_TIMER, OSTREE_TIMER, LOCKSMITHD];
 /// Names of the checks.
 pub(super) const NAMES: [&str; 4] = [BOOTC, TRANSACTIONAL, OSTREE, LOCKSMITH];
 
-/// All four, by the units that are active.
-pub(super) fn checks(root: &Root, active: &[String]) -> Vec<Check> {
+/// All four, by the units that are active. `rebootmgr`: its clients ask this daemon.
+pub(super) fn checks(root: &Root, active: &[String], rebootmgr: bool) -> Vec<Check> {
     let is = |unit: &str| active.iter().any(|one| one == unit);
     vec![
         judged(BOOTC, is(BOOTC_TIMER), bootc(root)),
-        judged(TRANSACTIONAL, is(TRANSACTIONAL_TIMER), transactional(root)),
+        judged(
+            TRANSACTIONAL,
+            is(TRANSACTIONAL_TIMER),
+            transactional(root, rebootmgr),
+        ),
         judged(OSTREE, is(OSTREE_TIMER), ostree(root)),
         judged(LOCKSMITH, is(LOCKSMITHD), locksmith(root)),
     ]
@@ -83,8 +88,8 @@ fn bootc(root: &Root) -> Reboots {
     )))
 }
 
-/// The method `auto`, its default, is rebootmgr where that is active and else systemd.
-fn transactional(root: &Root) -> Reboots {
+/// The method `auto`, its default, is rebootmgr where `rebootmgrctl is-active` says so, and else systemd (`lib/Reboot.cpp`).
+fn transactional(root: &Root, rebootmgr: bool) -> Reboots {
     let mut method = "auto".to_owned();
     for file in [
         "/usr/etc/transactional-update.conf",
@@ -95,7 +100,18 @@ fn transactional(root: &Root) -> Reboots {
             said.clone_into(&mut method);
         }
     }
-    let waits = matches!(method.as_str(), "kured" | "notify" | "none");
+    let waits = match method.as_str() {
+        "kured" | "notify" | "none" => true,
+        "rebootmgr" => rebootmgr,
+        "auto" if rebootmgr && root.path(REBOOTMGRCTL).exists() => {
+            return Err(Check::warn(
+                TRANSACTIONAL,
+                "it reboots this host by itself whenever kube-rebootd does not run (REBOOT_METHOD=auto)",
+                "set REBOOT_METHOD=rebootmgr in /etc/transactional-update.conf",
+            ));
+        }
+        _ => false,
+    };
     Ok((!waits).then_some((
         format!("REBOOT_METHOD={method}"),
         "set REBOOT_METHOD=kured in /etc/transactional-update.conf: it only writes /run/reboot-required",
@@ -143,6 +159,12 @@ mod tests {
     use super::*;
 
     fn judge(files: &[(&str, &str)], active: &[&str]) -> Vec<&'static str> {
+        let checks = judged_all(files, active, false);
+        let failed = checks.into_iter().filter(Check::failed);
+        failed.map(|check| check.name).collect()
+    }
+
+    fn judged_all(files: &[(&str, &str)], active: &[&str], rebootmgr: bool) -> Vec<Check> {
         let place = tempfile::tempdir().expect("a directory");
         let root = Root::at(place.path());
         for (path, text) in files {
@@ -151,9 +173,40 @@ mod tests {
             fs::write(path, text).expect("written");
         }
         let active: Vec<String> = active.iter().map(|unit| (*unit).to_owned()).collect();
-        let checks = checks(&root, &active);
-        let failed = checks.into_iter().filter(Check::failed);
-        failed.map(|check| check.name).collect()
+        checks(&root, &active, rebootmgr)
+    }
+
+    /// Where rebootmgr's clients ask this daemon.
+    #[test]
+    fn i2_transactional_update_may_ask_by_rebootmgrctl() {
+        let method = |word: &str| format!("REBOOT_METHOD={word}\n");
+        let conf = "/etc/transactional-update.conf";
+        let judged = |text: &str, ctl: bool, rebootmgr: bool| {
+            let mut files = vec![(conf, text)];
+            if ctl {
+                files.push((REBOOTMGRCTL, ""));
+            }
+            let all = judged_all(&files, &[TRANSACTIONAL_TIMER], rebootmgr);
+            let own = all.into_iter().find(|check| check.name == TRANSACTIONAL);
+            match own.expect("a check").verdict {
+                Diagnosis::Ok { .. } => "ok",
+                Diagnosis::Warn { .. } => "warn",
+                Diagnosis::Fail { .. } => "fail",
+                Diagnosis::Skipped { .. } => "skipped",
+            }
+        };
+        for (word, ctl, rebootmgr, verdict) in [
+            ("rebootmgr", true, true, "ok"),
+            ("rebootmgr", true, false, "fail"),
+            ("auto", true, true, "warn"),
+            // Then it is systemd.
+            ("auto", false, true, "fail"),
+            ("auto", true, false, "fail"),
+            ("systemd", true, true, "fail"),
+            ("kured", true, true, "ok"),
+        ] {
+            assert_eq!(judged(&method(word), ctl, rebootmgr), verdict, "{word}");
+        }
     }
 
     #[test]

@@ -38,6 +38,7 @@ mod outages;
 mod pausing;
 pub(crate) mod phases;
 pub(crate) mod pods;
+mod rebootmgr;
 mod rivals;
 mod sorts;
 mod stop_points;

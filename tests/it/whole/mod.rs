@@ -44,6 +44,7 @@ mod proof;
 mod protected;
 mod quorum;
 mod races;
+mod rebootmgr;
 mod reload;
 mod rivals;
 mod rolled_back;

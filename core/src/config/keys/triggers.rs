@@ -33,6 +33,12 @@ keys! {
     /// locksmithd must not run beside it: `REBOOT_STRATEGY=off` in `/etc/flatcar/update.conf`.
     UPDATE_ENGINE "update_engine": bool = false;
 
+    /// Whether rebootmgr's varlink interface is served at `/run/rebootmgr/rebootmgrd.socket`, so that `rebootmgrctl reboot`, and
+    /// transactional-update with `REBOOT_METHOD=rebootmgr`, wait for the turn of this node.
+    /// Only root may ask for a reboot there.
+    /// rebootmgr must not run beside it: `systemctl mask --now rebootmgr.service`.
+    REBOOTMGR "rebootmgr": bool = false;
+
     /// How often the files are looked at, besides being notified of changes, and how often the built-in checks run
     /// (those at most every 10 seconds).
     PERIOD "period": Span = Span { default: minutes(5), least: SECOND, most: DAY, bound: "" };

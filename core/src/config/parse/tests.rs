@@ -145,6 +145,7 @@ const WRONG: &[(&str, &str, &[&str])] = &[
     ("triggers", "sentinels", &["\"/run/x\"", "[1]", "[\"run/x\"]", "[\"/x\\u0000\"]"]),
     ("triggers", "node_annotation", &["\"yes\"", "1"]),
     ("triggers", "update_engine", &["1", "\"true\""]),
+    ("triggers", "rebootmgr", &["1", "\"true\""]),
     ("triggers", "scheduled_shutdown", &["\"cancel\"", "true"]),
     ("triggers", "period", &["5", "\"5\"", "\"0s\"", "\"25h\"", "\"-1m\""]),
     ("triggers", "settle", &["0", "\"10\"", "\"30 parsecs\"", "\"9000h\""]),
