@@ -119,7 +119,12 @@ pub enum Origin {
     /// Built from the kubeconfig, and again when it changes.
     Kubeconfig,
     /// Made elsewhere, for a server in the same process. Whose they are is asked all the same.
-    Given { node: Client, coordinator: Client },
+    Given {
+        node: Client,
+        coordinator: Client,
+        /// The other API servers, where the configuration names them.
+        api_servers: Vec<ApiServer>,
+    },
 }
 
 /// Builds clients, one attempt at a time: a file system that hangs costs one thread, not one a retry.
@@ -174,13 +179,18 @@ impl Connector {
     where
         F: Future<Output = Result<Vec<u8>, PluginError>>,
     {
-        let Origin::Given { node, coordinator } = &self.origin else {
+        let Origin::Given {
+            node,
+            coordinator,
+            api_servers,
+        } = &self.origin
+        else {
             return self.read_kubeconfig(run).await;
         };
         Ok(Clients {
             node: node.clone(),
             coordinator: coordinator.clone(),
-            api_servers: Vec::new(),
+            api_servers: api_servers.clone(),
             name: self.name(node).await?,
             path: PathBuf::new(),
             fingerprints: Vec::new(),

@@ -304,7 +304,9 @@ fn operating_md_names_every_gate_of_the_metric() {
 #[test]
 fn operating_md_names_every_gate_that_may_be_forced() {
     let page = include_str!("../../../docs/operating.md");
-    let (_, page) = page.split_once("**A request that waits too long.**").unwrap();
+    let (_, page) = page
+        .split_once("**A request that waits too long.**")
+        .unwrap();
     let (_, page) = page.split_once("What\nmay be listed: ").unwrap();
     let (named, _) = page.split_once(" where they block").unwrap();
     let named: Vec<&str> = named.split('`').skip(1).step_by(2).collect();

@@ -108,7 +108,8 @@ mod tests {
         // Whether it is the running one that was removed is not known.
         assert_eq!(since(&request, None), None);
         let mut both = request.clone();
-        both.reasons.push(reason("sentinel /run/b", &["systemd"], 6));
+        both.reasons
+            .push(reason("sentinel /run/b", &["systemd"], 6));
         assert_eq!(since(&both, Some("6.8")), None);
         both.reasons.pop();
         both.reasons.push(reason("check dnf", &[], 6));

@@ -420,7 +420,10 @@ fn status_is_shown_what_the_daemon_sees() {
     let mut world = World::new(Record::default());
     world.facts.closed = vec![
         closed(Gate::NodePaused, "node paused: disk"),
-        closed(Gate::MinUptime, "the host has been up for less than gates.min_uptime (1h)"),
+        closed(
+            Gate::MinUptime,
+            "the host has been up for less than gates.min_uptime (1h)",
+        ),
     ];
     let step = Step {
         phase: Phase::Pending,

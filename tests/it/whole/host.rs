@@ -1,12 +1,18 @@
 //! One host: its directory, its logind, its clock, and its life of boots and daemons.
 
+use std::convert::Infallible;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use http::{Request, Response, StatusCode};
 use jiff::Timestamp;
+use kube::Client;
+use kube::client::Body;
 use kube_rebootd::clock::Clock;
 use kube_rebootd::cluster::client::Origin;
+use kube_rebootd::cluster::readyz::ApiServer;
 use kube_rebootd::daemon::{self, Daemon, Left, Released, StartError};
 use kube_rebootd::host::Bus;
 use kube_rebootd::root::Root;
@@ -47,6 +53,8 @@ pub(super) struct Host {
     orders: mpsc::UnboundedSender<Order>,
     /// In place of SIGHUP, which all daemons of the process would hear.
     reload: Arc<Notify>,
+    /// Another API server of the control plane, at 192.0.2.7, says to this host that it is ready.
+    other_ready: Arc<AtomicBool>,
 }
 
 pub(super) struct State {
@@ -94,6 +102,7 @@ impl Host {
             })),
             orders,
             reload: Arc::default(),
+            other_ready: Arc::new(AtomicBool::new(true)),
         };
         host.write("/etc/kube-rebootd/config.toml", &at_once(config));
         std::fs::create_dir_all(host.path("/run")).unwrap();
@@ -129,6 +138,26 @@ impl Host {
     /// The daemon reads its configuration again.
     pub(super) fn reload(&self) {
         self.reload.notify_one();
+    }
+
+    /// Whether another API server is ready, where `gates.api_servers` is set.
+    pub(super) fn other_api_server(&self, ready: bool) {
+        self.other_ready.store(ready, Ordering::Relaxed);
+    }
+
+    fn another(&self) -> ApiServer {
+        let ready = Arc::clone(&self.other_ready);
+        let service = tower::service_fn(move |_: Request<Body>| {
+            let ready = ready.load(Ordering::Relaxed);
+            async move {
+                let mut response = Response::new(Body::empty());
+                if !ready {
+                    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+                }
+                Ok::<_, Infallible>(response)
+            }
+        });
+        ApiServer::new("https://192.0.2.7:6443", Client::new(service, "default"))
     }
 
     /// Sets the host's wall clock.
@@ -175,6 +204,7 @@ impl Host {
         let clients = Origin::Given {
             node: client(User::Node(self.name.clone())),
             coordinator: client(User::Coordinator),
+            api_servers: vec![self.another()],
         };
         let clock = self.state().clock.clone();
         let root = Root::at(self.dir.path());

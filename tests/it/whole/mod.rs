@@ -33,6 +33,7 @@ mod log;
 mod logind;
 mod many;
 mod metrics;
+mod moments;
 mod motd;
 mod neighbours;
 mod notices;

@@ -404,7 +404,11 @@ fn i2_pods_that_would_stop_the_drain_close_a_gate_before_the_cordon() {
     let some = || Some((NOW, vec![blocker()]));
     let none = || Some((NOW, Vec::new()));
     let (bare, fine) = (|| Some(vec![pod("bare", "")]), || Some(Vec::new()));
-    let (open, unknown, shut) = (None, Some("not known which pods"), Some("1 pod would block"));
+    let (open, unknown, shut) = (
+        None,
+        Some("not known which pods"),
+        Some("1 pod would block"),
+    );
     for (what, stage, pods, listed, then) in [
         ("not looked", None, None, None, unknown),
         ("not listed, but watched", None, bare(), None, unknown),
