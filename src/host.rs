@@ -18,6 +18,7 @@ mod http;
 pub mod journal;
 pub mod lock;
 pub mod logind;
+pub mod look;
 pub mod metrics;
 pub mod motd;
 pub mod notify;

@@ -1,6 +1,5 @@
 //! What is looked at before a decision: the watches, the host, and whatever the machine says is due (I5, I7).
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kube_rebootd_core::machine::{HostNow, Sight};
@@ -13,10 +12,11 @@ use super::credential::held_access;
 use crate::cluster::answer::ApiError;
 use crate::cluster::{daemon_sets, peers, watch};
 use crate::host::fleet_lock::zincati;
-use crate::host::logind::{self, Changes};
+use crate::host::logind::Changes;
+use crate::host::look::{Wanted, look};
 use crate::host::outdated::Locks;
 use crate::host::sentinel::Watch;
-use crate::host::{Bus, booted, outdated, sessions, systemd, timedated};
+use crate::host::{Bus, booted, outdated, timedated};
 use crate::root::Root;
 
 /// What logind writes when a shutdown is scheduled (`logind-dbus.c`); its directory exists from boot.
@@ -103,61 +103,41 @@ impl Daemon {
         if !self.machine.facts().writable {
             self.machine.writable(self.store.probe().is_ok());
         }
-        let shutting_down = logind::preparing_for_shutdown(&self.bus).await.ok();
-        let locks = logind::locks(&self.bus).await.ok();
-        let graceful = locks.as_ref().is_some_and(|locks| locks.kubelet);
-        if let Some(locks) = &locks {
+        // Also where nothing is wanted: a look is good for some seconds, in which a slot may be taken and the host rebooted.
+        let wanted = Wanted {
+            boot_complete: self.machine.verifying() && self.machine.config().health.boot_complete,
+            sessions: self.machine.users_matter(),
+            rivals: self.machine.rivals_matter(),
+        };
+        // On the heap it is no part of every future that waits for this one.
+        let seen = Box::pin(look(&self.bus, wanted)).await;
+        if let Some(locks) = &seen.locks {
             self.own_inhibitor.seen(locks.own);
         }
-        let inhibitors = locks.map(|locks| locks.block);
-        // Also where nothing is wanted: a look is good for some seconds, in which a slot may be taken and the host rebooted.
-        let system_state = systemd::system_state(&self.bus).await.ok();
-        let failed = match system_state.as_deref() {
-            Some("running") => Some(BTreeSet::new()),
-            Some(_) => systemd::failed_units(&self.bus).await.ok(),
-            None => None,
-        };
-        let mut boot_complete = None;
-        if self.machine.verifying() && self.machine.config().health.boot_complete {
-            boot_complete = systemd::boot_complete(&self.bus).await.ok();
-        }
-        let sessions = if self.machine.users_matter() {
-            sessions::users(&self.bus).await.ok()
-        } else {
-            None
-        };
-        let rivals = if self.machine.rivals_matter() {
-            let units = systemd::active_of(&self.bus, &rivals::UNITS).await.ok();
+        let rivals = seen.rivals.map(|mut units| {
             // It asks this daemon, and reboots when it is told to.
             let asks = self.machine.config().fleet_lock.is_some() && zincati::asks(&self.root);
-            units.map(|mut units| {
-                units.retain(|unit| !(asks && unit == rivals::ZINCATI));
-                units
-            })
-        } else {
-            None
-        };
+            units.retain(|unit| !(asks && unit == rivals::ZINCATI));
+            units
+        });
         let live_patches = if self.machine.live_patches_matter() {
             outdated::live_patches(&self.root)
         } else {
             None
         };
-        let scheduled = logind::scheduled_shutdown(&self.bus).await;
-        // One that cannot be read may be there, and may begin at any time (I8).
-        let shutting_down = shutting_down.filter(|_| scheduled.is_ok());
-        let scheduled = scheduled.ok().flatten();
         self.machine.saw_host(HostNow {
             read,
-            shutting_down,
-            inhibitors,
-            graceful,
-            system_state,
-            failed,
-            boot_complete,
-            sessions,
+            // A schedule that cannot be read may be there, and may begin at any time (I8).
+            shutting_down: seen.shutting_down.filter(|_| seen.scheduled.is_ok()),
+            graceful: seen.locks.as_ref().is_some_and(|locks| locks.kubelet),
+            inhibitors: seen.locks.map(|locks| locks.block),
+            system_state: seen.system_state,
+            failed: seen.failed,
+            boot_complete: seen.boot_complete,
+            sessions: seen.sessions,
             rivals,
             live_patches,
-            scheduled,
+            scheduled: seen.scheduled.ok().flatten(),
         });
     }
 

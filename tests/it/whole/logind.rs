@@ -1,5 +1,7 @@
 //! logind refuses, is silent, says yes and does nothing (I2, I8).
 
+use std::time::Duration;
+
 use super::world::{HOUR, MINUTE, World};
 use crate::fake_bus::Refusal;
 
@@ -104,4 +106,27 @@ async fn i8_a_schedule_that_cannot_be_read_is_not_taken_for_none() {
     world.require(world.hosts[0].logind().reboots == 0, "logind is asked");
     world.hosts[0].logind().schedule_unread = false;
     world.until_rebooted(&[0], 1, HOUR).await;
+}
+
+/// Found by reading: the calls of one look waited one after another, for their ten seconds each, and the loop heard nothing
+/// meanwhile.
+#[tokio::test(start_paused = true)]
+async fn i7_beside_a_logind_that_says_nothing_a_reload_is_heard_within_seconds() {
+    let world = World::new(1, 1).await;
+    world.hosts[0].logind().mute = true;
+    world.want(0);
+    world.pass(5 * MINUTE).await;
+    // At other moments of a look each.
+    let mut before = "10m";
+    for (stall, at) in [("9m", 0), ("8m", 4), ("7m", 8), ("6m", 12)] {
+        world.pass(Duration::from_secs(at)).await;
+        let text = format!("[drain]\nstall = \"{stall}\"\n");
+        world.hosts[0].write("/etc/kube-rebootd/config.d/50-test.toml", &text);
+        world.hosts[0].reload();
+        let words = format!("drain.stall: \"{before}\" -> \"{stall}\" (");
+        let heard = |world: &World| world.said(0, &words);
+        let limit = Duration::from_secs(15);
+        world.until(&words, limit, heard).await;
+        before = stall;
+    }
 }
