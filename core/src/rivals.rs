@@ -5,6 +5,8 @@
 //! a pod; so one counts only if it reaches into the host, which the Pod Security Standard `baseline` forbids to tenants, and none of
 //! them does its work without.
 
+use serde::Deserialize;
+
 use crate::pod::Pod;
 use crate::slot::Keys;
 
@@ -140,6 +142,26 @@ pub fn of_units(units: &[String]) -> Vec<Sign> {
     signs.collect()
 }
 
+/// A file of Zincati's configuration, as far as it is looked at: `src/config/fragments.rs` there.
+#[derive(Deserialize)]
+struct Fragment {
+    updates: Option<Updates>,
+}
+
+#[derive(Deserialize)]
+struct Updates {
+    strategy: Option<String>,
+}
+
+/// `updates.strategy` in a file of Zincati's configuration; none: the file does not name one.
+///
+/// # Errors
+/// Zincati would not read it either, and says so; what it does then is not known.
+pub fn strategy_of_zincati(text: &str) -> Result<Option<String>, toml::de::Error> {
+    let file: Fragment = toml::from_str(text)?;
+    Ok(file.updates.and_then(|updates| updates.strategy))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -272,5 +294,55 @@ mod tests {
             assert_eq!(signs[0].cure, format!("`systemctl mask --now {unit}`"));
         }
         assert_eq!(of_units(&["sshd.service".to_owned()]), []);
+    }
+
+    /// I1: a file counts in whatever form TOML allows.
+    #[test]
+    fn i1_the_strategy_of_zincati_is_read_in_every_form() {
+        let immediate = [
+            "[updates]\nstrategy = \"immediate\"\n",
+            "[updates]\nstrategy = 'immediate' # ours\n",
+            "[updates]\n\"strategy\" = \"immediate\"\n",
+            "[\"updates\"]\nstrategy=\"\"\"immediate\"\"\"\n",
+            "updates.strategy = \"immediate\"\n",
+            "\"updates\" . 'strategy' = \"immediate\"\n",
+            "updates = { strategy = \"immediate\" }\n",
+            "updates = { enabled = true, strategy = \"immediate\" }\n",
+            "[updates]\nstrategy = \"\\u0069mmediate\"\n[updates.fleet_lock]\nbase_url = \"http://127.0.0.1:3333/\"\n",
+        ];
+        for text in immediate {
+            let said = strategy_of_zincati(text).expect(text);
+            assert_eq!(said.as_deref(), Some("immediate"), "{text}");
+        }
+        for text in [
+            "",
+            "# [updates]\n# strategy = \"immediate\"\n",
+            "strategy = \"immediate\"\n",
+            "[identity]\nstrategy = \"immediate\"\ngroup = 'a'\n",
+            "[updates]\nenabled = true\n",
+            "[updates]\nnote = \"\"\"\nstrategy = 'immediate'\n\"\"\"\n",
+        ] {
+            assert_eq!(strategy_of_zincati(text).expect(text), None, "{text}");
+        }
+        for text in [
+            "updates",
+            "[updates]\nstrategy = 1\n",
+            "updates = \"immediate\"\n",
+            "[[updates]]\nstrategy = \"immediate\"\n",
+            "[updates]\nstrategy = \"fleet_lock\"\nstrategy = \"immediate\"\n",
+        ] {
+            assert!(strategy_of_zincati(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn i14_what_is_no_configuration_of_zincati_is_refused_without_a_panic() {
+        let good = "[updates]\nstrategy = \"fleet_lock\"\n[updates.fleet_lock]\nbase_url = \"http://a/\"\n";
+        for end in 0..good.len() {
+            let _ = strategy_of_zincati(&good[..end]);
+            let _ = strategy_of_zincati(&good[end..]);
+        }
+        assert!(strategy_of_zincati(&"[".repeat(60_000)).is_err());
+        assert!(strategy_of_zincati(&format!("a = {}", "[".repeat(60_000))).is_err());
     }
 }

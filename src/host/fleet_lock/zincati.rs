@@ -1,7 +1,12 @@
 //! Whether Zincati is set to ask over `FleetLock` before it reboots (I1). Where it is not, it reboots the host by itself.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use kube_rebootd_core::rivals::strategy_of_zincati;
 
 use crate::bounded;
 use crate::root::Root;
@@ -12,48 +17,63 @@ const PLACES: [&str; 3] = [
     "/etc/zincati/config.d",
     "/run/zincati/config.d",
 ];
-/// Bytes of such a file that are read, and files that are looked at.
+/// Bytes of such a file that are read, and files of one place that are looked at.
 const MAX: u64 = 64 * 1024;
 const FILES: usize = 100;
 
-/// By its files; whether it was started since they were written is not known. One that cannot be read may say anything (I8).
+/// By its files; whether it was started since they were written is not known. What cannot be read, or is not understood, may
+/// say anything (I8).
 pub fn asks(root: &Root) -> bool {
     // A file hides those of the same name in earlier places, and the last name wins.
     let mut files = BTreeMap::new();
     for place in PLACES {
-        let entries = fs::read_dir(root.path(place)).into_iter().flatten();
-        let paths = entries.flatten().map(|entry| entry.path());
-        let mut paths: Vec<_> = paths
-            .filter(|path| path.extension().is_some_and(|it| it == "toml"))
-            .collect();
-        paths.sort();
-        for path in paths.into_iter().take(FILES) {
-            let name = path.file_name().unwrap_or_default().to_owned();
-            files.insert(name, path);
-        }
+        let Ok(found) = named(&root.path(place)) else {
+            return false;
+        };
+        files.extend(found);
     }
     for path in files.values().rev() {
+        // So is a file of an earlier place taken away.
+        if fs::read_link(path).is_ok_and(|to| to == Path::new("/dev/null")) {
+            continue;
+        }
         let Ok(text) = bounded::text(path, MAX) else {
             return false;
         };
-        if let Some(strategy) = text.lines().rev().find_map(strategy) {
-            return strategy == "fleet_lock";
+        match strategy_of_zincati(&text) {
+            Ok(None) => {}
+            Ok(Some(strategy)) => return strategy == "fleet_lock",
+            Err(_) => return false,
         }
     }
     false
 }
 
-/// The value of `strategy = "..."`, or of `updates.strategy`.
-fn strategy(line: &str) -> Option<String> {
-    let (key, value) = line.split_once('=')?;
-    let known = ["strategy", "updates.strategy"].contains(&key.trim());
-    let value = value.split('#').next()?.trim();
-    let value = value.strip_prefix(['"', '\''])?.strip_suffix(['"', '\''])?;
-    known.then(|| value.to_owned())
+/// The files of one place that Zincati reads, by name: no hidden ones, and none where there is no such directory. More than are
+/// looked at are an error: the last names count most.
+fn named(place: &Path) -> io::Result<Vec<(OsString, PathBuf)>> {
+    let entries = match fs::read_dir(place) {
+        Err(err) if err.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let (name, path) = entry.map(|entry| (entry.file_name(), entry.path()))?;
+        let hidden = name.as_encoded_bytes().starts_with(b".");
+        if !hidden && path.extension().is_some_and(|it| it == "toml") {
+            found.push((name, path));
+        }
+        if found.len() > FILES {
+            return Err(ErrorKind::FileTooLarge.into());
+        }
+    }
+    Ok(found)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use super::*;
 
     #[test]
@@ -78,7 +98,7 @@ mod tests {
         assert!(asks(&root));
         write(
             "/etc/zincati/config.d/90-own.conf",
-            "strategy = \"periodic\"\n",
+            "[updates]\nstrategy = \"periodic\"\n",
         );
         assert!(asks(&root), "it reads no other files");
         write(
@@ -93,13 +113,71 @@ mod tests {
         assert!(!asks(&root), "the first file says \"immediate\"");
     }
 
+    /// Found by reading: lines were looked at, a place that could not be read was an empty one, and of many files the last
+    /// were left out, which win.
+    #[test]
+    fn i1_i8_it_asks_only_where_all_of_its_files_are_understood() {
+        let ours = "[updates]\nstrategy = \"fleet_lock\"\n";
+        for (what, later, is) in [
+            ("nothing", "", true),
+            ("another table", "[identity]\ngroup = 'a'\n", true),
+            (
+                "an inline table",
+                "updates = { strategy = \"immediate\" }\n",
+                false,
+            ),
+            (
+                "a quoted key",
+                "[updates]\n\"strategy\" = \"immediate\"\n",
+                false,
+            ),
+            ("a dotted key", "updates.strategy = 'periodic'\n", false),
+            ("ours in another form", "updates = { strategy = 'fleet_lock' }\n", true),
+            ("no TOML", "[updates\nstrategy = 'fleet_lock'\n", false),
+            ("no string", "[updates]\nstrategy = true\n", false),
+        ] {
+            let dir = tempfile::tempdir().expect("a directory");
+            let root = Root::at(dir.path());
+            let place = root.path("/etc/zincati/config.d");
+            fs::create_dir_all(&place).expect("made");
+            fs::write(place.join("55-ours.toml"), ours).expect("written");
+            fs::write(place.join("60-later.toml"), later).expect("written");
+            assert_eq!(asks(&root), is, "{what}");
+        }
+        let dir = tempfile::tempdir().expect("a directory");
+        let root = Root::at(dir.path());
+        let place = root.path("/etc/zincati/config.d");
+        fs::create_dir_all(&place).expect("made");
+        fs::write(place.join("055.toml"), ours).expect("written");
+        for number in 100..=198 {
+            fs::write(place.join(format!("{number}.toml")), "").expect("written");
+        }
+        assert!(asks(&root), "a hundred files");
+        // It reads none that is hidden.
+        fs::write(place.join(".999.toml"), "updates.strategy = 'immediate'\n").expect("written");
+        assert!(asks(&root), "a hidden one");
+        fs::write(place.join("199.toml"), "updates.strategy = 'immediate'\n").expect("written");
+        assert!(!asks(&root), "the last of many");
+        fs::write(place.join("199.toml"), "").expect("written");
+        assert!(!asks(&root), "more than are looked at");
+        fs::remove_file(place.join("199.toml")).expect("removed");
+        fs::remove_file(place.join("198.toml")).expect("removed");
+        symlink("/dev/null", place.join("198.toml")).expect("linked");
+        assert!(asks(&root), "one that is masked says nothing");
+        // What is no directory cannot be listed, also by root.
+        let run = root.path("/run/zincati");
+        fs::create_dir_all(&run).expect("made");
+        fs::write(run.join("config.d"), "").expect("written");
+        assert!(!asks(&root), "a place that cannot be read");
+    }
+
     #[test]
     fn i8_a_file_that_cannot_be_read_may_say_anything() {
         let dir = tempfile::tempdir().expect("a directory");
         let root = Root::at(dir.path());
         let place = root.path("/etc/zincati/config.d");
         fs::create_dir_all(&place).expect("made");
-        fs::write(place.join("50-ours.toml"), "strategy = 'fleet_lock'\n").expect("written");
+        fs::write(place.join("50-ours.toml"), "updates.strategy = 'fleet_lock'\n").expect("written");
         assert!(asks(&root));
         fs::create_dir(place.join("90-odd.toml")).expect("made");
         assert!(!asks(&root));
