@@ -36,6 +36,7 @@ mod start;
 #[cfg(test)]
 mod tests;
 mod timed;
+mod updater;
 mod verify;
 
 pub(crate) use claim::labelled;
@@ -44,6 +45,7 @@ pub use drain::rests;
 pub use policy::Policy;
 pub(crate) use reboot::{armed, next_ask};
 pub(crate) use timed::spent;
+pub(crate) use updater::for_the_updater;
 
 use context::Context;
 use held::undo;

@@ -17,7 +17,7 @@ use crate::text::{MESSAGE, NAME, WORDS, clean, quote};
 /// `by` of the request that a client makes.
 pub const BY: &str = "FleetLock";
 /// Zincati asks again after 5 to 5.5 minutes, for ever. Who has missed three of these does not want to reboot any more.
-const SILENT: Duration = Duration::from_secs(20 * 60);
+pub(crate) const SILENT: Duration = Duration::from_secs(20 * 60);
 /// Longest body, bytes: that of Zincati has about 100.
 pub const BODY_MAX: usize = 4096;
 

@@ -221,6 +221,9 @@ impl Gate {
     }
 }
 
+/// How the words begin of a gate that cannot be evaluated, and will not be before somebody mends what stands behind them.
+const NOT_KNOWN: &str = "not known";
+
 /// A gate that is closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Closed {
@@ -233,14 +236,20 @@ pub struct Closed {
 
 impl Closed {
     /// Why, without what a command of the admin, the query of a Prometheus, an API server or the list of Pods says, which may change with each
-    /// answer.
+    /// answer. Why something is not known stays until a person mends it.
     pub fn steady(&self) -> &str {
         let who = self.why.split_once(": ").map(|(who, _)| who);
         match (self.gate, who) {
+            _ if self.not_known() => &self.why,
             (Gate::Commands | Gate::Capacity | Gate::ApiServers, Some(who)) => who,
             (Gate::Alerts, Some(who)) if self.why.contains(": the query ") => who,
             _ => &self.why,
         }
+    }
+
+    /// It was asked, and cannot be told what it rests on: a right is missing, or there is too much of it.
+    pub(crate) fn not_known(&self) -> bool {
+        self.why.starts_with(NOT_KNOWN)
     }
 }
 

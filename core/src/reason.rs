@@ -48,6 +48,8 @@ pub enum Reason {
     OtherRebootDaemon,
     /// Pods of the cluster wait for room on a node.
     PodsUnschedulable,
+    /// It is not known whether they do: the right to list them is missing, or there are too many without a node.
+    PodsNotKnown,
     /// Another API server of the control plane is not ready.
     ApiServerNotReady,
     /// A command of `[[gates.command]]`, or a hook of `gate.d`.
@@ -98,7 +100,7 @@ pub enum Reason {
 
 impl Reason {
     /// All of them; docs/operating.md explains each to an operator.
-    pub const ALL: [Self; 48] = [
+    pub const ALL: [Self; 49] = [
         Self::Idle,
         Self::TriggerUnknown,
         Self::NotCleared,
@@ -120,6 +122,7 @@ impl Reason {
         Self::ProtectedPod,
         Self::OtherRebootDaemon,
         Self::PodsUnschedulable,
+        Self::PodsNotKnown,
         Self::ApiServerNotReady,
         Self::GateCommand,
         Self::UsersLoggedIn,
@@ -167,8 +170,10 @@ impl Reason {
 
     /// That the first of these gates is closed.
     pub(crate) fn of_gates(closed: &[Closed]) -> Self {
-        match closed.first().map(|closed| closed.gate) {
+        let first = closed.first();
+        match first.map(|closed| closed.gate) {
             None => Self::Pending,
+            Some(Gate::Capacity) if first.is_some_and(Closed::not_known) => Self::PodsNotKnown,
             Some(Gate::NodePaused | Gate::GroupPaused) => Self::Paused,
             Some(Gate::Windows) => Self::OutsideWindow,
             Some(Gate::Clock) => Self::ClockNotSynchronized,
@@ -219,6 +224,7 @@ impl Reason {
             Self::TriggerUnknown
             | Self::NotCleared
             | Self::RolledBack
+            | Self::PodsNotKnown
             | Self::StateNotWritable
             | Self::LimitReached
             | Self::Failing
@@ -322,6 +328,9 @@ impl Reason {
             Self::PodsUnschedulable => {
                 "a reboot is required, and Pods of the cluster wait for room"
             }
+            Self::PodsNotKnown => {
+                "a reboot is required, and it is not known whether Pods wait for room"
+            }
             Self::ApiServerNotReady => "a reboot is required, and another API server is not ready",
             Self::GateCommand => "a reboot is required, and a command of gates says not now",
             Self::UsersLoggedIn => "a reboot is required, and somebody is logged in on the host",
@@ -376,6 +385,7 @@ impl Reason {
             Self::ProtectedPod => "ProtectedPod",
             Self::OtherRebootDaemon => "OtherRebootDaemon",
             Self::PodsUnschedulable => "PodsUnschedulable",
+            Self::PodsNotKnown => "PodsNotKnown",
             Self::ApiServerNotReady => "ApiServerNotReady",
             Self::GateCommand => "GateCommand",
             Self::UsersLoggedIn => "UsersLoggedIn",

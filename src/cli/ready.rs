@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use kube_rebootd_core::alerts::Source;
-use kube_rebootd_core::config::{Config, FleetLock, GateCommand};
+use kube_rebootd_core::config::{Config, FleetLock, GateCommand, Listen};
 use kube_rebootd_core::hook::Hook;
 
 use crate::alerts::Asker;
@@ -68,7 +68,11 @@ fn client(root: &Root, place: &FleetLock) -> Row {
         troubles.push(Trouble::grave(why.as_str(), cure));
     }
     if uid(root, &place.user).is_none() {
-        let what = format!("there is no user {}: only root is heard", place.user);
+        let heard = match place.listen {
+            Listen::Unix(_) => "only root",
+            Listen::Tcp(_) => "nobody",
+        };
+        let what = format!("there is no user {}: {heard} is heard", place.user);
         let cure = "write the user of the updater into fleet_lock.user";
         troubles.push(Trouble::grave(what, cure));
     }

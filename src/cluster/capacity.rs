@@ -15,10 +15,10 @@ use crate::cluster::lean::{self, Lean};
 
 /// Those that no node has: the scheduler's queue. Without a node's name the API server's cache has an index of them.
 const FIELDS: &str = "spec.nodeName=,status.phase=Pending";
-/// Of one answer: whoever may make pods can give each a megabyte.
-const PAGE: u32 = 100;
-/// Of one look.
-const PAGES: usize = 10;
+/// Of one answer: whoever may make pods can give each a megabyte or more, and an answer is in memory as a whole.
+const PAGE: u32 = 20;
+/// Of one look, whatever is found: pods with scheduling gates have no node either, and never count. A thousand pods.
+const PAGES: usize = 50;
 /// For all of them.
 const WITHIN: Duration = Duration::from_secs(60);
 /// Longer than any UID that the API server makes (36).
@@ -64,10 +64,7 @@ async fn pages(coordinator: &Client, what: &str) -> Result<Listed, ApiError> {
     let api: Api<Object> = Api::all(coordinator.clone());
     let mut params = ListParams::default().fields(FIELDS).limit(PAGE);
     let mut listed = Listed::default();
-    let mut looked = 0;
-    // Those that do not wait for room are no reason to stop looking; `WITHIN` ends it.
-    while looked < PAGES || listed.pods.is_empty() {
-        looked += 1;
+    for _ in 0..PAGES {
         let page = call(what, CALL, api.list(&params)).await?;
         listed.pods.extend(page.items.iter().filter_map(read));
         let token = page.metadata.continue_.filter(|token| !token.is_empty());
@@ -104,9 +101,68 @@ fn read(object: &Object) -> Option<Unplaced> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use http::{Request, Response};
+    use kube::client::Body;
     use serde_json::{Value, json};
 
     use super::*;
+
+    fn meta(uid: usize) -> Value {
+        json!({"namespace": "shop", "name": format!("web-{uid}"), "uid": uid.to_string()})
+    }
+
+    fn pod(uid: usize, reason: &str) -> Value {
+        let condition = json!({"type": "PodScheduled", "status": "False", "reason": reason});
+        json!({"metadata": meta(uid), "spec": {}, "status": {"phase": "Pending", "conditions": [condition]}})
+    }
+
+    /// What is found, and in how many requests, where so many pods are gated before one that waits for room.
+    async fn behind(gated: usize) -> (Listed, usize) {
+        let asked = std::sync::Arc::new(AtomicUsize::new(0));
+        let requests = std::sync::Arc::clone(&asked);
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let page = requests.fetch_add(1, Ordering::Relaxed);
+            async move {
+                // A server takes some time for it.
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                let query = request.uri().query().unwrap_or_default();
+                let limit = query.split('&').find_map(|one| one.strip_prefix("limit="));
+                let limit: usize = limit.and_then(|it| it.parse().ok()).expect("a limit");
+                let first = page * limit;
+                let all = (first..(first + limit).min(gated + 1)).map(|uid| {
+                    pod(
+                        uid,
+                        if uid < gated {
+                            "SchedulingGated"
+                        } else {
+                            "Unschedulable"
+                        },
+                    )
+                });
+                let more = if first + limit <= gated { "more" } else { "" };
+                let list = json!({"apiVersion": "v1", "kind": "PodList",
+                    "metadata": {"continue": more}, "items": all.collect::<Vec<_>>()});
+                let body = Body::from(serde_json::to_vec(&list)?);
+                Ok::<_, serde_json::Error>(Response::new(body))
+            }
+        });
+        let listed = unplaced(&Client::new(service, "default")).await;
+        (listed.expect("a list"), asked.load(Ordering::Relaxed))
+    }
+
+    /// Found by reading: pods that never count were looked at for a minute, in pages of up to a hundred megabytes.
+    #[tokio::test(start_paused = true)]
+    async fn i7_i8_of_many_pods_with_scheduling_gates_a_thousand_are_looked_at() {
+        let (listed, asked) = behind(900).await;
+        assert_eq!((listed.pods.len(), listed.more, asked), (1, false, 46));
+        assert_eq!(listed.pods[0].path, "shop/web-900");
+        let (listed, asked) = behind(100_000).await;
+        assert_eq!((listed.pods.len(), asked), (0, 50));
+        // The gate says that it is not known.
+        assert!(listed.more);
+    }
 
     fn looked(metadata: &Value, spec: &Value, condition: &Value) -> Option<Unplaced> {
         let object = json!({"metadata": metadata, "spec": spec,

@@ -7,27 +7,20 @@ use std::ops::ControlFlow::{Break, Continue};
 use std::time::Duration;
 
 use super::context::{Context, Step};
-use super::held::{
-    Holding, Needs, advance, apply, cordoned, in_time, same_node, still_ours, undo, unopposed,
-};
+use super::held::{Needs, advance, apply, cordoned, in_time, still_ours, undo, unopposed};
+use super::updater::{asks_once_more, granted, of_client};
 use crate::facts::{Effect, Facts};
-use crate::names;
-use crate::node::{Node, Seen};
+use crate::node::Node;
 use crate::phase::Phase;
 use crate::record::{Hold, Stage, Why};
 use crate::shutdown::Scheduled;
 use crate::slot::Fence;
-use crate::text::span;
-use crate::trigger::{Latched, Request};
 
 /// logind is asked this often before the attempt counts as failed.
 const ASKS: u32 = 3;
 /// After a refusal the next ask waits this long: what refuses (another operation, an inhibitor taken
 /// in this second) is rarely gone sooner.
 const REFUSED_AGAIN: Duration = Duration::from_secs(10);
-/// What is waited for on a drained node whose client is not there.
-const ASKS_AGAIN: &str =
-    "rebooting: drained, and waiting until the updater of this host asks again";
 /// Between looks at heartbeats, which come every 10 s.
 const BEAT: Duration = Duration::from_secs(2);
 /// A restarted daemon does not know whether its predecessor's call reached logind: by then logind
@@ -116,8 +109,15 @@ fn ready(context: &Context, hold: &Hold, armed: bool) -> Needs<Fenced> {
         .filter(|_| armed)
         .and_then(|fence| fence.at);
     let fenced = fenced.filter(|done| context.facts.confirmed <= Some(*done));
+    let absent = client && !armed && !context.facts.client.waits;
     if !context.fresh(context.facts.host_read) || context.facts.host_read < fenced {
-        return Break(context.step(phase, Effect::ReadHost, "rebooting: checking the gates"));
+        let step = context.step(phase, Effect::ReadHost, "rebooting: checking the gates");
+        // It is waited for all the while, and that is what is shown.
+        return Break(if absent {
+            asks_once_more(context, step)
+        } else {
+            step
+        });
     }
     unopposed(context, hold, |_| true)?;
     let node = cordoned(context, hold, phase)?;
@@ -130,8 +130,8 @@ fn ready(context: &Context, hold: &Hold, armed: bool) -> Needs<Fenced> {
         ));
     }
     // What follows is for its next question: what is read now would be old by then.
-    if client && !armed && !context.facts.client.waits {
-        return Break(context.stay(phase, ASKS_AGAIN));
+    if absent {
+        return Break(asks_once_more(context, context.stay(phase, "")));
     }
     // Before each further ask they are asked anew.
     if !context.facts.asked_since(again) {
@@ -146,79 +146,6 @@ fn ready(context: &Context, hold: &Hold, armed: bool) -> Needs<Fenced> {
         alive(context, hold)?;
     }
     Continue(Fenced::No)
-}
-
-/// A client of FleetLock reboots the host for this request.
-fn of_client(context: &Context) -> bool {
-    let request = context.facts.record.request.as_ref();
-    request.is_some_and(Request::of_client)
-}
-
-fn told_to_go_on(limit: Duration) -> String {
-    format!(
-        "rebooting: the updater of this host was told to go on, and has {} for it",
-        span(limit)
-    )
-}
-
-/// The fence of a client stands since `hold.asked`, and it has its time. Whether it was told to go on is known only by the process
-/// that did so: after another start everything is looked at again when it asks. No later is it waited for than until its time is over,
-/// whatever else asks for a reboot.
-fn granted(context: &Context, hold: &Hold) -> Needs<()> {
-    let limit = context.policy.granted;
-    let due = hold.asked.unwrap_or_default().saturating_add(limit);
-    if context.now.boot >= due {
-        return Break(stayed(context, hold, limit));
-    }
-    let told = context.facts.ask_accepted.is_some();
-    if !told && context.facts.client.waits {
-        return Continue(());
-    }
-    still_granted(context, hold)?;
-    let status = if told {
-        told_to_go_on(limit)
-    } else {
-        ASKS_AGAIN.to_owned()
-    };
-    Break(context.wait(Phase::Rebooting, due, status))
-}
-
-/// What a person does ends the hold also while the client has its time: it may ask once more before it reboots. An API server that
-/// is away ends nothing.
-fn still_granted(context: &Context, hold: &Hold) -> Needs<()> {
-    let phase = Phase::Rebooting;
-    let answers = context.facts.denied.is_none() && context.facts.listed.is_ok();
-    match context.holding(hold) {
-        Holding::Lost => return Break(undo(context, hold, Why::Lost)),
-        Holding::Ask if answers => {
-            let effect = Effect::ReadLease(hold.take.lease.clone());
-            return Break(context.step(phase, effect, "asking whether the slot is still held"));
-        }
-        Holding::Ask | Holding::Yes => {}
-    }
-    if matches!(context.facts.node, Seen::Unknown) {
-        return Continue(());
-    }
-    let node = same_node(context, hold, phase)?;
-    if let Some(why) = node.annotations.get(names::PAUSED) {
-        return Break(undo(context, hold, Why::Paused(why.clone())));
-    }
-    if node.unschedulable {
-        return Continue(());
-    }
-    cordoned(context, hold, phase).map_continue(|_| ())
-}
-
-/// The client was told to go on, and the host is still up: other nodes have waited long enough. It may ask again.
-fn stayed(context: &Context, hold: &Hold, limit: Duration) -> Step {
-    let why = format!(
-        "the updater of this host was to reboot it, and has not done so within {}",
-        span(limit)
-    );
-    let mut step = undo(context, hold, Why::Reboot(why));
-    let request = step.record.request.take();
-    step.record.request = request.and_then(|request| request.without(Latched::of_client));
-    step
 }
 
 /// The shutdown that an earlier ask scheduled, as a `reboot.command` of `shutdown -r +1` does, or one that comes as soon:

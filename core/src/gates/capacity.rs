@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{State, shut, unknown};
+use super::{NOT_KNOWN, State, shut, unknown};
 use crate::text::span;
 
 /// Whether there are some that have waited for long.
@@ -27,7 +27,7 @@ pub(crate) enum Capacity {
 }
 
 pub(super) fn capacity(capacity: &Capacity) -> State {
-    let not_known = "not known whether pods wait for room on a node";
+    let not_known = format!("{NOT_KNOWN} whether pods wait for room on a node");
     match capacity {
         Capacity::Ignored
         | Capacity::Listed {

@@ -1,6 +1,6 @@
 //! `[[gates.command]]` and the hooks of `gate.d`: what an admin's own commands say.
 
-use super::{State, shut, unknown};
+use super::{NOT_KNOWN, State, shut, unknown};
 
 /// What they say together.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +23,6 @@ pub(super) fn commands(commands: &Commands) -> State {
         Commands::NotNow(who, why) => shut(format!("{who} says not now: {why}")),
         Commands::Unknown(who, why) => unknown(format!("{who} says neither yes nor no: {why}")),
         Commands::Awaited(who) => unknown(format!("{who} has not answered yet")),
-        Commands::Unlisted(why) => unknown(format!("not known which hooks there are: {why}")),
+        Commands::Unlisted(why) => unknown(format!("{NOT_KNOWN} which hooks there are: {why}")),
     }
 }

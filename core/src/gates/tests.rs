@@ -485,6 +485,26 @@ fn what_a_query_says_is_not_steady() {
             "Prometheus \"main\": active alerts: A",
         ),
         (Gate::Commands, "command ceph: 2 of 3", "command ceph"),
+        (
+            Gate::Commands,
+            "not known which hooks there are: EACCES",
+            "not known which hooks there are: EACCES",
+        ),
+        (
+            Gate::ApiServers,
+            "another API server is not ready: https://a",
+            "another API server is not ready",
+        ),
+        (
+            Gate::Capacity,
+            "asking which pods wait: nothing within 10 s",
+            "asking which pods wait",
+        ),
+        (
+            Gate::Capacity,
+            "not known whether pods wait: denied (403); kube-rebootd manifests",
+            "not known whether pods wait: denied (403); kube-rebootd manifests",
+        ),
     ] {
         assert_eq!(closed(gate, why).steady(), steady);
     }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use crate::condition::{Condition, Kind, OURS, Status};
-use crate::decide::{Policy, Step};
+use crate::decide::{Policy, Step, for_the_updater};
 use crate::facts::Facts;
 use crate::gates::Gate;
 use crate::phase::Phase;
@@ -122,7 +122,13 @@ fn message(step: &Step, facts: &Facts, policy: &Policy) -> String {
             all.extend(blocked.take(BLOCKERS));
             because("draining", &all)
         }
-        Phase::Rebooting => "about to reboot".to_owned(),
+        Phase::Rebooting => match &step.waits {
+            Some(waits) if for_the_updater(waits) => {
+                because("drained", std::slice::from_ref(waits))
+            }
+            // What else is waited for is a matter of seconds.
+            _ => "about to reboot".to_owned(),
+        },
         Phase::Verifying => {
             let late = step.reason == Reason::Unhealthy;
             let hold = step.record.hold.as_ref();

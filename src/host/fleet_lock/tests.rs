@@ -153,10 +153,13 @@ async fn i14_a_crowd_keeps_the_updater_from_nothing() {
     assert!(began.elapsed() < LIMIT);
 }
 
-/// Who is connected is known by the kernel's table.
+/// Who is connected is known by the kernel's table. Found by reading: over TCP root was heard always, and so was whoever may
+/// `kubectl port-forward` to a pod with hostNetwork.
 #[tokio::test]
-async fn i14_only_root_and_the_updaters_user_are_heard() {
+async fn i14_over_tcp_only_the_updaters_user_is_heard() {
     let there = There::start().await;
+    let users = "root:x:0:0:root:/root:/bin/sh\nzincati:x:981:981::/:/sbin/nologin\n";
+    fs::write(there.root.path("/etc/passwd"), users).expect("written");
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
         .await
         .expect("bound");
@@ -164,34 +167,59 @@ async fn i14_only_root_and_the_updaters_user_are_heard() {
     let client = TcpStream::connect(address).await.expect("connected");
     let (stream, _) = listener.accept().await.expect("accepted");
     let stream = Stream::Tcp(stream);
-    let place = FleetLock {
-        user: "zincati".to_owned(),
-        ..place(Listen::Tcp(address))
-    };
+    let place = place(Listen::Tcp(address));
     let hex = |address: SocketAddr| format!("0100007F:{:04X}", address.port());
     let (from, to) = (client.local_addr().expect("an address"), address);
-    let says = |state: &str, uid: u32| {
+    let of = |user: &str| FleetLock {
+        user: user.to_owned(),
+        ..place.clone()
+    };
+    let says = |user: &str, state: &str, uid: u32| {
         let line = format!(
             "   1: {} {} {state} 00000000:00000000 00:00000000 00000000 {uid:5} 0 4711 1 0\n",
             hex(from),
             hex(to)
         );
         fs::write(there.root.path("/proc/net/tcp"), line).expect("written");
-        client::permitted(&there.root, &place, &stream).map_err(|no| no.kind)
+        client::permitted(&there.root, &of(user), &stream).map_err(|no| no.kind)
     };
     let heard = fleet_lock::Client {
         id: ID.to_owned(),
         group: "default".to_owned(),
     };
-    let me = nix::unistd::getuid().as_raw();
-    assert_eq!(says("01", 0), Ok(heard.clone()));
-    assert_eq!(says("01", me), Ok(heard));
-    assert_eq!(says("01", me + 1), Err(Kind::Forbidden));
+    for (user, uid, is) in [
+        ("zincati", 981, true),
+        ("zincati", 0, false),
+        ("zincati", 982, false),
+        // Its updater runs as root, and is told so.
+        ("root", 0, true),
+        ("root", 981, false),
+        ("nobody-of-this-name", 0, false),
+    ] {
+        let expected = is.then(|| heard.clone()).ok_or(Kind::Forbidden);
+        assert_eq!(says(user, "01", uid), expected, "{user} {uid}");
+    }
     // One that listens there, or is gone.
-    assert_eq!(says("0A", 0), Err(Kind::Forbidden));
+    assert_eq!(says("zincati", "0A", 981), Err(Kind::Forbidden));
     fs::remove_file(there.root.path("/proc/net/tcp")).expect("removed");
     let no = client::permitted(&there.root, &place, &stream);
     assert_eq!(no.map_err(|no| no.kind), Err(Kind::Forbidden));
+}
+
+/// A socket of the host's is in no network.
+#[tokio::test]
+async fn over_the_socket_root_is_heard_as_well() {
+    let there = There::start().await;
+    let (stream, _other) = UnixStream::pair().expect("a pair");
+    let stream = Stream::Unix(stream);
+    let me = nix::unistd::getuid();
+    for (uid, is) in [(me.as_raw(), true), (me.as_raw() + 1, me.is_root())] {
+        let users = format!("zincati:x:{uid}:{uid}::/:/sbin/nologin\n");
+        fs::write(there.root.path("/etc/passwd"), users).expect("written");
+        let place = place(Listen::new("unix:/fleet.sock").expect("an address"));
+        let heard = client::permitted(&there.root, &place, &stream);
+        assert_eq!(heard.is_ok(), is, "{uid} {heard:?}");
+    }
 }
 
 /// With the real table of this machine.

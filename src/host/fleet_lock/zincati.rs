@@ -132,7 +132,11 @@ mod tests {
                 false,
             ),
             ("a dotted key", "updates.strategy = 'periodic'\n", false),
-            ("ours in another form", "updates = { strategy = 'fleet_lock' }\n", true),
+            (
+                "ours in another form",
+                "updates = { strategy = 'fleet_lock' }\n",
+                true,
+            ),
             ("no TOML", "[updates\nstrategy = 'fleet_lock'\n", false),
             ("no string", "[updates]\nstrategy = true\n", false),
         ] {
@@ -177,7 +181,11 @@ mod tests {
         let root = Root::at(dir.path());
         let place = root.path("/etc/zincati/config.d");
         fs::create_dir_all(&place).expect("made");
-        fs::write(place.join("50-ours.toml"), "updates.strategy = 'fleet_lock'\n").expect("written");
+        fs::write(
+            place.join("50-ours.toml"),
+            "updates.strategy = 'fleet_lock'\n",
+        )
+        .expect("written");
         assert!(asks(&root));
         fs::create_dir(place.join("90-odd.toml")).expect("made");
         assert!(!asks(&root));

@@ -10,6 +10,7 @@ use tokio::net::UnixStream;
 use super::cluster::Pod;
 use super::host::Order;
 use super::world::{HOUR, MINUTE, World};
+use crate::memory::condition;
 
 const CONFIG: &str = "[fleet_lock]\nlisten = \"unix:/fleet.sock\"\nid = \"me\"\n";
 /// Zincati waits so long between two questions.
@@ -175,6 +176,55 @@ async fn i3_a_steady_state_in_the_same_boot_undoes() {
         world.require(untouched(&world, 0), "all is taken back");
         world.pass(HOUR).await;
         world.require(untouched(&world, 0) && world.boots(0) == 0, "it stays so");
+    }
+}
+
+/// What the Node's condition says.
+fn told(world: &World) -> String {
+    let node = world.node(0);
+    let told = condition(&node, "RebootRequired");
+    let message = told.map(|one| one["message"].clone());
+    message.map_or_else(String::new, |it| it.as_str().unwrap_or_default().to_owned())
+}
+
+/// Found by reading: a drained node was "about to reboot" for as long as its updater did nothing. The words stay the same, as each
+/// change is written to the Node.
+#[tokio::test(start_paused = true)]
+async fn a_drained_node_says_for_whom_it_waits_and_until_when() {
+    let world = pair(CONFIG).await;
+    let slow = Pod {
+        ends: 120,
+        grace: 120,
+        ..Pod::new("slow", "n0")
+    };
+    slow.make(&world.server);
+    asks(&world, 0, "pre-reboot").await;
+    for (yes, words, until) in [
+        (
+            false,
+            "drained: the updater of this host must ask once more, which Zincati does every 5 minutes",
+            "; after 20m without a question the drain is undone; asked for by",
+        ),
+        (
+            true,
+            "drained: the updater of this host was told to reboot it; if it has not done so by",
+            " UTC, the drain is undone; asked for by",
+        ),
+    ] {
+        if yes {
+            asks_until_yes(&world, 0, MINUTE).await;
+        }
+        let says = |world: &World| told(world).starts_with(words);
+        world.until(words, 5 * MINUTE, says).await;
+        let first = told(&world);
+        world.require(first.contains(until), &first);
+        let said = first.trim_start_matches("drained: ");
+        let said = said.split("; asked for by").next().unwrap_or_default();
+        world.require(world.said(0, said), said);
+        for _ in 0..80 {
+            world.pass(5 * SECOND).await;
+            assert_eq!(told(&world), first);
+        }
     }
 }
 

@@ -36,6 +36,7 @@ keys! {
     /// Nodes that hold a slot are not counted.
     /// A percentage is of all Nodes, rounded down, but at least one Node: of 19 Nodes 10% is 1, so that one that is down stops
     /// all others.
+    /// 10% by default: where one Node in ten is down for other reasons, something is wrong that another reboot makes worse.
     MAX_UNAVAILABLE "max_unavailable": MaxUnavailable = MaxUnavailable::Percent(10);
 
     /// Whether a Node that somebody cordoned counts for `max_unavailable`, as it takes no pods.
@@ -55,6 +56,7 @@ keys! {
     /// `kubernetes.azure.com/azure-cluster-autoscaler-scale-down-disabled-reason: "upgrade"` and
     /// `karpenter.sh/do-not-disrupt: "true"`, each only where somebody else has not set it.
     /// A drained node looks unused, and one that boots looks broken: else it may be removed in the middle of its reboot.
+    /// 15 minutes by default: the cluster-autoscaler removes a Node that it has found unneeded for 10.
     AUTOSCALER_PROTECT "autoscaler_protect": Span = Span { default: minutes(15), least: ZERO, most: DAY, bound: "" };
 
     /// How long the Node of a holder must not have existed, and no Node's label have claimed its slot, before a node that
@@ -63,5 +65,6 @@ keys! {
     /// one that does not exist as long as it is not Ready.
     /// The slot of a control-plane node and a paused slot are never cleared so, and with `prove_node` none is: then a person
     /// runs `kube-rebootd unlock`.
+    /// 30 minutes by default: a host whose Node was deleted may boot and register it anew, and nothing but time is lost by the wait.
     STALE_AFTER "stale_after": Span = Span { default: minutes(30), least: SECOND, most: LONGEST, bound: "" };
 }

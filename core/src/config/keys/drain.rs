@@ -19,14 +19,18 @@ keys! {
     /// Where all pods that are left are terminating and within their own grace period, they are waited for after it, until
     /// twice this time from the cordon on.
     /// A pod that is terminating already and may take longer keeps the drain from beginning.
+    /// 30 minutes by default: a budget that lets one pod go after another, each when its replacement is ready, needs minutes for
+    /// each, and other nodes wait for the slot meanwhile.
     TIMEOUT "timeout": Span = Span { default: minutes(30), least: SECOND, most: LONGEST, bound: "" };
 
     /// The longest time without any pod going away.
     /// By default `timeout` where that is shorter.
+    /// 10 minutes by default: what has kept each pod for so long, as a budget that allows nothing, more time alone rarely changes.
     STALL "stall": Span = Span { default: minutes(10), least: SECOND, most: LONGEST, bound: "at most timeout" };
 
     /// What follows either: "abort" undoes everything and tries again later, "reboot" reboots with the pods
     /// that are left, whose disruption budgets are then not kept.
+    /// It is "abort", as a budget is a promise to somebody else, and a later attempt may find that it allows the eviction.
     ON_TIMEOUT "on_timeout": Choice<OnTimeout> = choice(&[("abort", OnTimeout::Abort), ("reboot", OnTimeout::Reboot)]);
 
     /// How long the node is only cordoned before the first eviction: new pods go elsewhere, and pods of Jobs may end by themselves.
@@ -44,6 +48,8 @@ keys! {
     LOAD_BALANCER_WAIT "load_balancer_wait": Span = Span { default: ZERO, least: ZERO, most: DAY, bound: "" };
 
     /// How many evictions are asked for at once.
+    /// 25 by default: 110 pods, as many as a kubelet runs by default, are five rounds, and one node has no more requests than these at
+    /// the API server.
     PARALLELISM "parallelism": Number = Number { default: 25, least: 1, most: 500 };
 
     /// Pods without a controller.
@@ -58,10 +64,13 @@ keys! {
     /// come.
     /// The wait counts against `timeout`, not against `stall`: set `timeout` to what your Jobs may take.
     /// The slot is held meanwhile, and no other node gets it.
+    /// It is "evict", as a Job begins its pod anew by itself, and one that runs for days would keep the slot from all others.
     JOBS "jobs": Choice<Jobs> = choice(&[("evict", Jobs::Evict), ("wait", Jobs::Wait)]);
 
     /// Pods with emptyDir volumes.
     /// "evict": what is in them is lost; "block": no reboot while there is one.
+    /// It is "evict", as an emptyDir is made to end with its pod, whatever ends that; with "block" one such pod keeps the host
+    /// unpatched.
     EMPTY_DIR "empty_dir": Choice<EmptyDir> = choice(&[("evict", EmptyDir::Evict), ("block", EmptyDir::Block)]);
 
     /// How long the volumes of evicted pods may take to be unmounted and taken off the Node's `status.volumesInUse`, after

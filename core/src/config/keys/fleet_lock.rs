@@ -15,7 +15,9 @@ keys! {
     /// A port below 1024 is refused by the sandbox of the unit.
     LISTEN_ON "listen": Word = Word { default: "", rule: LOOPBACK, optional: true };
 
-    /// The user whose processes may ask, besides root: any user of the host could have the node drained else.
+    /// The user whose processes may ask: any user of the host could have the node drained else.
+    /// Root may ask as well over the path of a socket, and over an address only where this says "root": whoever may
+    /// `kubectl port-forward` to a pod with `hostNetwork` connects to an address of the host as root.
     CLIENT "user": Word = Word { default: "zincati", rule: USER, optional: false };
 
     /// The id that the client sends: that of `identity.node_uuid` in the configuration of Zincati, where it is set.

@@ -26,8 +26,11 @@ keys! {
     COMMAND "command": Command = Command;
 
     /// After this the command is killed, and the answer unknown.
+    /// A minute by default: a command that asks another host has time for a second try, and one that hangs is known to do so soon.
     TIMEOUT "timeout": Span = Span { default: minutes(1), least: SECOND, most: minutes(2), bound: "" };
 
     /// From one start to the next.
+    /// A minute by default: an answer that has changed is heard soon, and one short command a minute is no burden for a host that
+    /// waits for days.
     PERIOD "period": Span = Span { default: minutes(1), least: SHORTEST_PERIOD, most: DAY, bound: "" };
 }

@@ -34,6 +34,7 @@ keys! {
     WINDOW_CLOSE "window_close": Choice<Close> = choice(Close::WORDS);
 
     /// How long after the end of the window in which the slot was taken a reboot may begin, with "finish".
+    /// 30 minutes by default, as long as `drain.timeout`: a drain that takes longer than was expected can still end well.
     WINDOW_OVERRUN "window_overrun": Span = Span { default: minutes(30), least: ZERO, most: LONGEST, bound: "" };
 
     /// What a clock means that is not synchronized (`timedatectl`), where windows, excluded dates or `force_after` rest on it:
@@ -113,6 +114,8 @@ keys! {
     USERS "users": Choice<Users> = choice(Users::WORDS);
 
     /// Whoever typed nothing for so long is not at work any more.
+    /// An hour by default: whoever reads, or waits for a command, may type nothing for a while, and a terminal that somebody forgot
+    /// keeps no host unpatched.
     USERS_IDLE "users_idle": Span = Span { default: minutes(60), least: minutes(1), most: LONGEST, bound: "" };
 
     /// From the warning to the drain, with "warn": long enough to save a file, or to run `kube-rebootd pause`.

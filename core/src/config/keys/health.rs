@@ -11,6 +11,8 @@ keys! {
 
     /// After this a node that is not healthy is reported.
     /// It keeps its slot all the same.
+    /// 15 minutes by default: the kubelet, the network and the pods of DaemonSets, whose images may have to be pulled, take minutes to
+    /// come back, and a person who is called sooner finds a node that is still starting.
     TIMEOUT "timeout": Span = Span { default: minutes(15), least: SECOND, most: LONGEST, bound: "" };
 
     /// Whether a system in which units have failed (systemd's state "degraded") is good enough, as long as each of them had

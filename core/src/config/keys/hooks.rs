@@ -10,5 +10,6 @@ keys! {
     /// It is of each hook alone: of those in one directory no further one is begun after five minutes, but for undo.d.
     /// Hooks of gate.d are asked each minute, and have a minute; `[[gates.command]]` has a `timeout` of its own.
     /// `kube-rebootd undrain --release`, and the removal of the package, wait for a hook of undo.d that runs.
+    /// A minute by default: the slot is held while hooks run, and several may run one after another.
     TIMEOUT "timeout": Span = Span { default: minutes(1), least: SECOND, most: minutes(10), bound: "" };
 }

@@ -21,9 +21,12 @@ keys! {
     DELAY "delay": Span = Span { default: ZERO, least: ZERO, most: DAY, bound: "" };
 
     /// How long the shutdown may take to begin before it is asked for again; after three times the attempt is undone.
+    /// 10 minutes by default: logind begins at once, but `command` may take its time, and a host that went down after its attempt was
+    /// undone would do so without a slot.
     TIMEOUT "timeout": Span = Span { default: minutes(10), least: SECOND, most: DAY, bound: "" };
 
     /// How many reboots by this daemon there may be in 24 hours, those that a Node annotation asked for among them.
+    /// 2 by default: one for an update, and one for what comes out on the same day or for a person; more is mostly a loop.
     MAX_PER_DAY "max_per_day": Number = Number { default: 2, least: 1, most: 100 };
 
     // At most what the back-off doubles up to (docs/design.md 6).

@@ -25,6 +25,7 @@ keys! {
     /// waits for its turn.
     /// A poweroff and `shutdown -r now` are not taken over; with `mode = "observe"` nothing is.
     /// "ignore" says nothing.
+    /// It is "warn", as somebody meant that shutdown to come at that time: to cancel what others ordered is for the admin to allow.
     SCHEDULED_SHUTDOWN "scheduled_shutdown": Choice<Adoption> =
         choice(&[("warn", Adoption::Warn), ("adopt", Adoption::Adopt), ("ignore", Adoption::Ignore)]);
 
@@ -41,6 +42,8 @@ keys! {
 
     /// How often the files are looked at, besides being notified of changes, and how often the built-in checks run
     /// (those at most every 10 seconds).
+    /// 5 minutes by default: changes of files are told at once, but not on mounts and network file systems; and the check "libraries"
+    /// reads the maps of all processes.
     PERIOD "period": Span = Span { default: minutes(5), least: SECOND, most: DAY, bound: "" };
 
     /// How long a file must have been there before it counts.

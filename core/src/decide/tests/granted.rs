@@ -63,7 +63,7 @@ fn at(facts: &Facts, later: Duration) -> Step {
     let now = now();
     let now = Now {
         boot: now.boot + later,
-        ..now
+        wall: now.wall + later,
     };
     decide(facts, &policy_(), now)
 }
@@ -81,7 +81,7 @@ fn i2_a_drained_node_waits_until_the_client_asks_again() {
         (step.phase, &step.effect),
         (Phase::Rebooting, &Effect::Wait)
     );
-    assert!(step.status.contains("asks again"), "{}", step.status);
+    assert!(step.status.contains("ask once more"), "{}", step.status);
     facts.client.waits = true;
     let step = at(&facts, Duration::ZERO);
     assert!(matches!(step.effect, Effect::Fence(_)), "{step:?}");
@@ -257,4 +257,53 @@ fn i2_i3_a_person_ends_what_was_granted() {
     slot(&mut facts).read = Some(NOW);
     let lost = stage(&at(&facts, Duration::ZERO));
     assert_eq!(lost, Stage::Undoing(Why::Lost));
+}
+
+/// Found by reading: the words had no end, told of the whole limit, and nothing of them was shown as what is waited for.
+#[test]
+fn what_is_waited_for_is_the_updater_and_says_until_when() {
+    let once_more =
+        "the updater of this host must ask once more, which Zincati does every 5 minutes";
+    let waits = |facts: &Facts, later: u64| {
+        let step = at(facts, Duration::from_secs(later));
+        assert_eq!(
+            (step.phase, &step.effect),
+            (Phase::Rebooting, &Effect::Wait)
+        );
+        // A client that comes later finds all the time that looks may take.
+        assert!(rests(facts, &step), "{step:?}");
+        let waits = step.waits.expect("what it waits for");
+        assert!(step.status.ends_with(&waits), "{}", step.status);
+        waits
+    };
+    let mut facts = drained();
+    let words = format!("{once_more}; after 20m without a question the drain is undone");
+    assert_eq!(waits(&facts, 0), words);
+    // The same while the host is looked at.
+    let step = at(&facts, Duration::from_secs(900));
+    assert_eq!(step.effect, Effect::ReadHost);
+    assert_eq!(step.waits.as_ref(), Some(&words));
+    facts.host_read = Some(NOW + Duration::from_secs(900));
+    assert_eq!(waits(&facts, 900), words);
+    let mut both = request();
+    both.latched.push(wish());
+    let mut facts = drained();
+    set(&mut facts, Some(both));
+    let words =
+        format!("{once_more}; after 20m without a question the host is rebooted without it");
+    assert_eq!(waits(&facts, 0), words);
+    // The same words at each look.
+    let due = wall() + jiff::SignedDuration::from_secs(1800);
+    let due = due.strftime("%H:%M UTC");
+    let mut facts = granted();
+    for later in [0, 700, 1799] {
+        let words = format!(
+            "the updater of this host was told to reboot it; if it has not done so by {due}, the drain is undone"
+        );
+        assert_eq!(waits(&facts, later), words);
+    }
+    facts.ask_accepted = None;
+    let words =
+        format!("{once_more}; if it has not rebooted the host by {due}, the drain is undone");
+    assert_eq!(waits(&facts, 11), words);
 }

@@ -144,6 +144,28 @@ fn each_phase_has_its_conditions() {
     }
 }
 
+/// Found by reading: for up to 50 minutes a drained node was "about to reboot", and did not say who is to reboot it.
+#[test]
+fn a_drained_node_says_that_it_waits_for_the_updater() {
+    for (waits, message) in [
+        (None, "about to reboot"),
+        (
+            Some("waiting for the next heartbeat of control-plane nodes: n2"),
+            "about to reboot",
+        ),
+        (
+            Some("the updater of this host must ask once more"),
+            "drained: the updater of this host must ask once more",
+        ),
+    ] {
+        let mut step = step(Phase::Rebooting, Some(Stage::Rebooting));
+        step.waits = waits.map(str::to_owned);
+        let wanted = wanted(&step, &facts(), &policy(), &[], wall(0));
+        let all = format!("{message}; asked for by {BY_PERSON} (kernel)");
+        assert_eq!(wanted[0].message, all);
+    }
+}
+
 /// Where nothing is evicted nothing is drained, whatever the phase is called.
 #[test]
 fn a_node_that_evicts_nothing_is_not_drained() {

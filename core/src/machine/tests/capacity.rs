@@ -7,6 +7,7 @@ use super::*;
 
 use crate::gates::{Gate, State};
 use crate::machine::{Listed, Unplaced};
+use crate::reason::Reason;
 
 const WAIT: u64 = 900;
 
@@ -86,7 +87,14 @@ fn i8_nothing_is_open_before_the_first_answer_nor_long_after_the_last() {
     assert!(closed(&mut machine, 851), "nobody waits for that one");
     machine.saw_capacity(at(850).boot, Err("denied; cure".to_owned()), at(851));
     let why = "not known whether pods wait for room on a node: denied; cure".to_owned();
-    assert_eq!(state(&mut machine, 852), State::Unknown { why });
+    assert_eq!(
+        state(&mut machine, 852),
+        State::Unknown { why: why.clone() }
+    );
+    // Found by reading: the Node's condition said neither why nor what to do, and that nobody has to look.
+    let reason = Reason::of_gates(&machine.facts.closed);
+    assert_eq!(machine.facts.closed[0].steady(), why);
+    assert!(reason == Reason::PodsNotKnown && reason.needs_person());
     assert!(!ask(&mut machine, 969) && ask(&mut machine, 970));
 }
 
@@ -125,6 +133,8 @@ fn i5_a_pod_counts_by_what_the_scheduler_wrote_or_by_how_long_it_was_seen() {
     ];
     list(&mut machine, 0, &three, true);
     assert_eq!(state(&mut machine, 1), said("shop/b and 1 more"));
+    let reason = Reason::of_gates(&machine.facts.closed);
+    assert_eq!(reason, Reason::PodsUnschedulable);
     assert_eq!(
         machine.facts.closed[0].steady(),
         "pods have waited for room on a node for longer than gates.capacity_wait (15m)",

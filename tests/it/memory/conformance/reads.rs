@@ -75,7 +75,7 @@ async fn pods_without_a_node_are_listed_as_on_a_real_server() {
     both(1, async |side| {
         let name = format!("conf-room-{}", side.name(0));
         let path = format!("{POD}/{name}");
-        let fields = "fieldSelector=spec.nodeName%3D%2Cstatus.phase%3DPending&limit=100";
+        let fields = "fieldSelector=spec.nodeName%3D%2Cstatus.phase%3DPending&limit=20";
         let of_all = format!("/api/v1/pods?{fields}");
         let labelled = format!("{POD}?{fields}&labelSelector=room%3D{name}");
         let none = json!(null);
