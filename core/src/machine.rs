@@ -102,6 +102,8 @@ impl Machine {
         self.memory.capacity = capacity::Seen::default();
         self.memory.api_servers = None;
         self.memory.tries = tries::Seen::default();
+        // What was not looked at, as nothing rested on it, may be wanted now: what is unknown closes a gate.
+        self.memory.host_changed = true;
         self.facts.config_error = None;
     }
 

@@ -173,12 +173,8 @@ fn own(call: &Call, method: &str, root: bool, shown: &Shown) -> Result<Wants, Fa
 
 fn reboot(given: &Map<String, Value>, root: bool) -> Result<Ask, Fault> {
     known(given, &["Reboot", "Force"])?;
-    let method = match given.get("Reboot").map(Value::as_i64) {
-        Some(Some(method)) => method,
-        Some(None) | None => {
-            let why = "Reboot must be 1, a full reboot";
-            return Err(Fault::invalid("Reboot", why));
-        }
+    let Some(method) = given.get("Reboot").and_then(Value::as_i64) else {
+        return Err(Fault::invalid("Reboot", "Reboot must be 1, a full reboot"));
     };
     let now = match given.get("Force") {
         None | Some(Value::Null) => false,

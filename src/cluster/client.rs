@@ -121,7 +121,7 @@ pub enum Origin {
     /// Made elsewhere, for a server in the same process. Whose they are is asked all the same.
     Given {
         node: Client,
-        coordinator: Client,
+        coordinator: Box<Client>,
         /// The other API servers, where the configuration names them.
         api_servers: Vec<ApiServer>,
     },
@@ -189,7 +189,7 @@ impl Connector {
         };
         Ok(Clients {
             node: node.clone(),
-            coordinator: coordinator.clone(),
+            coordinator: Client::clone(coordinator),
             api_servers: api_servers.clone(),
             name: self.name(node).await?,
             path: PathBuf::new(),

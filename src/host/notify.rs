@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::env;
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind, IoSlice};
-use std::os::fd::{AsRawFd as _, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -167,7 +167,7 @@ fn send(socket: &SocketAddr, message: &str, fds: &[BorrowedFd<'_>]) -> io::Resul
     let datagram = UnixDatagram::unbound()?;
     datagram.set_write_timeout(Some(MOMENT))?;
     datagram.connect_addr(socket)?;
-    let fds: Vec<_> = fds.iter().map(|fd| fd.as_raw_fd()).collect();
+    let fds: Vec<_> = fds.iter().map(AsRawFd::as_raw_fd).collect();
     let rights = [ControlMessage::ScmRights(&fds)];
     let rights = if fds.is_empty() { &[][..] } else { &rights[..] };
     let bytes = [IoSlice::new(message.as_bytes())];

@@ -73,8 +73,11 @@ impl Clients {
 
     /// What is shown from now on.
     pub fn show(&self, new: Shown) {
-        self.shown
-            .send_if_modified(|shown| std::mem::replace(shown, new.clone()) != new);
+        self.shown.send_if_modified(|shown| {
+            let changed = *shown != new;
+            *shown = new;
+            changed
+        });
     }
 
     /// The next question; never where nothing is served. Cancel-safe.

@@ -6,7 +6,6 @@
 use std::time::Duration;
 
 use std::fs::File;
-use std::os::fd::OwnedFd;
 
 use nix::time::{ClockId, clock_gettime};
 use zbus::{
@@ -234,7 +233,7 @@ impl FakeLogin {
         state
             .locks
             .push((File::from(ours), (what, who, why, mode, 0, 1)));
-        Ok(OwnedFd::from(theirs).into())
+        Ok(theirs.into())
     }
 
     #[zbus(property(emits_changed_signal = "false"))]

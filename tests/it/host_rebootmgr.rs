@@ -17,7 +17,7 @@ print $socket $call . "\0"; $socket->flush; my $answer = <$socket>;
 defined $answer or die "no answer\n"; chomp $answer; print $answer;"#;
 const LIMIT: Duration = Duration::from_secs(60);
 
-async fn calls(root: &Root, nobody: bool, method: &str, parameters: Value) -> Value {
+async fn calls(root: &Root, nobody: bool, method: &str, parameters: &Value) -> Value {
     let mut command = Command::new("setpriv");
     if nobody {
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
@@ -66,14 +66,14 @@ async fn i14_only_root_asks_for_a_reboot_and_everybody_how_it_stands() {
     };
     let asks = async {
         for nobody in [true, false] {
-            let reboot = calls(&root, nobody, "Reboot", json!({"Reboot": 1})).await;
-            let cancel = calls(&root, nobody, "Cancel", json!({})).await;
+            let reboot = calls(&root, nobody, "Reboot", &json!({"Reboot": 1})).await;
+            let cancel = calls(&root, nobody, "Cancel", &json!({})).await;
             for answer in [reboot, cancel] {
                 let denied = answer["error"] == "org.varlink.service.PermissionDenied";
                 assert_eq!(denied, nobody, "{answer}");
                 assert_eq!(answer.get("error").is_some(), nobody, "{answer}");
             }
-            let status = calls(&root, nobody, "Status", json!({})).await;
+            let status = calls(&root, nobody, "Status", &json!({})).await;
             assert_eq!(status["parameters"]["RebootTime"], "draining", "{status}");
         }
     };

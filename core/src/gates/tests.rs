@@ -731,7 +731,7 @@ fn i7_i8_live_patches_keep_a_newer_kernel_waiting_up_to_a_time_that_is_told() {
         let mut facts = open();
         facts.live_patches = patches;
         for (before, shut) in [(until.as_secs(), true), (1, true), (0, false)] {
-            let boot = until - Duration::from_secs(before);
+            let boot = until.saturating_sub(Duration::from_secs(before));
             let wall = Timestamp::from_second(boot.as_secs().cast_signed()).unwrap();
             let closed = shut_at(&facts, &GatePolicy::default(), Now { wall, boot });
             assert_eq!(!closed.is_empty(), shut, "{before}: {closed:?}");

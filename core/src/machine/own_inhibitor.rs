@@ -3,7 +3,7 @@
 use super::Machine;
 use crate::config::Mode;
 use crate::phase::Phase;
-use crate::record::Stage;
+use crate::record::{Hold, Stage};
 
 impl Machine {
     /// Whether the lock is to be held: always, but while the node is kept drained for somebody, who may then do with the host
@@ -13,7 +13,7 @@ impl Machine {
         // Who only gives back, or only watches, keeps nobody from anything.
         let may = self.config.mode != Mode::Observe && !self.memory.told.is_quiet();
         let hold = self.facts.record.hold.as_ref();
-        let asks = self.phase() == Phase::Rebooting && hold.is_some_and(|hold| hold.asked());
+        let asks = self.phase() == Phase::Rebooting && hold.is_some_and(Hold::asked);
         let kept = hold.is_some_and(|hold| hold.stage == Stage::Drained);
         self.config.reboot.guard && may && !asks && !kept
     }

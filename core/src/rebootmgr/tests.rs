@@ -11,7 +11,7 @@ fn shown() -> Shown {
     }
 }
 
-fn asks(method: &str, parameters: Value, root: bool) -> Result<Wants, Fault> {
+fn asks(method: &str, parameters: &Value, root: bool) -> Result<Wants, Fault> {
     let call = Call {
         method: method.to_owned(),
         parameters: parameters.as_object().cloned().unwrap_or_default(),
@@ -20,7 +20,7 @@ fn asks(method: &str, parameters: Value, root: bool) -> Result<Wants, Fault> {
     wants(&call, root, &shown())
 }
 
-fn own(method: &str, parameters: Value, root: bool) -> Result<Wants, Fault> {
+fn own(method: &str, parameters: &Value, root: bool) -> Result<Wants, Fault> {
     asks(&format!("{INTERFACE}.{method}"), parameters, root)
 }
 
@@ -46,12 +46,12 @@ fn root_asks_and_takes_back() {
         ("Cancel", json!({}), Ask::Cancel),
     ] {
         assert_eq!(
-            own(method, parameters.clone(), true),
+            own(method, &parameters, true),
             Ok(Wants::Asks(ask)),
             "{method} {parameters}"
         );
         // I14: nobody else.
-        let denied = own(method, parameters, false).expect_err(method);
+        let denied = own(method, &parameters, false).expect_err(method);
         assert_eq!(denied.name, "org.varlink.service.PermissionDenied");
     }
 }
@@ -121,7 +121,7 @@ fn what_is_refused_is_told_by_its_name() {
             "x",
         ),
     ] {
-        let fault = own(method, parameters.clone(), true).expect_err(method);
+        let fault = own(method, &parameters, true).expect_err(method);
         assert_eq!(fault.name, name, "{method} {parameters}");
         assert_eq!(fault.parameters["parameter"], of, "{method} {parameters}");
     }
@@ -132,7 +132,7 @@ fn what_is_refused_is_told_by_its_name() {
         "SetLogLevel",
         "GetEnvironment",
     ] {
-        let fault = own(method, json!({"Strategy": 4}), true).expect_err(method);
+        let fault = own(method, &json!({"Strategy": 4}), true).expect_err(method);
         assert_eq!(fault.name, "org.varlink.service.MethodNotImplemented");
         let whole = format!("{INTERFACE}.{method}");
         assert_eq!(fault.parameters, json!({"method": whole}));
@@ -145,7 +145,7 @@ fn what_is_refused_is_told_by_its_name() {
         "org.openSUSE.other.Reboot",
         "org.varlink.service.Reboot",
     ] {
-        let fault = asks(method, json!({"Reboot": 1}), true).expect_err(method);
+        let fault = asks(method, &json!({"Reboot": 1}), true).expect_err(method);
         assert_eq!(
             fault.name, "org.varlink.service.MethodNotFound",
             "{method:?}"
@@ -155,10 +155,10 @@ fn what_is_refused_is_told_by_its_name() {
 
 #[test]
 fn a_soft_reboot_is_refused_with_a_reason() {
-    let fault = own("Reboot", json!({"Reboot": 2}), true).expect_err("refused");
+    let fault = own("Reboot", &json!({"Reboot": 2}), true).expect_err("refused");
     assert_eq!(fault.name, "org.openSUSE.rebootmgr.InvalidParameter");
     assert!(fault.words().contains("no soft-reboot"), "{fault:?}");
-    let fault = own("Reboot", json!({"Reboot": 2}), false).expect_err("refused");
+    let fault = own("Reboot", &json!({"Reboot": 2}), false).expect_err("refused");
     assert_eq!(fault.name, "org.varlink.service.PermissionDenied");
 }
 
@@ -205,11 +205,11 @@ fn each_phase_has_a_status() {
 
 #[test]
 fn the_service_describes_itself() {
-    let answer = |method: &str, parameters| match asks(method, parameters, false) {
+    let answer = |method: &str, parameters: &Value| match asks(method, parameters, false) {
         Ok(Wants::Answered(answer)) => answer,
         other => panic!("{other:?}"),
     };
-    let info = answer("org.varlink.service.GetInfo", json!({}));
+    let info = answer("org.varlink.service.GetInfo", &json!({}));
     assert_eq!(
         info["interfaces"],
         json!(["org.varlink.service", INTERFACE])
@@ -217,20 +217,20 @@ fn the_service_describes_itself() {
     assert_eq!(info["version"], env!("CARGO_PKG_VERSION"));
     let describe = "org.varlink.service.GetInterfaceDescription";
     for interface in ["org.varlink.service", INTERFACE] {
-        let text = answer(describe, json!({"interface": interface}));
+        let text = answer(describe, &json!({"interface": interface}));
         let text = text["description"].as_str().expect("a text").to_owned();
         assert!(text.contains(&format!("interface {interface}\n")), "{text}");
         // Each method that it names is known.
         for line in text.lines().filter_map(|line| line.strip_prefix("method ")) {
             let method = line.split('(').next().expect("a name");
-            let known = asks(&format!("{interface}.{method}"), json!({}), true);
+            let known = asks(&format!("{interface}.{method}"), &json!({}), true);
             let unknown = known.is_err_and(|fault| fault.name.ends_with("MethodNotFound"));
             assert!(!unknown, "{method}");
         }
     }
-    let fault = asks(describe, json!({"interface": "a.b"}), true).expect_err("none");
+    let fault = asks(describe, &json!({"interface": "a.b"}), true).expect_err("none");
     assert_eq!(fault.name, "org.varlink.service.InterfaceNotFound");
-    let fault = asks(describe, json!({}), true).expect_err("none");
+    let fault = asks(describe, &json!({}), true).expect_err("none");
     assert_eq!(fault.name, "org.varlink.service.InvalidParameter");
 }
 

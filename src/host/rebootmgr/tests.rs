@@ -26,9 +26,9 @@ impl There {
         fs::create_dir(root.path("/run")).expect("made");
         let path = root.path(SOCKET);
         let (serves, receiver) = watch::channel(true);
-        let (shown, shows) = watch::channel(Shown::default());
+        let (shown, looks) = watch::channel(Shown::default());
         let (desk, given) = mpsc::channel::<Given>(CONNECTIONS);
-        tokio::spawn(serve(root.clone(), receiver, shows, desk));
+        tokio::spawn(serve(root.clone(), receiver, looks, desk));
         tokio::spawn(loops(given));
         let there = Self {
             _dir: dir,
@@ -62,7 +62,7 @@ impl There {
         heard(&mut stream).await
     }
 
-    async fn call(&self, method: &str, parameters: Value) -> Value {
+    async fn call(&self, method: &str, parameters: &Value) -> Value {
         let message = message(method, parameters);
         self.says(&message).await.expect("an answer")
     }
@@ -80,7 +80,7 @@ async fn loops(mut given: mpsc::Receiver<Given>) {
     }
 }
 
-fn message(method: &str, parameters: Value) -> Vec<u8> {
+fn message(method: &str, parameters: &Value) -> Vec<u8> {
     let text = json!({"method": method, "parameters": parameters});
     let mut message = text.to_string().into_bytes();
     message.push(END);
@@ -102,18 +102,20 @@ async fn heard(stream: &mut UnixStream) -> Option<Value> {
 #[tokio::test(start_paused = true)]
 async fn root_asks_the_loop_and_everybody_how_it_stands() {
     let there = There::start().await;
-    let answer = there.call(REBOOT, json!({"Reboot": 1})).await;
+    let answer = there.call(REBOOT, &json!({"Reboot": 1})).await;
     assert_eq!(answer["parameters"]["Method"], 1, "{answer}");
-    let answer = there.call("org.openSUSE.rebootmgr.Cancel", json!({})).await;
+    let answer = there
+        .call("org.openSUSE.rebootmgr.Cancel", &json!({}))
+        .await;
     assert_eq!(answer["parameters"]["Success"], true, "{answer}");
-    let answer = there.call(STATUS, json!({})).await;
+    let answer = there.call(STATUS, &json!({})).await;
     assert_eq!(answer["parameters"]["RebootStatus"], 0, "{answer}");
     there.shown.send_replace(Shown {
         stands: Stands::Waits,
         when: "queued".to_owned(),
         disabled: false,
     });
-    let answer = there.call(STATUS, json!({})).await;
+    let answer = there.call(STATUS, &json!({})).await;
     assert_eq!(answer["parameters"]["RebootTime"], "queued", "{answer}");
 }
 
@@ -122,7 +124,7 @@ async fn root_asks_the_loop_and_everybody_how_it_stands() {
 async fn one_connection_has_some_calls() {
     let there = There::start().await;
     let mut stream = there.connect().await;
-    let ping = message("org.openSUSE.rebootmgr.Ping", json!({}));
+    let ping = message("org.openSUSE.rebootmgr.Ping", &json!({}));
     let oneway = b"{\"method\":\"org.openSUSE.rebootmgr.Ping\",\"oneway\":true}\0";
     // The second has no answer, and the third is only begun.
     let begun = [&ping[..], &oneway[..], &ping[..10]].concat();
@@ -161,12 +163,12 @@ async fn i14_who_is_not_root_changes_nothing() {
         (REBOOT, json!({"Reboot": 2})),
         ("org.openSUSE.rebootmgr.Cancel", json!({})),
     ] {
-        let call = message(method, parameters);
+        let call = message(method, &parameters);
         client.write_all(&call).await.expect("written");
         let answer = heard(&mut client).await.expect("an answer");
         assert_eq!(answer["error"], "org.varlink.service.PermissionDenied");
     }
-    let status = message(STATUS, json!({}));
+    let status = message(STATUS, &json!({}));
     client.write_all(&status).await.expect("written");
     let answer = heard(&mut client).await.expect("an answer");
     assert_eq!(answer["parameters"]["RebootStatus"], 0, "{answer}");
@@ -178,7 +180,7 @@ async fn i14_who_is_not_root_changes_nothing() {
 #[tokio::test(start_paused = true)]
 async fn i14_a_bad_client_is_told_why() {
     let there = There::start().await;
-    let good = message(REBOOT, json!({"Reboot": 1}));
+    let good = message(REBOOT, &json!({"Reboot": 1}));
     for bad in [
         vec![b'x'; 4 * LONGEST],
         b"GET / HTTP/1.1\r\n\r\n\0".to_vec(),
@@ -206,7 +208,7 @@ async fn i14_who_never_reads_keeps_a_connection_for_some_seconds() {
     let mut stream = there.connect().await;
     let describe = message(
         "org.varlink.service.GetInterfaceDescription",
-        json!({"interface": rebootmgr::INTERFACE}),
+        &json!({"interface": rebootmgr::INTERFACE}),
     );
     let began = Instant::now();
     let all = async {
@@ -230,7 +232,7 @@ async fn i14_a_crowd_keeps_root_from_nothing() {
         crowd.push(there.connect().await);
         yield_now().await;
     }
-    let answer = there.call(REBOOT, json!({"Reboot": 1})).await;
+    let answer = there.call(REBOOT, &json!({"Reboot": 1})).await;
     assert_eq!(answer["parameters"]["Method"], 1, "{answer}");
     assert!(began.elapsed() < LIMIT);
 }
@@ -241,7 +243,7 @@ async fn i7_a_loop_that_stands_still_is_told_of() {
     let there = There::start().await;
     let began = Instant::now();
     let now = json!({"Reboot": 1, "Force": true});
-    let answer = there.call(REBOOT, now).await;
+    let answer = there.call(REBOOT, &now).await;
     assert_eq!(answer["error"], "org.openSUSE.rebootmgr.InternalError");
     assert_eq!(began.elapsed().as_secs(), ANSWER.as_secs());
 }
@@ -258,6 +260,6 @@ async fn it_is_served_as_long_as_it_is_configured() {
     assert_eq!(heard(&mut waits).await, None);
     there.serves.send_replace(true);
     there.wait(true).await;
-    let answer = there.call(STATUS, json!({})).await;
+    let answer = there.call(STATUS, &json!({})).await;
     assert_eq!(answer["parameters"]["RebootStatus"], 0, "{answer}");
 }

@@ -203,7 +203,7 @@ impl Host {
         let client = |user| self.server.client(&self.name, user);
         let clients = Origin::Given {
             node: client(User::Node(self.name.clone())),
-            coordinator: client(User::Coordinator),
+            coordinator: Box::new(client(User::Coordinator)),
             api_servers: vec![self.another()],
         };
         let clock = self.state().clock.clone();

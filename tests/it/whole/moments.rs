@@ -10,6 +10,7 @@ use kube_rebootd_core::names;
 use serde_json::{Value, json};
 
 use super::cluster::Pod;
+use super::host::Order;
 use super::world::{HOUR, MINUTE, Plan, World};
 use crate::fake_login::FakeSession;
 use crate::fake_units::{Run, Unit};
@@ -64,10 +65,10 @@ const ROWS: [Row; 18] = [
         says: "shutdown inhibited by backup", claiming: Then::Undone, drained: Then::Waits },
     Row { gate: Gate::PackageManager, config: "", shut: |w| w.hosts[0].write(LOCK, ""), open: |w| drop_file(w, LOCK),
         says: "pacman", claiming: Then::Undone, drained: Then::Waits },
-    Row { gate: Gate::MinUptime, config: "", shut: |w| drop_in(w, "[gates]\nmin_uptime = \"9h\"\n"), open: no_drop_in,
+    Row { gate: Gate::MinUptime, config: "", shut: |w| restart(w, "[gates]\nmin_uptime = \"9h\"\n"), open: no_drop_in,
         says: "the host has been up for less than gates.min_uptime (9h)", claiming: Then::Undone, drained: Then::Undone },
     // What had settled before the cordon has settled.
-    Row { gate: Gate::Settle, config: "", shut: |w| drop_in(w, "[triggers]\nsettle = \"9h\"\n"), open: no_drop_in,
+    Row { gate: Gate::Settle, config: "", shut: |w| restart(w, "[triggers]\nsettle = \"9h\"\n"), open: no_drop_in,
         says: "has not settled yet", claiming: Then::Undone, drained: Then::GoesOn },
     Row { gate: Gate::LivePatches, config: "[gates]\nlive_patch_wait = \"2d\"\n", shut: patch,
         open: |w| w.hosts[0].write(PATCH, "0\n"),
@@ -162,9 +163,10 @@ fn drop_file(world: &World, path: &str) {
     fs::remove_file(world.hosts[0].path(path)).unwrap();
 }
 
-fn drop_in(world: &World, text: &str) {
+/// A daemon that is killed, and starts with this besides: a reload is heard in a wait alone, and there is none before the cordon.
+fn restart(world: &World, text: &str) {
     world.hosts[0].write(DROP_IN, text);
-    world.hosts[0].reload();
+    world.hosts[0].order(Order::Kill(Duration::from_secs(1)));
 }
 
 fn no_drop_in(world: &World) {

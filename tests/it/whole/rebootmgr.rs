@@ -18,7 +18,7 @@ const DROP_IN: &str = "/etc/kube-rebootd/config.d/50-rebootmgr.toml";
 const SECOND: Duration = Duration::from_secs(1);
 
 /// What is answered; none: nobody is there.
-async fn calls(world: &World, host: usize, method: &str, parameters: Value) -> Option<Value> {
+async fn calls(world: &World, host: usize, method: &str, parameters: &Value) -> Option<Value> {
     let mut stream = UnixStream::connect(world.hosts[host].path(SOCKET))
         .await
         .ok()?;
@@ -38,17 +38,17 @@ async fn calls(world: &World, host: usize, method: &str, parameters: Value) -> O
 }
 
 /// It is done.
-async fn does(world: &World, host: usize, method: &str, parameters: Value) {
+async fn does(world: &World, host: usize, method: &str, parameters: &Value) {
     let answer = calls(world, host, method, parameters).await;
     let done = answer.as_ref().is_some_and(|it| it.get("error").is_none());
     world.require(done, &format!("{method}: {answer:?}"));
 }
 
 async fn reboot(world: &World, host: usize) {
-    does(world, host, "Reboot", json!({"Reboot": 1, "Force": false})).await;
+    does(world, host, "Reboot", &json!({"Reboot": 1, "Force": false})).await;
 }
 
-async fn error(world: &World, host: usize, method: &str, parameters: Value) -> String {
+async fn error(world: &World, host: usize, method: &str, parameters: &Value) -> String {
     let answer = calls(world, host, method, parameters).await;
     let name = answer.and_then(|it| Some(it["error"].as_str()?.to_owned()));
     name.unwrap_or_default()
@@ -56,7 +56,7 @@ async fn error(world: &World, host: usize, method: &str, parameters: Value) -> S
 
 /// `RebootStatus`; none: nobody is there.
 async fn status(world: &World, host: usize) -> Option<i64> {
-    let answer = calls(world, host, "Status", json!({})).await?;
+    let answer = calls(world, host, "Status", &json!({})).await?;
     answer["parameters"]["RebootStatus"].as_i64()
 }
 
@@ -96,13 +96,13 @@ async fn i1_i10_hosts_reboot_one_after_another_each_once() {
     reboot(&world, 0).await;
     // At once, and not only when the loop comes to it.
     assert_eq!(status(&world, 0).await, Some(2));
-    let again = error(&world, 0, "Reboot", json!({"Reboot": 1})).await;
+    let again = error(&world, 0, "Reboot", &json!({"Reboot": 1})).await;
     assert_eq!(again, "org.openSUSE.rebootmgr.AlreadyInProgress");
     world.until_phase(0, "Draining", MINUTE).await;
     assert_eq!(status(&world, 0).await, Some(1));
     reboot(&world, 1).await;
     world.pass(5 * SECOND).await;
-    let waits = calls(&world, 1, "FullStatus", json!({})).await;
+    let waits = calls(&world, 1, "FullStatus", &json!({})).await;
     let waits = waits.expect("it is served")["parameters"].clone();
     assert_eq!(waits["RebootStatus"], 2, "{waits}");
     let when = waits["RebootTime"].as_str().unwrap_or_default();
@@ -142,11 +142,11 @@ async fn i3_a_reboot_is_taken_back_in_its_drain() {
     let world = World::pair(CONFIG).await;
     slow(&world, 600);
     until_served(&world, 0, true).await;
-    let none = error(&world, 0, "Cancel", json!({})).await;
+    let none = error(&world, 0, "Cancel", &json!({})).await;
     assert_eq!(none, "org.openSUSE.rebootmgr.NoRebootScheduled");
     reboot(&world, 0).await;
     world.until_phase(0, "Draining", MINUTE).await;
-    does(&world, 0, "Cancel", json!({})).await;
+    does(&world, 0, "Cancel", &json!({})).await;
     assert_eq!(status(&world, 0).await, Some(0));
     world
         .until("it is undone", MINUTE, |world| untouched(world, 0))
@@ -160,11 +160,11 @@ async fn i3_a_reboot_is_taken_back_in_its_drain() {
 async fn what_is_refused_changes_nothing() {
     let world = World::pair("mode = \"observe\"\n[triggers]\nrebootmgr = true\n").await;
     until_served(&world, 0, true).await;
-    let soft = error(&world, 0, "Reboot", json!({"Reboot": 2})).await;
+    let soft = error(&world, 0, "Reboot", &json!({"Reboot": 2})).await;
     assert_eq!(soft, "org.openSUSE.rebootmgr.InvalidParameter");
-    let observes = error(&world, 0, "Reboot", json!({"Reboot": 1})).await;
+    let observes = error(&world, 0, "Reboot", &json!({"Reboot": 1})).await;
     assert_eq!(observes, "org.openSUSE.rebootmgr.InternalError");
-    let answer = calls(&world, 0, "Status", json!({})).await;
+    let answer = calls(&world, 0, "Status", &json!({})).await;
     let answer = answer.expect("it is served")["parameters"].clone();
     assert_eq!(answer, json!({"RebootStatus": 0, "RebootDisabled": true}));
     world.require(world.said(0, "is refused"), "the journal has it");

@@ -103,10 +103,10 @@ fn what_would_pass_for_served_is_refused() {
     let mut down = idle();
     down.facts.shutting_down = true;
     for (machine, why) in [
-        (unread, OrderError::Starting),
-        (observing, OrderError::Observing),
-        (down, OrderError::GoingDown),
-        (booted(Stage::Rebooting), OrderError::Proving),
+        (&unread, OrderError::Starting),
+        (&observing, OrderError::Observing),
+        (&down, OrderError::GoingDown),
+        (&booted(Stage::Rebooting), OrderError::Proving),
     ] {
         let said = machine.rebootmgr_asks(PLAIN, now()).err();
         assert_eq!(said, Some(No::Order(why)));
