@@ -8,7 +8,7 @@ use jiff::SignedDuration;
 use super::context::{Context, Step};
 use super::held::{Holding, Needs, cordoned, same_node, undo};
 use crate::facts::Effect;
-use crate::fleet_lock::SILENT;
+use crate::fleet_lock::{self, SILENT};
 use crate::names;
 use crate::node::Seen;
 use crate::phase::Phase;
@@ -34,7 +34,10 @@ pub(super) fn of_client(context: &Context) -> bool {
 pub(super) fn asks_once_more(context: &Context, step: Step) -> Step {
     let request = context.facts.record.request.clone();
     let others = request.and_then(|request| request.without(Latched::of_client));
-    let end = if others.is_some() {
+    // What was taken for it ends with it (`held::objection`).
+    let hold = context.facts.record.hold.as_ref();
+    let began = hold.is_some_and(|hold| hold.askers.contains(fleet_lock::BY));
+    let end = if others.is_some() && !began {
         "the host is rebooted without it"
     } else {
         "the drain is undone"

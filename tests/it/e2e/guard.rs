@@ -2,11 +2,14 @@
 //! daemon's own reboot goes through it (I2, I7).
 
 use anyhow::ensure;
-use testbed::Host;
+use testbed::{Host, HostSpec};
 
 use super::Site;
 
 const CONFIG: &str = "[reboot]\nguard = true\n";
+
+/// What systemctl shows on a terminal.
+const WORDS: &str = "use kube-rebootd reboot, or --force";
 
 /// The daemon's lock, as logind lists it.
 fn locked(host: &Host) -> bool {
@@ -27,8 +30,9 @@ fn refused(host: &Host, command: &[&str]) {
     let output = host.run(command).unwrap();
     let said = format!("{}{}", output.stdout, output.stderr);
     assert!(output.code != 0, "{command:?} was not refused: {said}");
+    let said = said.to_lowercase();
     assert!(
-        said.contains("use kube-rebootd reboot, or --force") || said.contains("inhibit"),
+        said.contains("denied") || said.contains("inhibit"),
         "{command:?}: {said}"
     );
 }
@@ -39,11 +43,18 @@ fn i2_only_the_daemon_reboots_a_guarded_host() {
     let host = site.host("guard-1", CONFIG);
     site.wait_status(&host, "idle");
     wait_locked(&site, &host, true);
-    let out = host.sh("systemctl reboot 2>&1 || true").unwrap();
-    assert!(
-        out.contains("\"kube-rebootd\"") && out.contains("use kube-rebootd reboot, or --force"),
-        "{out}"
-    );
+    // On a terminal it names who is to be asked; a script is denied, and may ask for the same.
+    for command in [
+        "script -qec 'systemctl reboot' /dev/null",
+        "systemctl reboot --check-inhibitors=yes 2>&1",
+    ] {
+        let out = host.sh(&format!("{command} || true")).unwrap();
+        assert!(
+            out.contains("\"kube-rebootd\"") && out.contains(WORDS),
+            "{command}: {out}"
+        );
+    }
+    refused(&host, &["systemctl", "reboot"]);
     refused(&host, &["systemctl", "poweroff"]);
     refused(&host, &["shutdown", "-r", "+60"]);
     // Neither a restart nor a crash opens the door.
@@ -56,7 +67,10 @@ fn i2_only_the_daemon_reboots_a_guarded_host() {
     host.kill_daemon().unwrap();
     // systemd has it, as it starts the daemon ten seconds later.
     assert!(locked(&host));
-    site.wait_status(&host, "idle");
+    site.wait("the daemon to be back", || {
+        let state = host.systemctl(&["is-active", "kube-rebootd"])?;
+        Ok(state.trim() == "active")
+    });
     wait_locked(&site, &host, true);
     // logind keeps it as well.
     host.systemctl(&["restart", "systemd-logind"]).unwrap();
@@ -81,4 +95,24 @@ fn i2_only_the_daemon_reboots_a_guarded_host() {
         .unwrap();
     host.systemctl(&["reload", "kube-rebootd"]).unwrap();
     wait_locked(&site, &host, false);
+}
+
+/// systemd 252 lets root through beside any inhibitor: none is held, as it would promise what it does not keep.
+#[test]
+fn where_root_is_let_through_the_daemon_says_so_and_holds_nothing() {
+    let site = Site::new("guard-old", 1);
+    let spec = HostSpec {
+        suite: "bookworm".to_owned(),
+        ..HostSpec::named("guardold-1").config(site.config(CONFIG))
+    };
+    let host = site.boot(&spec);
+    site.wait_journal(&host, &["version 257 or newer refuses it"]);
+    assert!(!locked(&host));
+    let doctor = host.run(&["kube-rebootd", "doctor"]).unwrap();
+    let row = doctor.stdout.lines().find(|line| line.contains(" guard "));
+    let row = row.unwrap_or_else(|| panic!("no row: {}", doctor.stdout));
+    assert!(
+        row.starts_with("warn") && row.contains("257 or newer"),
+        "{row}"
+    );
 }

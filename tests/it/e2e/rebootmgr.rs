@@ -70,8 +70,8 @@ fn i1_i10_three_hosts_reboot_one_after_another_each_once() {
 /// The socket of a daemon that was killed is replaced, and what it had answered is done.
 #[test]
 fn i6_i14_a_daemon_that_is_killed_knows_what_it_was_asked_and_others_ask_in_vain() {
-    let site = Site::new("rebootmgrkill", 1);
-    let host = host(&site, "rebootmgrkill-1", "[gates]\nmin_uptime = \"24h\"\n");
+    let site = Site::new("rbmkill", 1);
+    let host = host(&site, "rbmkill-1", "[gates]\nmin_uptime = \"24h\"\n");
     let denied = calls_as(&host, &NOBODY, "Reboot", &json!({"Reboot": 1})).unwrap();
     assert_eq!(denied["error"], "org.varlink.service.PermissionDenied");
     reboot(&host);
@@ -100,8 +100,8 @@ fn i6_i14_a_daemon_that_is_killed_knows_what_it_was_asked_and_others_ask_in_vain
 /// Whoever has the socket keeps it until he ends.
 #[test]
 fn i14_somebody_elses_socket_is_left_to_him() {
-    let site = Site::new("rebootmgrother", 1);
-    let host = site.host("rebootmgrother-1", "");
+    let site = Site::new("rbmother", 1);
+    let host = site.host("rbmother-1", "");
     site.wait_status(&host, "idle");
     let other = format!(
         "mkdir -p /run/rebootmgr && systemd-run --unit=other perl -MIO::Socket::UNIX -e \

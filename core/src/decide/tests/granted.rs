@@ -292,6 +292,11 @@ fn what_is_waited_for_is_the_updater_and_says_until_when() {
     let words =
         format!("{once_more}; after 20m without a question the host is rebooted without it");
     assert_eq!(waits(&facts, 0), words);
+    // The slot was taken for it.
+    let askers = &mut facts.record.hold.as_mut().unwrap().askers;
+    askers.insert(fleet_lock::BY.to_owned());
+    let words = format!("{once_more}; after 20m without a question the drain is undone");
+    assert_eq!(waits(&facts, 0), words);
     // The same words at each look.
     let due = wall() + jiff::SignedDuration::from_secs(1800);
     let due = due.strftime("%H:%M UTC");
