@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use super::Machine;
 use super::conditions;
 use crate::condition::{self, Condition, Difference, Event, Kind};
-use crate::decide::{Policy, Step};
+use crate::decide::{Policy, Step, for_the_updater};
 use crate::facts::{Effect, Facts, Tell};
 use crate::names;
 use crate::node::{Node, Seen};
@@ -18,6 +18,7 @@ use crate::notice::Notice;
 use crate::now::Now;
 use crate::phase::Phase;
 use crate::reason::Reason;
+use crate::record::Hold;
 use crate::scatter::share;
 use crate::slot::Keys;
 
@@ -207,6 +208,13 @@ impl Told {
         }
         match (step.phase, &step.effect) {
             (Phase::Rebooting, Effect::Confirm { .. }) => Room::Last,
+            // It has minutes for it, and somebody may have to look at it meanwhile. After the fence nothing is told (I2).
+            (Phase::Rebooting, Effect::Wait)
+                if !facts.record.hold.as_ref().is_some_and(Hold::asked)
+                    && step.waits.as_deref().is_some_and(for_the_updater) =>
+            {
+                Room::Idle
+            }
             (Phase::Rebooting, _) => Room::None,
             (_, Effect::Wait) => Room::Idle,
             _ if now >= since + RESTLESS => Room::Idle,
