@@ -45,7 +45,6 @@ pub use drain::rests;
 pub use policy::Policy;
 pub(crate) use reboot::{armed, next_ask};
 pub(crate) use timed::spent;
-pub(crate) use updater::for_the_updater;
 
 use context::Context;
 use held::undo;

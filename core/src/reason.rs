@@ -87,6 +87,8 @@ pub enum Reason {
     /// Drained, and kept so for a person or a script.
     Maintenance,
     Rebooting,
+    /// Drained, and the updater of the host is to reboot it by itself (FleetLock).
+    AwaitsUpdater,
     Verifying,
     /// Not healthy within `health.timeout`.
     Unhealthy,
@@ -100,7 +102,7 @@ pub enum Reason {
 
 impl Reason {
     /// All of them; docs/operating.md explains each to an operator.
-    pub const ALL: [Self; 49] = [
+    pub const ALL: [Self; 50] = [
         Self::Idle,
         Self::TriggerUnknown,
         Self::NotCleared,
@@ -144,6 +146,7 @@ impl Reason {
         Self::PodDeleted,
         Self::Maintenance,
         Self::Rebooting,
+        Self::AwaitsUpdater,
         Self::Verifying,
         Self::Unhealthy,
         Self::Releasing,
@@ -267,6 +270,7 @@ impl Reason {
             | Self::PodDeleted
             | Self::Maintenance
             | Self::Rebooting
+            | Self::AwaitsUpdater
             | Self::Verifying
             | Self::Releasing
             | Self::Undoing => false,
@@ -283,6 +287,7 @@ impl Reason {
                 | Self::PodDeleted
                 | Self::Maintenance
                 | Self::Rebooting
+                | Self::AwaitsUpdater
                 | Self::Verifying
                 | Self::Unhealthy
                 | Self::Releasing
@@ -352,6 +357,7 @@ impl Reason {
             Self::PodDeleted => "a pod was deleted past its PodDisruptionBudget (drain.escalate)",
             Self::Maintenance => "drained, and kept so for maintenance",
             Self::Rebooting => "about to reboot the host",
+            Self::AwaitsUpdater => "drained, and waiting for the updater of the host",
             Self::Verifying => "the host is not proved healthy yet",
             Self::Unhealthy => "the host was not healthy within health.timeout",
             Self::Releasing => "healthy after the reboot, giving the slot back",
@@ -407,6 +413,7 @@ impl Reason {
             Self::PodDeleted => "PodDeleted",
             Self::Maintenance => "Maintenance",
             Self::Rebooting => "Rebooting",
+            Self::AwaitsUpdater => "AwaitsUpdater",
             Self::Verifying => "Verifying",
             Self::Unhealthy => "Unhealthy",
             Self::Releasing => "Releasing",

@@ -2,12 +2,15 @@
 //! other longer than it wants to. And what the journal is told of those who are not heard.
 
 use std::fmt::Display;
+use std::future::pending;
 use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout};
+
+use super::door::CONNECTIONS;
 
 /// Between two refusals that are told in the journal.
 const TOLD_AGAIN: Duration = Duration::from_secs(60);
@@ -58,6 +61,50 @@ pub(super) async fn ask<Ask, Answer>(
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(_)) => Err(Unanswered::Ends),
         Err(_) => Err(Unanswered::Late),
+    }
+}
+
+/// The loop's end of a desk that is served once something was to be served.
+#[derive(Debug)]
+pub(super) struct LoopEnd<Place, Given>(Option<(watch::Sender<Place>, mpsc::Receiver<Given>)>);
+
+impl<Place, Given> Default for LoopEnd<Place, Given> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<Place: Default + PartialEq, Given> LoopEnd<Place, Given> {
+    /// This is served from now on. `serve` begins at the first that is not the default, which is nothing.
+    pub(super) fn follow(
+        &mut self,
+        place: Place,
+        serve: impl FnOnce(watch::Receiver<Place>, mpsc::Sender<Given>),
+    ) {
+        let nothing = Place::default();
+        if self.0.is_none() && place != nothing {
+            let (sender, receiver) = watch::channel(nothing);
+            let (desk, given) = mpsc::channel(CONNECTIONS);
+            serve(receiver, desk);
+            self.0 = Some((sender, given));
+        }
+        if let Some((sender, _)) = &self.0 {
+            sender.send_if_modified(|served| {
+                let changed = *served != place;
+                *served = place;
+                changed
+            });
+        }
+    }
+
+    /// The next question; never where nothing is served. Cancel-safe.
+    pub(super) async fn next(&mut self) -> Given {
+        if let Some((_, given)) = &mut self.0
+            && let Some(given) = given.recv().await
+        {
+            return given;
+        }
+        pending().await
     }
 }
 

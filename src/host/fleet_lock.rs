@@ -14,8 +14,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{spawn_blocking, yield_now};
 use tokio::time::timeout;
 
-use super::desk::{self, Trouble, Unanswered};
-use super::door::{CONNECTIONS, Callers, Door, Served, Stream};
+use super::desk::{self, LoopEnd, Trouble, Unanswered};
+use super::door::{Callers, Door, Served, Stream};
 use super::http;
 use crate::root::Root;
 
@@ -40,44 +40,28 @@ pub type Given = desk::Given<Ask, Answer>;
 #[derive(Debug)]
 pub struct Questions {
     root: Root,
-    /// Once something was to be served.
-    served: Option<(watch::Sender<Option<FleetLock>>, mpsc::Receiver<Given>)>,
+    asked: LoopEnd<Option<FleetLock>, Given>,
 }
 
 impl Questions {
     pub fn new(root: &Root) -> Self {
         Self {
             root: root.clone(),
-            served: None,
+            asked: LoopEnd::default(),
         }
     }
 
     /// It is served there from now on, or nowhere.
     pub fn follow(&mut self, place: Option<&FleetLock>) {
-        if self.served.is_none() && place.is_some() {
-            let (sender, receiver) = watch::channel(None);
-            let (desk, given) = mpsc::channel(CONNECTIONS);
-            tokio::spawn(serve(self.root.clone(), receiver, desk));
-            self.served = Some((sender, given));
-        }
-        let Some((sender, _)) = &self.served else {
-            return;
-        };
-        sender.send_if_modified(|shown| {
-            let changed = shown.as_ref() != place;
-            *shown = place.cloned();
-            changed
+        let root = self.root.clone();
+        self.asked.follow(place.cloned(), |shown, desk| {
+            tokio::spawn(serve(root, shown, desk));
         });
     }
 
     /// The next question; never where nothing is served. Cancel-safe.
     pub async fn next(&mut self) -> Given {
-        if let Some((_, given)) = &mut self.served
-            && let Some(given) = given.recv().await
-        {
-            return given;
-        }
-        std::future::pending().await
+        self.asked.next().await
     }
 }
 

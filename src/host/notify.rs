@@ -233,18 +233,24 @@ mod tests {
         } {}
     }
 
-    /// Found by a test that did not read: the daemon stood still in the middle of a hold.
-    #[test]
-    fn i7_who_does_not_listen_is_not_waited_for_and_told_later() {
+    /// A socket at `notify` in a directory, where nothing is read yet.
+    fn listening() -> (tempfile::TempDir, UnixDatagram, Notify) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("notify");
         let socket = UnixDatagram::bind(&path).unwrap();
         socket.set_nonblocking(true).unwrap();
-        let mut notify = Notify {
+        let notify = Notify {
             socket: Some(address(path.as_os_str()).unwrap()),
             ..Notify::default()
         };
-        fill(&path);
+        (dir, socket, notify)
+    }
+
+    /// Found by a test that did not read: the daemon stood still in the middle of a hold.
+    #[test]
+    fn i7_who_does_not_listen_is_not_waited_for_and_told_later() {
+        let (dir, socket, mut notify) = listening();
+        fill(&dir.path().join("notify"));
         notify.ready();
         for number in 0..10 {
             notify.watchdog();
@@ -266,14 +272,7 @@ mod tests {
 
     #[test]
     fn systemd_keeps_a_descriptor_and_forgets_it() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("notify");
-        let socket = UnixDatagram::bind(&path).unwrap();
-        socket.set_nonblocking(true).unwrap();
-        let mut notify = Notify {
-            socket: Some(address(path.as_os_str()).unwrap()),
-            ..Notify::default()
-        };
+        let (dir, socket, mut notify) = listening();
         let (ours, theirs) = nix::unistd::pipe().unwrap();
         assert!(notify.store(theirs.as_fd(), "inhibitor"));
         drop(theirs);
@@ -286,7 +285,7 @@ mod tests {
         notify.forget("inhibitor");
         assert_eq!(read(&socket), "FDSTOREREMOVE=1\nFDNAME=inhibitor");
         // After what systemd did not take yet it would not be stored, but be forgotten.
-        fill(&path);
+        fill(&dir.path().join("notify"));
         notify.forget("inhibitor");
         assert!(!notify.store(ours.as_fd(), "inhibitor"));
         assert!(!Notify::default().store(ours.as_fd(), "inhibitor"));

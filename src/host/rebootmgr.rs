@@ -19,8 +19,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
-use super::desk::{self, Trouble, Unanswered};
-use super::door::{CONNECTIONS, Callers, Door, Served, Stream};
+use super::desk::{self, LoopEnd, Trouble, Unanswered};
+use super::door::{Callers, Door, Served, Stream};
 use crate::root::Root;
 use crate::trusted;
 
@@ -44,8 +44,7 @@ type Desk = mpsc::Sender<Given>;
 pub struct Clients {
     root: Root,
     shown: watch::Sender<Shown>,
-    /// Once it was to be served.
-    served: Option<(watch::Sender<bool>, mpsc::Receiver<Given>)>,
+    asked: LoopEnd<bool, Given>,
 }
 
 impl Clients {
@@ -53,22 +52,16 @@ impl Clients {
         Self {
             root: root.clone(),
             shown: watch::channel(Shown::default()).0,
-            served: None,
+            asked: LoopEnd::default(),
         }
     }
 
     /// It is served from now on, or not.
     pub fn follow(&mut self, serves: bool) {
-        if self.served.is_none() && serves {
-            let (sender, receiver) = watch::channel(false);
-            let (desk, given) = mpsc::channel(CONNECTIONS);
-            let shown = self.shown.subscribe();
-            tokio::spawn(serve(self.root.clone(), receiver, shown, desk));
-            self.served = Some((sender, given));
-        }
-        if let Some((sender, _)) = &self.served {
-            sender.send_if_modified(|served| std::mem::replace(served, serves) != serves);
-        }
+        let (root, shown) = (self.root.clone(), self.shown.subscribe());
+        self.asked.follow(serves, |served, desk| {
+            tokio::spawn(serve(root, served, shown, desk));
+        });
     }
 
     /// What is shown from now on.
@@ -82,12 +75,7 @@ impl Clients {
 
     /// The next question; never where nothing is served. Cancel-safe.
     pub async fn next(&mut self) -> Given {
-        if let Some((_, given)) = &mut self.served
-            && let Some(given) = given.recv().await
-        {
-            return given;
-        }
-        std::future::pending().await
+        self.asked.next().await
     }
 }
 

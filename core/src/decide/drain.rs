@@ -6,7 +6,6 @@ use std::time::Duration;
 use super::context::{Context, RECENT, Step};
 use super::held::{Needs, advance, apply, cordoned, in_time, still_ours, undo, unopposed};
 use super::hooks;
-use super::updater::for_the_updater;
 use crate::facts::{Drained, Effect, Facts};
 use crate::node::Node;
 use crate::phase::Phase;
@@ -40,7 +39,7 @@ pub fn rests(facts: &Facts, step: &Step) -> bool {
         Phase::Claiming => step.waits.is_some(),
         Phase::Draining => !listing(facts),
         // A heartbeat that never comes is to end the stage.
-        Phase::Rebooting => step.waits.as_deref().is_none_or(for_the_updater),
+        Phase::Rebooting => step.waits.is_none() || step.reason == Reason::AwaitsUpdater,
         _ => false,
     };
     own && step.effect == Effect::Wait

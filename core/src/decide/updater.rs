@@ -12,17 +12,13 @@ use crate::fleet_lock::{self, SILENT};
 use crate::names;
 use crate::node::Seen;
 use crate::phase::Phase;
+use crate::reason::Reason;
 use crate::record::{Hold, Why};
 use crate::text::span;
 use crate::trigger::{Latched, Request};
 
-/// How the words begin that say what is waited for: who can do something about it.
+/// Who can do something about it.
 const UPDATER: &str = "the updater of this host";
-
-/// What a step waits for is the updater, which has its own time for it.
-pub(crate) fn for_the_updater(waits: &str) -> bool {
-    waits.starts_with(UPDATER)
-}
 
 /// A client of FleetLock reboots the host for this request.
 pub(super) fn of_client(context: &Context) -> bool {
@@ -47,8 +43,14 @@ pub(super) fn asks_once_more(context: &Context, step: Step) -> Step {
         once_more(),
         span(SILENT)
     );
+    awaits(step, format!("rebooting: drained; {waits}"), waits)
+}
+
+/// The step of one that waits for the updater, which has its own time for it.
+fn awaits(step: Step, status: String, waits: String) -> Step {
     Step {
-        status: format!("rebooting: drained; {waits}"),
+        reason: Reason::AwaitsUpdater,
+        status,
         waits: Some(waits),
         ..step
     }
@@ -100,10 +102,8 @@ pub(super) fn granted(context: &Context, hold: &Hold) -> Needs<()> {
     } else {
         format!("rebooting: drained; {waits}")
     };
-    Break(Step {
-        waits: Some(waits),
-        ..context.wait(Phase::Rebooting, due, status)
-    })
+    let step = context.wait(Phase::Rebooting, due, "");
+    Break(awaits(step, status, waits))
 }
 
 /// What a person does ends the hold also while the client has its time: it may ask once more before it reboots. An API server that

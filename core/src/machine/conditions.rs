@@ -3,13 +3,14 @@
 use jiff::Timestamp;
 
 use crate::condition::{Condition, Kind, OURS, Status};
-use crate::decide::{Policy, Step, for_the_updater};
+use crate::decide::{Policy, Step};
 use crate::facts::Facts;
 use crate::gates::Gate;
 use crate::phase::Phase;
 use crate::reason::Reason;
 use crate::record::{Hold, Stage};
-use crate::text::{MESSAGE, clean};
+use crate::text::{MESSAGE, clean, span};
+use crate::trigger::Request;
 use crate::waits;
 
 #[cfg(test)]
@@ -123,10 +124,14 @@ fn message(step: &Step, facts: &Facts, policy: &Policy) -> String {
             because("draining", &all)
         }
         Phase::Rebooting => match &step.waits {
-            Some(waits) if for_the_updater(waits) => {
+            Some(waits) if step.reason == Reason::AwaitsUpdater => {
                 because("drained", std::slice::from_ref(waits))
             }
-            // What else is waited for is a matter of seconds.
+            // What else is waited for is a matter of seconds. Nothing is written between the last reads and the reboot (I2).
+            _ if of_client(step) => format!(
+                "drained: the updater of this host is told to reboot it; if it has not done so within {}, the drain is undone",
+                span(policy.granted)
+            ),
             _ => "about to reboot".to_owned(),
         },
         Phase::Verifying => {
@@ -161,6 +166,12 @@ fn message(step: &Step, facts: &Facts, policy: &Policy) -> String {
         Some(reasons) => format!("{words}; asked for by {reasons}"),
         None => words,
     }
+}
+
+/// A client of FleetLock reboots the host.
+fn of_client(step: &Step) -> bool {
+    let request = step.record.request.as_ref();
+    request.is_some_and(Request::of_client)
 }
 
 /// What it waits for, without the numbers of processes, which change with each call of a script.

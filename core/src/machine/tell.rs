@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use super::Machine;
 use super::conditions;
 use crate::condition::{self, Condition, Difference, Event, Kind};
-use crate::decide::{Policy, Step, for_the_updater};
+use crate::decide::{Policy, Step};
 use crate::facts::{Effect, Facts, Tell};
 use crate::names;
 use crate::node::{Node, Seen};
@@ -210,8 +210,8 @@ impl Told {
             (Phase::Rebooting, Effect::Confirm { .. }) => Room::Last,
             // It has minutes for it, and somebody may have to look at it meanwhile. After the fence nothing is told (I2).
             (Phase::Rebooting, Effect::Wait)
-                if !facts.record.hold.as_ref().is_some_and(Hold::asked)
-                    && step.waits.as_deref().is_some_and(for_the_updater) =>
+                if step.reason == Reason::AwaitsUpdater
+                    && !facts.record.hold.as_ref().is_some_and(Hold::asked) =>
             {
                 Room::Idle
             }

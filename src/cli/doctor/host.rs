@@ -195,7 +195,7 @@ async fn guard(bus: &Bus) -> Check {
         Ok((true, true)) => Check::ok(GUARD, "every other shutdown is refused"),
         Ok((true, false)) => Check::warn(
             GUARD,
-            "the daemon does not inhibit other shutdowns now; it does so while it runs, but in mode = \"observe\" and while it reboots the host",
+            "the daemon does not inhibit other shutdowns now; it does so while it runs, but in mode = \"observe\", while it reboots the host, and while the node is kept drained",
             format!("journalctl -u kube-rebootd -g reboot.guard; {off}"),
         ),
         Ok((false, _)) => Check::warn(

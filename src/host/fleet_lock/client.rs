@@ -33,12 +33,10 @@ pub(super) fn permitted(root: &Root, place: &FleetLock, stream: &Stream) -> Resu
     })?;
     // Over TCP not every connection of root's is one of an admin: `kubectl port-forward` to a pod with hostNetwork has root's
     // container runtime connect to whatever its caller names.
-    let others = match stream {
-        Stream::Unix(_) => "root and ",
-        Stream::Tcp(_) => "",
-    };
-    let heard = user == ROOT && !others.is_empty() || Some(user) == uid(root, &place.user);
+    let hears_root = matches!(stream, Stream::Unix(_));
+    let heard = hears_root && user == ROOT || Some(user) == uid(root, &place.user);
     if !heard {
+        let others = if hears_root { "root and " } else { "" };
         let why = format!(
             "user {user} may not ask here, but {others}{} (fleet_lock.user)",
             place.user

@@ -8,6 +8,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::time::Instant;
 
 use super::*;
+use crate::host::door::CONNECTIONS;
 
 const ID: &str = "0123456789abcdef0123456789abcdef";
 

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::*;
+use crate::host::door::CONNECTIONS;
 
 const REBOOT: &str = "org.openSUSE.rebootmgr.Reboot";
 const STATUS: &str = "org.openSUSE.rebootmgr.Status";

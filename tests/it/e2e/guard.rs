@@ -90,6 +90,11 @@ fn i2_only_the_daemon_reboots_a_guarded_host() {
     let journal = host.journal("kube-rebootd").unwrap();
     assert!(!journal.contains("the reboot was refused"), "{journal}");
     wait_locked(&site, &host, true);
+    // Whoever wants it down whatever runs there is let through, as the words say.
+    host.sh("systemctl --no-block reboot --force").unwrap();
+    site.wait_rebooted(&host, 2);
+    site.nothing_left(&host);
+    wait_locked(&site, &host, true);
     // Switched off by a reload.
     host.write("/etc/kube-rebootd/config.toml", &site.config(""))
         .unwrap();

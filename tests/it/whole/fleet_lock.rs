@@ -210,8 +210,10 @@ async fn a_drained_node_says_for_whom_it_waits_and_until_when() {
         world.pass(5 * SECOND).await;
         assert_eq!(told(&world), first);
     }
-    // After the fence the status says it alone (I2).
+    // The condition says it before the yes, and is not written again (I2); the status says until when.
     asks_until_yes(&world, 0, MINUTE).await;
+    let words = "drained: the updater of this host is told to reboot it; if it has not done so within 30m, the drain is undone; asked for by";
+    world.require(told(&world).starts_with(words), &told(&world));
     let words = "the updater of this host was told to reboot it; if it has not done so by";
     world.require(world.said(0, words), words);
 }

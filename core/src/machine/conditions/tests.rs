@@ -147,19 +147,21 @@ fn each_phase_has_its_conditions() {
 /// Found by reading: for up to 50 minutes a drained node was "about to reboot", and did not say who is to reboot it.
 #[test]
 fn a_drained_node_says_that_it_waits_for_the_updater() {
-    for (waits, message) in [
-        (None, "about to reboot"),
+    for (reason, waits, message) in [
+        (Reason::Rebooting, None, "about to reboot"),
         (
+            Reason::Rebooting,
             Some("waiting for the next heartbeat of control-plane nodes: n2"),
             "about to reboot",
         ),
         (
+            Reason::AwaitsUpdater,
             Some("the updater of this host must ask once more"),
             "drained: the updater of this host must ask once more",
         ),
     ] {
         let mut step = step(Phase::Rebooting, Some(Stage::Rebooting));
-        step.waits = waits.map(str::to_owned);
+        (step.reason, step.waits) = (reason, waits.map(str::to_owned));
         let wanted = wanted(&step, &facts(), &policy(), &[], wall(0));
         let all = format!("{message}; asked for by {BY_PERSON} (kernel)");
         assert_eq!(wanted[0].message, all);
