@@ -2,11 +2,14 @@
 
 use super::{HEARTBEATS, Site};
 
+/// An observer looks at the other nodes every five minutes: those of other tests may all be rebooting in that moment.
+const MODE: &str = "[drain]\nmode = \"always\"\n";
+
 #[test]
 fn i11_an_observer_takes_no_slot_and_makes_nobody_wait() {
     let site = Site::new("observe", 1);
     // The first key stands before any table.
-    let config = format!("mode = \"observe\"\n{}", site.config(""));
+    let config = format!("mode = \"observe\"\n{}", site.config(MODE));
     let spec = testbed::HostSpec::named("observe-1").config(config);
     let host = site.boot(&spec);
     host.touch("/run/reboot-required").unwrap();
@@ -21,7 +24,7 @@ fn i11_an_observer_takes_no_slot_and_makes_nobody_wait() {
     host.sh("test -e /run/systemd/shutdown/scheduled && shutdown -c")
         .unwrap();
     // Made to act, it does at once.
-    let config = site.config("");
+    let config = site.config(MODE);
     host.write("/etc/kube-rebootd/config.toml", &config)
         .unwrap();
     // Waited for, it would be cancelled by the reboot.
