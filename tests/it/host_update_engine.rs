@@ -20,7 +20,7 @@ const INTERFACE: &str = "com.coreos.update1.Manager";
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// What `GetStatus` answers; none: it fails.
-type Said = Arc<Mutex<Option<(&'static str, &'static str)>>>;
+pub(crate) type Said = Arc<Mutex<Option<(&'static str, &'static str)>>>;
 
 struct Engine(Said);
 
@@ -45,10 +45,23 @@ impl Other {
 }
 
 async fn engine(bus: &FakeHostBus, said: &Said) -> Connection {
+    serve(&bus.address(), said).await
+}
+
+/// `update_engine` on the bus at this address.
+pub(crate) async fn serve(address: &str, said: &Said) -> Connection {
     let engine = Engine(Arc::clone(said));
-    let address = bus.address();
-    let builder = Builder::address(address.as_str()).serve_at(PATH, engine);
+    let builder = Builder::address(address).serve_at(PATH, engine);
     builder.name(NAME).build().await.unwrap()
+}
+
+/// Its signal, which says this.
+pub(crate) async fn signal<B>(there: &Connection, body: &B)
+where
+    B: serde::Serialize + zbus::zvariant::DynamicType + Sync,
+{
+    let sent = there.emit_signal(None::<&str>, PATH, INTERFACE, "StatusUpdate", body);
+    sent.await.unwrap();
 }
 
 fn waits(verdict: &Verdict) -> bool {
@@ -104,19 +117,13 @@ async fn i14_a_signal_is_a_reason_to_ask_and_nothing_more() {
         "4459.2.0",
         0_i64,
     );
-    there
-        .emit_signal(None::<&str>, PATH, INTERFACE, "StatusUpdate", &body)
-        .await
-        .unwrap();
+    signal(&there, &body).await;
     timeout(LIMIT, signals.next()).await.expect("it is heard");
     // What it carries counts for nothing.
     assert_eq!(ask(&bus).await, Verdict::No);
     // Of another shape, and thousands of them.
     for _ in 0..3000 {
-        there
-            .emit_signal(None::<&str>, PATH, INTERFACE, "StatusUpdate", &"nonsense")
-            .await
-            .unwrap();
+        signal(&there, &"nonsense").await;
     }
     *said.lock().unwrap() = Some(("UPDATE_STATUS_UPDATED_NEED_REBOOT", "4459.2.0"));
     timeout(LIMIT, signals.next()).await.expect("it is heard");

@@ -22,17 +22,24 @@ fn host(site: &Site, name: &str) -> Host {
     host
 }
 
-/// What this user's question is answered: the first line and the body.
-fn asks(host: &Host, user: &str, call: &str) -> anyhow::Result<String> {
-    let question = format!(
+/// A script of bash that asks what its first argument says, and prints the answer: the first line and the body.
+pub(super) fn question() -> String {
+    format!(
         r#"id=$(systemd-id128 machine-id -a {APP} | tr -d -)
 body='{{"client_params":{{"id":"'$id'","group":"default"}}}}'
+head='HTTP/1.1\r\nfleet-lock-protocol: true\r\ncontent-length'
 exec 3<>/dev/tcp/127.0.0.1/3333
-printf 'POST /v1/{call} HTTP/1.1\r\nfleet-lock-protocol: true\r\ncontent-length: %d\r\n\r\n%s' ${{#body}} "$body" >&3
+printf "POST /v1/%s $head: %d\r\n\r\n%s" "$1" ${{#body}} "$body" >&3
 tr -d '\r' <&3"#
-    );
-    let quoted = question.replace('\'', "'\\''");
-    host.sh(&format!("runuser -u {user} -- bash -c '{quoted}'"))
+    )
+}
+
+/// What this user's question is answered.
+fn asks(host: &Host, user: &str, call: &str) -> anyhow::Result<String> {
+    let quoted = question().replace('\'', "'\\''");
+    host.sh(&format!(
+        "runuser -u {user} -- bash -c '{quoted}' ask {call}"
+    ))
 }
 
 fn says_yes(answer: &str) -> bool {

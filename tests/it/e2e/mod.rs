@@ -46,6 +46,7 @@ mod three_hosts;
 mod troubles;
 mod trust;
 mod unit;
+mod update_engine;
 pub(crate) mod workload;
 
 /// Longest wait for a whole cycle of one host, on two busy cores.

@@ -40,11 +40,15 @@ impl Mode {
         (Self::StateNewer, "state of a newer version"),
     ];
 
-    /// Whether the point is one for it: a state file is lost where it was written.
-    pub(super) fn is_for(self, point: &str) -> bool {
-        match self {
-            Self::Killed | Self::PowerLoss => true,
-            Self::StateGone | Self::StateCut | Self::StateNewer => point.starts_with("wrote "),
+    /// Whether the point is one for it: a state file is lost where it was written. An updater's cycle is another one's but
+    /// for who asks and who reboots: what a lost file does is tried where these differ.
+    pub(super) fn is_for(self, kind: Kind, point: &str) -> bool {
+        match (self, kind) {
+            (Self::Killed, _) | (Self::PowerLoss, Kind::Rebooted | Kind::Undone) => true,
+            (Self::PowerLoss, Kind::Updater) => point.starts_with("did "),
+            (Self::StateGone, Kind::Updater) => point.starts_with("wrote rebooting"),
+            (Self::StateCut | Self::StateNewer, Kind::Updater) => false,
+            (Self::StateGone | Self::StateCut | Self::StateNewer, _) => point.starts_with("wrote "),
         }
     }
 }
@@ -168,7 +172,10 @@ fn words(err: anyhow::Error) -> String {
 /// A cycle nobody disturbs; the points it passed, each once.
 pub(super) fn undisturbed(station: &Station) -> Result<Vec<String>, String> {
     let mut cycle = Cycle::begin(station, "undisturbed", None)?;
-    let rebooted = usize::from(station.kind == Kind::Rebooted);
+    let rebooted = match station.kind {
+        Kind::Rebooted | Kind::Updater => 1,
+        Kind::Undone => 0,
+    };
     if rebooted > 0 {
         // Else the shutdown may end the daemon before it passes that point.
         delay_shutdown(station)?;
@@ -219,7 +226,8 @@ impl Case {
             point: point.to_owned(),
             mode,
         };
-        modes.filter(|mode| mode.is_for(point)).map(case).collect()
+        let modes = modes.filter(|mode| mode.is_for(kind, point));
+        modes.map(case).collect()
     }
 
     pub(super) fn name(&self) -> String {
@@ -269,7 +277,7 @@ impl Case {
         let (boots, history) = match (self.mode, self.kind) {
             // The power loss is a new boot: it does what the reboot was for, when there was a hold.
             (Mode::PowerLoss, _) => (at_stop + 1, usize::from(held)),
-            (_, Kind::Rebooted) => (cycle.boots + 1, 1),
+            (_, Kind::Rebooted | Kind::Updater) => (cycle.boots + 1, 1),
             (_, Kind::Undone) => (cycle.boots, 0),
         };
         cycle.until_over(boots)?;

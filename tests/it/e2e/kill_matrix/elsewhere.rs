@@ -4,6 +4,7 @@ use testbed::{Host, HostSpec};
 
 use crate::e2e::workload::{Workload, budget, deployment, spec};
 use crate::e2e::{Site, stop_points};
+use crate::host_rebootmgr::CLIENT;
 
 /// What asks for the reboot.
 const SENTINEL: &str = "touch /run/reboot-required";
@@ -15,7 +16,7 @@ fn killed_at(site: &Site, point: &str, config: &str, ask: &str) -> Host {
     host
 }
 
-fn debug_build(site: &Site, config: &str) -> Host {
+pub(in crate::e2e) fn debug_build(site: &Site, config: &str) -> Host {
     let name = format!("{}-1", site.group);
     let spec = stop_points::program(HostSpec::named(name));
     let host = site.boot(&spec.config(site.config(config)));
@@ -24,8 +25,15 @@ fn debug_build(site: &Site, config: &str) -> Host {
 }
 
 fn killed(site: &Site, host: &Host, point: &str, ask: &str) {
+    killed_when(site, host, point, || {
+        host.sh(ask).unwrap();
+    });
+}
+
+/// The same, whoever asks.
+pub(in crate::e2e) fn killed_when(site: &Site, host: &Host, point: &str, ask: impl FnOnce()) {
     stop_points::record(host, Some(point)).unwrap();
-    host.sh(ask).unwrap();
+    ask();
     let mut pid = None;
     site.wait("the daemon to stop itself", || {
         pid = stop_points::stopped(host);
@@ -93,6 +101,22 @@ fn i6_i9_killed_after_escalating_it_reboots_once() {
     work.apply(&[deployment("web", 1, &spec(&host)), budget("web", "web", 0)]);
     work.wait_running(&host, 1);
     killed(&site, &host, "did Escalate draining", SENTINEL);
+    site.wait_rebooted(&host, 1);
+    site.nothing_left(&host);
+}
+
+/// Who asked rebootmgr was not answered, and what it asked for is on record.
+#[test]
+fn i6_killed_before_a_client_of_rebootmgr_is_answered_it_reboots_once() {
+    let site = Site::new("kmr", 1);
+    let host = debug_build(&site, "[triggers]\nrebootmgr = true\n");
+    host.write("/usr/local/lib/client", CLIENT).unwrap();
+    let call =
+        r#"{"method":"org.openSUSE.rebootmgr.Reboot","parameters":{"Reboot":1,"Force":false}}"#;
+    let ask = format!(
+        "systemd-run --quiet perl /usr/local/lib/client /run/rebootmgr/rebootmgrd.socket '{call}'"
+    );
+    killed(&site, &host, "wrote an order", &ask);
     site.wait_rebooted(&host, 1);
     site.nothing_left(&host);
 }

@@ -17,7 +17,7 @@ use super::log::Since;
 use super::{Site, stop_points};
 
 mod case;
-mod elsewhere;
+pub(super) mod elsewhere;
 mod station;
 mod table;
 
@@ -28,17 +28,25 @@ pub(super) enum Kind {
     Rebooted,
     /// It is withdrawn while the host drains.
     Undone,
+    /// It comes from the host's updater, which reboots the host when it is told to go on.
+    Updater,
 }
 
 /// Hosts side by side: a boot with its kubelet is two seconds of a CPU, and CI has two. One has the real kubelet, whose
-/// pods and mounts are there when the daemon is not; which cases come to it, the queue decides.
-const STATIONS: [(Kind, &str, Runtime); 5] = [
-    (Kind::Rebooted, "km-a", Runtime::Kubemark),
-    (Kind::Rebooted, "km-b", Runtime::Kubemark),
-    (Kind::Rebooted, "km-c", Runtime::Kubemark),
-    (Kind::Rebooted, "km-real", Runtime::Containerd),
-    (Kind::Undone, "km-u", Runtime::Kubemark),
+/// pods and mounts are there when the daemon is not, and two let nobody but the daemon reboot them; which cases come to
+/// which, the queue decides.
+const STATIONS: [(Kind, &str, Runtime, &str); 7] = [
+    (Kind::Rebooted, "km-a", Runtime::Kubemark, ""),
+    (Kind::Rebooted, "km-b", Runtime::Kubemark, ""),
+    (Kind::Rebooted, "km-c", Runtime::Kubemark, GUARDED),
+    (Kind::Rebooted, "km-real", Runtime::Containerd, ""),
+    (Kind::Undone, "km-u", Runtime::Kubemark, GUARDED),
+    (Kind::Updater, "km-f", Runtime::Kubemark, FLEET_LOCK),
+    (Kind::Updater, "km-g", Runtime::Kubemark, FLEET_LOCK),
 ];
+/// What stands below `[reboot]` besides.
+const GUARDED: &str = "guard = true\n";
+const FLEET_LOCK: &str = "[fleet_lock]\nlisten = \"127.0.0.1:3333\"\n";
 
 /// Effects that no cycle of a group that has its Lease comes to, and the test that has them.
 const ELSEWHERE: [(&str, &str); 6] = [
@@ -71,8 +79,8 @@ fn i6_killed_at_every_write_and_every_effect_it_reboots_once_and_leaves_nothing(
     // Applies the manifests that all groups share.
     let shared = Site::new("km", 1);
     let since = Since::now();
-    let mut stations = in_parallel(STATIONS.into(), |(kind, group, kubelet)| {
-        Station::new(kind, group, kubelet)
+    let mut stations = in_parallel(STATIONS.into(), |(kind, group, kubelet, config)| {
+        Station::new(kind, group, kubelet, config)
     });
     let listed = in_parallel(stations.iter_mut().collect(), |station| {
         let undisturbed = case::undisturbed(station);
@@ -96,6 +104,11 @@ fn i6_killed_at_every_write_and_every_effect_it_reboots_once_and_leaves_nothing(
         .into_iter()
         .map(|point| (Kind::Rebooted, point))
         .chain(undone.into_iter().map(|point| (Kind::Undone, point)))
+        .chain(
+            points(Kind::Updater)
+                .into_iter()
+                .map(|point| (Kind::Updater, point)),
+        )
         .collect();
     let cases = rows
         .iter()

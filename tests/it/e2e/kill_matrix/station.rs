@@ -15,10 +15,25 @@ use testbed::{Host, HostSpec, IMAGE, Runtime};
 use tokio::runtime;
 
 use super::Kind;
-use crate::e2e::{STAY, Site, stop_points};
+use crate::e2e::{STAY, Site, fleet_lock, stop_points};
 
 pub(super) const STATE: &str = "/var/lib/kube-rebootd";
 const SENTINEL: &str = "/run/reboot-required";
+/// What the updater waits with. Lost with the power, as what ostree has staged.
+const STAGED: &str = "/run/staged";
+/// Asks as Zincati does: at each start whether the host may be used, then until it is told to go on.
+const UPDATER: &str = r#"#!/bin/bash
+says_yes() { runuser -u zincati -- timeout 20 bash /usr/local/lib/ask "$1" 2>/dev/null | grep -q '^HTTP/1.1 200 '; }
+until says_yes steady-state; do sleep 0.5; done
+while sleep 0.5; do
+    [ -e /run/staged ] && says_yes pre-reboot && rm /run/staged && systemctl --no-block reboot --check-inhibitors=no
+done
+"#;
+const UPDATER_UNIT: &str =
+    "[Service]\nExecStart=bash /usr/local/lib/updater\n[Install]\nWantedBy=multi-user.target\n";
+/// Its user, and the unit from now on at each boot.
+const WITH_UPDATER: &str =
+    "echo 'u zincati - \"Zincati user\"' | systemd-sysusers - && systemctl enable --now updater";
 
 /// Quick where a person's patience is the only reason to be slow; two reboots a day are few here.
 const CONFIG: &str = "[drain]\nmode = \"always\"\n[reboot]\nretry = \"1s\"\nmax_per_day = 100\n";
@@ -40,11 +55,12 @@ pub(super) struct Station {
     runtime: runtime::Runtime,
     kubelet: Runtime,
     client: Client,
+    config: &'static str,
     hosts: u32,
 }
 
 impl Station {
-    pub(super) fn new(kind: Kind, group: &str, kubelet: Runtime) -> Self {
+    pub(super) fn new(kind: Kind, group: &str, kubelet: Runtime, config: &'static str) -> Self {
         let site = Site::beside(group);
         let runtime = runtime::Builder::new_current_thread()
             .enable_all()
@@ -52,7 +68,7 @@ impl Station {
             .unwrap();
         let client = runtime.block_on(site.bed.admin()).unwrap();
         site.bed.apply(&workload(group, kind)).unwrap();
-        let host = boot(&site, kubelet, 0);
+        let host = boot(&site, kind, kubelet, config, 0);
         Self {
             kind,
             host,
@@ -60,6 +76,7 @@ impl Station {
             runtime,
             kubelet,
             client,
+            config,
             hosts: 1,
         }
     }
@@ -67,8 +84,8 @@ impl Station {
     /// Another host: the last one is in a state that a next case must not begin with.
     pub(super) fn renew(&mut self) {
         // The old one goes first: the pod moves.
-        let old = std::mem::replace(&mut self.host, boot(&self.site, self.kubelet, self.hosts));
-        drop(old);
+        let new = boot(&self.site, self.kind, self.kubelet, self.config, self.hosts);
+        drop(std::mem::replace(&mut self.host, new));
         self.hosts += 1;
         self.hold("").unwrap();
         self.move_pod();
@@ -76,6 +93,9 @@ impl Station {
 
     /// Asks for a reboot; no two requests have the same reasons (I10).
     pub(super) fn want(&self, why: &str) -> Result<()> {
+        if self.kind == Kind::Updater {
+            return Ok(fs::write(self.host.outer(STAGED), why)?);
+        }
         fs::write(
             self.host.outer(&format!("{SENTINEL}.pkgs")),
             format!("{why}\n"),
@@ -237,7 +257,7 @@ impl Station {
     }
 }
 
-fn boot(site: &Site, kubelet: Runtime, number: u32) -> Host {
+fn boot(site: &Site, kind: Kind, kubelet: Runtime, config: &str, number: u32) -> Host {
     let name = format!("{}-{number}", site.group);
     let spec = stop_points::program(HostSpec::named(name).on(kubelet))
         .label(format!("test/group={}", site.group))
@@ -247,15 +267,24 @@ fn boot(site: &Site, kubelet: Runtime, number: u32) -> Host {
         )
         .file("/etc/systemd/logind.conf.d/test.conf", INHIBIT)
         .file("/etc/systemd/system/kubelet.service.d/test.conf", LATER)
-        .config(site.config(CONFIG));
-    site.boot(&spec)
+        .config(site.config(&format!("{CONFIG}{config}")));
+    if kind != Kind::Updater {
+        return site.boot(&spec);
+    }
+    let spec = spec
+        .file("/usr/local/lib/updater", UPDATER)
+        .file("/usr/local/lib/ask", fleet_lock::question())
+        .file("/etc/systemd/system/updater.service", UPDATER_UNIT);
+    let host = site.boot(&spec);
+    host.sh(WITH_UPDATER).unwrap();
+    host
 }
 
 /// One pod that runs on this group's host, made again wherever it may; in an undone cycle its budget
 /// never lets it go, so that the drain waits.
 fn workload(group: &str, kind: Kind) -> String {
     let allowed = match kind {
-        Kind::Rebooted => 1,
+        Kind::Rebooted | Kind::Updater => 1,
         Kind::Undone => 0,
     };
     format!(

@@ -12,7 +12,7 @@ type Results = BTreeMap<(Kind, String, Mode), Result<(), String>>;
 
 /// Points down, ways across.
 pub(super) fn text(rows: &[(Kind, String)], results: &Results) -> String {
-    let wide = rows.iter().map(|(_, point)| point.len()).max().unwrap_or(0) + 8;
+    let wide = rows.iter().map(|(_, point)| point.len()).max().unwrap_or(0) + 9;
     let mut text = format!("{:wide$}", "after");
     for (_, name) in Mode::ALL {
         // Writing to a String does not fail.
@@ -24,6 +24,7 @@ pub(super) fn text(rows: &[(Kind, String)], results: &Results) -> String {
         let note = match kind {
             Kind::Rebooted => "",
             Kind::Undone => "undone: ",
+            Kind::Updater => "updater: ",
         };
         let _ = write!(text, "{:wide$}", format!("{note}{point}"));
         for (mode, name) in Mode::ALL {
@@ -33,7 +34,7 @@ pub(super) fn text(rows: &[(Kind, String)], results: &Results) -> String {
                     wrong.push(format!("{note}{point}, {name}: {why}"));
                     format!("[{}]", wrong.len())
                 }
-                None if mode.is_for(point) => "not run".to_owned(),
+                None if mode.is_for(*kind, point) => "not run".to_owned(),
                 None => "-".to_owned(),
             };
             let _ = write!(text, "  {cell:width$}", width = name.len());
