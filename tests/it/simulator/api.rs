@@ -5,6 +5,7 @@ use std::time::Duration;
 use kube_rebootd_core::drain::{Escalated, PodRef};
 use kube_rebootd_core::facts::{Effect, Tell};
 use kube_rebootd_core::hook::Hook;
+use kube_rebootd_core::machine::Machine;
 use kube_rebootd_core::names;
 use kube_rebootd_core::node::Node;
 use kube_rebootd_core::node_fields::{Leftovers, NodeFields};
@@ -54,6 +55,11 @@ impl World {
             Effect::Escalate(all) => self.escalate(index, all),
             Effect::AskReboot => {
                 self.may_reboot(index, now);
+                let machine = self.hosts[index].machine.as_ref();
+                if machine.is_some_and(Machine::grants) {
+                    let heard = self.tell_updater(index);
+                    return if heard { Said::Done } else { Said::Refused };
+                }
                 self.service.asked(index, self.hosts[index].sentinel);
                 let host = &mut self.hosts[index];
                 host.asked += 1;

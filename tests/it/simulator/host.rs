@@ -16,6 +16,8 @@ use kube_rebootd_core::pod::{Controller, EvictAnswer, Pod, PodPhase, RestartPoli
 use kube_rebootd_core::record::Record;
 use kube_rebootd_core::slot::Shown;
 
+use super::updater::Updater;
+
 #[derive(Debug, Clone)]
 pub(super) struct ModelNode {
     pub(super) uid: String,
@@ -105,6 +107,7 @@ pub(crate) struct Host {
     pub(super) rounds: Vec<Hook>,
     /// logind answers yes and does nothing.
     pub(crate) deaf: bool,
+    pub(super) updater: Option<Updater>,
     pub(super) waiting: Option<Shown>,
     pub(super) wake: Duration,
     /// From the end of the shutdown to the start of the daemon.
@@ -153,6 +156,7 @@ impl Host {
             undo_fails: 0,
             rounds: Vec::new(),
             deaf: false,
+            updater: None,
             waiting: None,
             wake: Duration::ZERO,
             firmware: Duration::ZERO,

@@ -30,6 +30,7 @@ mod service;
 mod storm;
 mod told;
 mod turn;
+mod updater;
 mod view;
 mod world;
 

@@ -213,6 +213,13 @@ fn learn_before_logind(machine: &mut Machine, effect: &Effect, said: Option<Said
                 machine.not_fenced(&fence.lease, point, None);
             }
         }
+        // Whoever did not wait is told when it asks again; a word that is lost on its way counts as told.
+        (Effect::AskReboot, said) if machine.grants() => {
+            machine.asks_reboot();
+            if said != Some(Said::Refused) {
+                machine.accepted(now.boot);
+            }
+        }
         (Effect::AskReboot, said) => {
             machine.asks_reboot();
             machine.host_changed();

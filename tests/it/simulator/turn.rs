@@ -66,6 +66,7 @@ impl World {
         let policy = machine.policy(Some(&self.hosts[index].name));
         let step = machine.next(&policy, now);
         self.proved(index, &step);
+        self.hear(index, &mut machine, &step);
         let wrote = self.write_ahead(index, machine, &step);
         if step.effect == Effect::Wait {
             let wake = step.wake.unwrap_or(now.boot);
@@ -75,7 +76,8 @@ impl World {
             // A watch shows it.
             let unmounted = self.hosts[index].unmounted().filter(|at| *at > clock);
             let wake = clock + wait;
-            self.hosts[index].wake = unmounted.map_or(wake, |at| at.min(wake));
+            let wakes = [unmounted, self.updater_wakes(index)].into_iter().flatten();
+            self.hosts[index].wake = wakes.fold(wake, Duration::min);
             if wrote {
                 self.hosts[index].wake = Duration::ZERO;
             } else if step.phase == Phase::Idle {

@@ -32,6 +32,7 @@ impl World {
         for (uid, answer) in host.answers.drain(..) {
             machine.evicted(&uid, answer, now.boot);
         }
+        self.ask(index, &mut machine);
         let reached = !self.api_down && !self.hosts[index].cut;
         if machine.facts().started {
             self.watched(index, &mut machine, reached);

@@ -303,11 +303,13 @@ impl World {
         self.hosts[host].shown = None;
         self.hosts[host].answers.clear();
         self.hosts[host].wake = Duration::ZERO;
+        self.updater_lost(host, false);
     }
 
     /// A reboot by whomever.
     pub(crate) fn boot(&mut self, host: usize) {
         let clock = self.clock;
+        self.updater_lost(host, true);
         let host = &mut self.hosts[host];
         host.machine = None;
         host.boots += 1;
