@@ -232,5 +232,16 @@ fn bad_kernel(machine: &Machine, running: &str) -> Result<()> {
             ensure!(machine.boots()? == boots + 1, "it booted once more");
             Ok(())
         },
-    )
+    )?;
+    step("it is said that the update did not take", || {
+        let status = machine.host.status()?;
+        let said = status.starts_with("idle: the update did not take: ");
+        ensure!(said && status.contains(running), "it says {status:?}");
+        machine.condition_says("RolledBack")?;
+        let history = machine.history()?;
+        let last = history.first().context("no reboot is told")?;
+        let words = last["rolled_back"].as_str().unwrap_or_default();
+        ensure!(words.contains(running), "the history has {last}");
+        Ok(())
+    })
 }

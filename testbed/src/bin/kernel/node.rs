@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
 use testbed::{Bed, Host};
 
 use crate::{LIMIT, NAME};
@@ -114,6 +115,22 @@ impl Machine {
         ensure!(holder.starts_with(NAME), "the slot is {holder:?}'s");
         ensure!(cordoned == "true", "the Node is schedulable");
         Ok(())
+    }
+
+    /// The reason of the condition that the daemon writes.
+    pub(crate) fn condition_says(&self, reason: &str) -> Result<()> {
+        let path = "{.status.conditions[?(@.type==\"RebootRequired\")].reason}";
+        self.wait(reason, || {
+            let said = self.node(path)?;
+            ensure!(said == reason, "the condition's reason is {said:?}");
+            Ok(true)
+        })
+    }
+
+    /// The reboots that the Node tells of, the last one first.
+    pub(crate) fn history(&self) -> Result<Vec<Value>> {
+        let told = self.node("{.metadata.annotations.kube-rebootd/history}")?;
+        serde_json::from_str(&told).with_context(|| format!("the history is {told:?}"))
     }
 
     /// No trigger that is configured has a reason.

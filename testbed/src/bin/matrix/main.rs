@@ -32,8 +32,8 @@ const OLDER: usize = ALL.len() - 2;
 const ALL_FROM: &str = "1.36";
 /// A cycle with the real kubelet.
 const CYCLE: [&str; 3] = ["real::cycle", "real::graceful", "real::volumes"];
-/// The package and a cycle on other releases of Debian.
-const SYSTEMD: [&str; 1] = ["packagers::versions"];
+/// The package, a cycle and the guarded door on other releases of Debian.
+const SYSTEMD: [&str; 2] = ["packagers::versions", "e2e::guard"];
 /// Debian's name for each: systemd 252, 257 and the newest that there is.
 const SUITES: [&str; 3] = ["bookworm", "trixie", "sid"];
 /// A kubelet may be so many minor versions older than the API server (Kubernetes' version skew policy).
