@@ -64,8 +64,9 @@ install: build
 	install -D -m 644 -t $(DESTDIR)$(DOCDIR) README.md CHANGELOG.md
 	install -D -m 644 -t $(DESTDIR)$(DOCDIR)/docs $(filter-out docs/SUMMARY.md,$(wildcard docs/*.md))
 	install -D -m 644 -t $(DESTDIR)$(DOCDIR)/kubernetes kubernetes/*.yaml
-	install -D -m 644 -t $(DESTDIR)$(DOCDIR)/examples $(filter-out packaging/examples/hooks,$(wildcard packaging/examples/*))
+	install -D -m 644 -t $(DESTDIR)$(DOCDIR)/examples $(filter-out %/hooks %/images,$(wildcard packaging/examples/*))
 	install -D -m 644 -t $(DESTDIR)$(DOCDIR)/examples/hooks packaging/examples/hooks/*
+	install -D -m 644 -t $(DESTDIR)$(DOCDIR)/examples/images packaging/examples/images/*
 	install -D -m 644 -t $(DESTDIR)$(DOCDIR)/alerts packaging/alerts/*.rules.yaml
 	install -D -m 644 -t $(DESTDIR)$(DOCDIR)/grafana packaging/grafana/kube-rebootd.json
 	install -D -m 644 -t $(DESTDIR)$(LICENSEDIR) LICENSE-APACHE LICENSE-MIT packaging/LICENSE.dependencies

@@ -1,5 +1,6 @@
 # Packages, into dist/: `make rpm`, `make srpm`, `make arch`, `make deb` pack $(BINARY); `make dist` makes the
-# tarballs of sources and of crates that a build without a network takes, `make rpm-from-source` is such a build.
+# tarballs of sources and of crates that a build without a network takes, `make rpm-from-source` is such a build. `make sysext`
+# makes what needs no package manager, and of a program of its own.
 
 VERSION := $(shell sed -n '0,/^version = "\(.*\)"/s//\1/p' Cargo.toml)
 NAME = kube-rebootd-$(VERSION)
@@ -10,7 +11,7 @@ STAMPED = SOURCE_DATE_EPOCH=$(TIME)
 WORK = $(CURDIR)/target/packaging
 PACKAGER = The kube-rebootd authors <kube-rebootd@users.noreply.github.com>
 
-.PHONY: dist dist-source rpm srpm rpm-from-source reproducible arch pkgbuild deb plugin
+.PHONY: dist dist-source rpm srpm rpm-from-source reproducible arch pkgbuild deb plugin sysext musl
 
 # What git knows, as it is now; in a tarball's tree, all but what was built.
 FILES = $(or $(shell git ls-files 2>/dev/null),$(shell find * -type f -not -path 'target/*' -not -path 'dist/*' -not -path 'vendor/*' | LC_ALL=C sort))
@@ -129,3 +130,59 @@ plugin:
 	$(TAR) -C $(WORK)/plugin -cf - . | gzip -9n >dist/$(PLUGIN)
 	sum=$$(sha256sum dist/$(PLUGIN)) && sed -e "s/@SHA256@/$${sum%% *}/" -e 's/@VERSION@/$(VERSION)/g' -e 's/@ARCH@/$(GOARCH)/g' \
 	  packaging/krew/rebootd.yaml >dist/rebootd.yaml
+
+# For systems whose /usr nobody writes: a system extension (squashfs), and the same for /opt (a tarball). Their one program
+# rests on no library of the host; it is made for musl, as glibc's names and users may come from libraries even where it is
+# static. ring wants musl's C compiler (Debian: musl-tools, which has none for another architecture), Rust its library for musl.
+MUSL = $(MACHINE)-unknown-linux-musl
+MUSL_RELEASE = target/$(MUSL)/release/kube-rebootd
+# What is packed; another one than $(MUSL_RELEASE) is not built here.
+MUSL_BINARY = $(MUSL_RELEASE)
+# Architectures as systemd calls them.
+SYSTEMD_MACHINE = $(patsubst aarch64,arm64,$(patsubst x86_64,x86-64,$(MACHINE)))
+SYSEXT = $(NAME)-$(SYSTEMD_MACHINE).raw
+PORTABLE = $(NAME)-$(MACHINE)-linux-musl.tar.gz
+OPT = /opt/kube-rebootd
+
+.PHONY: $(MUSL_RELEASE) musl-library
+$(MUSL_RELEASE): musl-library
+	$(CARGO) build --release --locked --target $(MUSL) --bin kube-rebootd
+
+musl-library:
+	@test -d "$$(rustc --print target-libdir --target $(MUSL))" || rustup target add $(MUSL)
+
+# The same program made quickly, for the tests: with --workspace, as the bed is.
+musl: musl-library
+	CARGO_PROFILE_DEV_STRIP=symbols $(CARGO) build --locked --workspace --target $(MUSL) --bin kube-rebootd
+
+# Its configuration is the distributor's; what an administrator writes to /etc counts before it. The boot check stays out: PID 1
+# plans a boot before extensions are merged, and would call each boot bad in which it does not find the unit. Nothing enables
+# the daemon (kube-rebootd-sysext.service, in its examples, does where somebody asks for it).
+SYSEXT_TREE = $(WORK)/sysext
+SYSEXT_RELEASE = $(SYSEXT_TREE)/usr/lib/extension-release.d/extension-release.kube-rebootd
+
+sysext: $(MUSL_BINARY)
+	@if readelf --program-headers $(MUSL_BINARY) | grep -q INTERP; then \
+	  echo "sysext: the program wants a dynamic loader; it was to be static" >&2; exit 1; fi
+	@mksquashfs -version | grep -Eq 'version (4\.([6-9]|[1-9][0-9])|[5-9])' || { \
+	  echo "sysext: mksquashfs 4.6 or newer is wanted (Debian 13 has it): older ones take no labels from a file" >&2; exit 1; }
+	rm -rf $(SYSEXT_TREE) $(WORK)/portable $(WORK)/sysext.labels
+	$(MAKE) install DESTDIR=$(SYSEXT_TREE) PREFIX=/usr SYSCONFDIR=/usr/lib BINARY=$(MUSL_BINARY)
+	rm -r $(SYSEXT_TREE)/var $(SYSEXT_TREE)/usr/lib/systemd/system/kube-rebootd-boot-ok.service
+	install -d $(dir $(SYSEXT_RELEASE))
+	printf 'ID=_any\nARCHITECTURE=$(SYSTEMD_MACHINE)\nEXTENSION_RELOAD_MANAGER=1\n' >$(SYSEXT_RELEASE)
+	chmod -R u=rwX,go=rX $(SYSEXT_TREE)
+	sh packaging/sysext/labels.sh $(SYSEXT_TREE) >$(WORK)/sysext.labels
+	mkdir -p dist
+	rm -f dist/$(SYSEXT)
+	unset SOURCE_DATE_EPOCH; mksquashfs $(SYSEXT_TREE) dist/$(SYSEXT) -noappend -quiet -no-progress -all-root -root-mode 755 \
+	  -mkfs-time $(TIME) -all-time $(TIME) -comp gzip -pf $(WORK)/sysext.labels
+	$(MAKE) install DESTDIR=$(WORK)/portable PREFIX=$(OPT) SYSCONFDIR=$(OPT)/share BINARY=$(MUSL_BINARY) \
+	  UNITDIR=$(OPT)/etc/systemd/system TMPFILESDIR=$(OPT)/etc/tmpfiles.d STATEDIR=$(OPT)/state
+	rm -r $(WORK)/portable$(OPT)/state $(WORK)/portable$(OPT)/lib
+	mv $(WORK)/portable$(OPT)/share/kube-rebootd/config.toml $(WORK)/portable$(OPT)/share/doc/kube-rebootd/
+	rm -r $(WORK)/portable$(OPT)/share/kube-rebootd
+	install -d $(WORK)/portable$(OPT)/etc/dbus-1
+	mv $(WORK)/portable$(OPT)/share/dbus-1/system.d $(WORK)/portable$(OPT)/etc/dbus-1/
+	sed -i 's,/usr/bin/kube-rebootd,$(OPT)/bin/kube-rebootd,' $(WORK)/portable$(OPT)/etc/systemd/system/*
+	$(TAR) -C $(WORK)/portable/opt -cf - kube-rebootd | gzip -9n >dist/$(PORTABLE)

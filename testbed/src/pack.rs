@@ -10,10 +10,13 @@ use crate::sources::{Package, Sources};
 use crate::{image, shell, tools};
 
 impl Sources {
-    /// Builds a package around the one program, in a clean root that has what this is declared to need; its file in
-    /// dist/.
+    /// Builds a package around the program that is built once, in a clean root that has what this is declared to need;
+    /// its file in dist/.
     pub fn pack(&self, package: Package) -> Result<PathBuf> {
-        let binary = Self::binary();
+        let (name, binary) = match package {
+            Package::Rpm | Package::Arch | Package::Deb => ("BINARY", Self::binary()),
+            Package::Sysext => ("MUSL_BINARY", Self::musl()?),
+        };
         let mut clean = Clean {
             root: image::builder(package)?,
             shown: vec![binary.clone()],
@@ -21,7 +24,7 @@ impl Sources {
         };
         let mut args = vec![
             package.target().to_owned(),
-            format!("BINARY={}", binary.display()),
+            format!("{name}={}", binary.display()),
         ];
         if package == Package::Deb {
             // Debian has no cargo-deb, and its Rust is older than ours: both are this machine's.

@@ -2,6 +2,7 @@
 
 use anyhow::{Result, bail};
 
+use crate::butane::butane;
 use crate::releases::OLDEST_KUBELET;
 use crate::sources::Package;
 use crate::sources::{PACKAGES, Sources};
@@ -52,6 +53,7 @@ pub fn prepare(need: Need) -> Result<()> {
     if need == Need::Demo {
         return Ok(());
     }
+    butane()?;
     // The one that a host's kubelet is upgraded from.
     tools::kubelet(OLDEST_KUBELET).map(|_| ())
 }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 use crate::shell;
 
-/// A package that `make` builds, for one family of distributions.
+/// What `make` builds for one family of distributions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Package {
     /// Fedora, RHEL, openSUSE.
@@ -17,10 +17,12 @@ pub enum Package {
     Arch,
     /// Debian, Ubuntu.
     Deb,
+    /// Those whose /usr nobody writes: a system extension, and the tarball for /opt beside it.
+    Sysext,
 }
 
 /// All of them.
-pub const PACKAGES: [Package; 3] = [Package::Rpm, Package::Arch, Package::Deb];
+pub const PACKAGES: [Package; 4] = [Package::Rpm, Package::Arch, Package::Deb, Package::Sysext];
 
 impl Package {
     /// The target of `make`.
@@ -29,6 +31,7 @@ impl Package {
             Self::Rpm => "rpm",
             Self::Arch => "arch",
             Self::Deb => "deb",
+            Self::Sysext => "sysext",
         }
     }
 
@@ -38,6 +41,7 @@ impl Package {
             Self::Rpm => ".rpm",
             Self::Arch => ".pkg.tar.zst",
             Self::Deb => ".deb",
+            Self::Sysext => ".raw",
         }
     }
 }
@@ -92,6 +96,14 @@ impl Sources {
     /// The program that `make build` makes of this repository: packed everywhere, built once.
     pub fn binary() -> PathBuf {
         repository().join("target/release/kube-rebootd")
+    }
+
+    /// The program of system extensions, as `make musl` makes it quickly.
+    pub fn musl() -> Result<PathBuf> {
+        Self::own().make(&["musl"])?;
+        let target = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
+        let target = repository().join("target").join(target);
+        Ok(target.join("debug/kube-rebootd"))
     }
 
     /// `make` as from a shell: what cargo tells a test would make it build ring and all above it again, and the

@@ -41,7 +41,7 @@ const PROXY: &str = "nginx";
 /// xtask/tests/packages/programs.rs fails when something is called that neither this list has nor every machine with
 /// Rust.
 #[rustfmt::skip]
-const PROGRAMS: [(Use, &str, &str, &str, &str); 45] = [
+const PROGRAMS: [(Use, &str, &str, &str, &str); 49] = [
     (Use::Bed, "systemd-nspawn", "systemd-container", "systemd-container", "systemd"),
     (Use::Bed, "mmdebstrap", "mmdebstrap", "mmdebstrap", "mmdebstrap"),
     (Use::Bed, "ip", "iproute2", "iproute", "iproute2"),
@@ -60,6 +60,10 @@ const PROGRAMS: [(Use, &str, &str, &str, &str); 45] = [
     (Use::Build(Package::Deb), "dpkg-deb", "dpkg", "dpkg", "dpkg"),
     (Use::Build(Package::Deb), "dpkg-shlibdeps", "dpkg-dev", "dpkg-dev", "dpkg"),
     (Use::Build(Package::Deb), "xz", "xz-utils", "xz", "xz"),
+    (Use::Build(Package::Sysext), "mksquashfs", "squashfs-tools", "squashfs-tools", "squashfs-tools"),
+    (Use::Build(Package::Sysext), "readelf", "binutils", "binutils", "binutils"),
+    (Use::Test, "musl-gcc", "musl-tools", "musl-gcc", "musl"),
+    (Use::Test, "unsquashfs", "squashfs-tools", "squashfs-tools", "squashfs-tools"),
     (Use::Test, "dbus-daemon", "dbus", "dbus-daemon", "dbus"),
     (Use::Test, "busctl", "systemd", "systemd", "systemd"),
     (Use::Test, "gdbus", "libglib2.0-bin", "glib2", "glib2"),

@@ -1,7 +1,7 @@
 //! The packages that `packagers` installs on hosts, made one after another by one thread while the others have tests that
 //! wait: its place in the alphabet lets it begin first.
 
-use crate::packagers::Packager;
+use crate::packagers::{Packager, images};
 
 #[test]
 fn each_package_is_made_in_two_revisions() {
@@ -12,4 +12,10 @@ fn each_package_is_made_in_two_revisions() {
             assert!(name.contains(&wanted), "{name} is not of {wanted}");
         }
     }
+}
+
+#[test]
+fn the_system_extension_is_made() {
+    let name = images::IMAGE.get().file_name().unwrap().to_string_lossy();
+    assert!(name.starts_with(concat!("kube-rebootd-", env!("CARGO_PKG_VERSION"))));
 }

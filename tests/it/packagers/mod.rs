@@ -11,6 +11,7 @@ use testbed::{Content, Host, HostSpec, Output, Package, Shared, Sources};
 
 use crate::e2e::Site;
 
+pub(crate) mod images;
 mod life;
 mod presets;
 mod updates;

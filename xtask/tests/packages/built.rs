@@ -1,5 +1,5 @@
-//! The packages, each built once for all tests, around one release binary, from two unpacked source tarballs, in
-//! clean roots that have what this package is declared to need.
+//! The packages, each built once for all tests, around one release binary (system extensions: around one for musl), from
+//! two unpacked source tarballs, in clean roots that have what this package is declared to need.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,6 +33,8 @@ pub(crate) struct Built {
 pub(crate) static RPM: Shared<Built> = Shared::new("`make rpm`", || Built::make(Package::Rpm));
 pub(crate) static ARCH: Shared<Built> = Shared::new("`make arch`", || Built::make(Package::Arch));
 pub(crate) static DEB: Shared<Built> = Shared::new("`make deb`", || Built::make(Package::Deb));
+pub(crate) static SYSEXT: Shared<Built> =
+    Shared::new("`make sysext`", || Built::make(Package::Sysext));
 
 static PROGRAM: Shared<()> = Shared::new("`make build`", || Sources::own().make(&["build"]));
 
@@ -57,7 +59,10 @@ fn fresh(name: &str) -> PathBuf {
 
 impl Built {
     fn make(package: Package) -> anyhow::Result<Self> {
-        PROGRAM.get();
+        // A system extension has a program of its own.
+        if package != Package::Sysext {
+            PROGRAM.get();
+        }
         let place = fresh(&format!("{package:?}"));
         // Of different length: a path in a package would move what follows.
         let a = Sources::unpacked(&place.join("a"))?;
@@ -77,9 +82,13 @@ impl Built {
         self.files[0].display().to_string()
     }
 
+    /// Where the first was made.
+    pub(crate) fn tree(&self) -> &Path {
+        self.trees[0].path()
+    }
+
     /// The spec file as rpmbuild got it.
     pub(crate) fn spec(&self) -> PathBuf {
-        let path = self.trees[0].path();
-        path.join("target/packaging/rpm/kube-rebootd.spec")
+        self.tree().join("target/packaging/rpm/kube-rebootd.spec")
     }
 }

@@ -10,7 +10,7 @@ use xtask::TOP;
 use crate::built::{ARCH, DEB, RPM, STAGE, content};
 
 /// Path below /, and mode. Directories that others own are left out, and compression.
-type Files = BTreeMap<String, String>;
+pub(crate) type Files = BTreeMap<String, String>;
 
 const ARCH_ALONE: [(&str, &str); 2] = [
     ("usr/share/libalpm/hooks/kube-rebootd.hook", "-rw-r--r--"),
@@ -38,7 +38,7 @@ const DEBIAN_ALONE: [&str; 2] = [
     "usr/share/doc/kube-rebootd/copyright",
 ];
 
-fn put(files: &mut Files, mode: &str, path: &str) {
+pub(crate) fn put(files: &mut Files, mode: &str, path: &str) {
     let path = path.trim_start_matches("./").trim_matches('/');
     let path = path.strip_suffix(".gz").unwrap_or(path);
     let is_ours = path.starts_with("etc/kube-rebootd/") || path == "var/lib/kube-rebootd";
@@ -49,7 +49,7 @@ fn put(files: &mut Files, mode: &str, path: &str) {
     files.insert(path.to_owned(), mode.to_owned());
 }
 
-fn installed() -> Files {
+pub(crate) fn installed() -> Files {
     fn walk(root: &Path, dir: &Path, files: &mut Files) {
         for entry in fs::read_dir(dir).unwrap() {
             let path = entry.unwrap().path();
@@ -81,7 +81,7 @@ fn installed() -> Files {
 }
 
 /// Lines of `ls -l`'s kind, and that all is root's.
-fn listed(text: &str) -> Files {
+pub(crate) fn listed(text: &str) -> Files {
     let mut files = Files::new();
     for line in text.lines() {
         // Where a link leads follows it.

@@ -5,6 +5,7 @@
 mod built;
 mod checks;
 mod held;
+mod images;
 mod lint;
 mod pages;
 mod programs;

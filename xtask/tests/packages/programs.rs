@@ -16,7 +16,7 @@ use crate::shell::commands;
 const EVERYWHERE: [(&str, &[&str]); 13] = [
     ("bash, dash", &["bash", "sh"]),
     ("coreutils", &[
-        "cat", "chown", "cp", "env", "id", "install", "ln", "ls", "mkdir", "mktemp", "mv", "rm", "rmdir", "sha256sum",
+        "cat", "chmod", "chown", "cp", "env", "id", "install", "ln", "ls", "mkdir", "mktemp", "mv", "rm", "rmdir", "sha256sum",
         "sort", "stat", "timeout", "touch", "uname",
     ]),
     ("diffutils", &["cmp"]),
@@ -27,7 +27,7 @@ const EVERYWHERE: [(&str, &[&str]); 13] = [
     ("tar", &["tar"]),
     ("util-linux", &["mount", "runuser", "setpriv", "setsid", "unshare"]),
     ("apt", &["apt-get"]),
-    ("whoever builds this has them; binutils have the linker", &["cargo", "git", "make", "readelf", "rustc"]),
+    ("whoever builds this has them; binutils have the linker", &["cargo", "git", "make", "readelf", "rustc", "rustup"]),
     ("ours", &["kube-rebootd"]),
     ("systemd, on the hosts that a package is installed on", &["systemctl", "systemd-detect-virt", "systemd-run"]),
 ];
