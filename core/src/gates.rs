@@ -15,6 +15,7 @@ mod rivals;
 mod time;
 mod users;
 mod windows;
+mod words;
 
 use std::mem;
 use std::time::Duration;
@@ -48,6 +49,7 @@ pub(crate) use pods::{Blocking, Protecting};
 pub(crate) use rivals::Rivals;
 pub(crate) use users::{Stretch, UserFacts, UserPolicy};
 pub(crate) use windows::{ClosePolicy, Expected, WindowFacts};
+pub use words::Words;
 
 use crate::inhibitor::Inhibitor;
 use crate::now::Now;
@@ -221,36 +223,13 @@ impl Gate {
     }
 }
 
-/// How the words begin of a gate that cannot be evaluated, and will not be before somebody mends what stands behind them.
-const NOT_KNOWN: &str = "not known";
-
 /// A gate that is closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Closed {
     pub gate: Gate,
-    /// For people, with the subject.
-    pub why: String,
+    pub why: Words,
     /// Boot time at which it opens by itself, when that is known.
     pub opens: Option<Duration>,
-}
-
-impl Closed {
-    /// Why, without what a command of the admin, the query of a Prometheus, an API server or the list of Pods says, which may change with each
-    /// answer. Why something is not known stays until a person mends it.
-    pub fn steady(&self) -> &str {
-        let who = self.why.split_once(": ").map(|(who, _)| who);
-        match (self.gate, who) {
-            _ if self.not_known() => &self.why,
-            (Gate::Commands | Gate::Capacity | Gate::ApiServers, Some(who)) => who,
-            (Gate::Alerts, Some(who)) if self.why.contains(": the query ") => who,
-            _ => &self.why,
-        }
-    }
-
-    /// It was asked, and cannot be told what it rests on: a right is missing, or there is too much of it.
-    pub(crate) fn not_known(&self) -> bool {
-        self.why.starts_with(NOT_KNOWN)
-    }
 }
 
 /// What one gate says.
@@ -258,18 +237,17 @@ impl Closed {
 pub enum State {
     Open,
     Closed {
-        /// For people, with the subject.
-        why: String,
+        why: Words,
         /// Boot time at which it opens by itself, when that is known.
         opens: Option<Duration>,
     },
     /// It cannot be evaluated, and so it is closed (I8).
     Unknown {
-        why: String,
+        why: Words,
     },
     /// It would be closed, and the request is too old for that (`gates.force_after`): it keeps nothing waiting.
     Forced {
-        why: String,
+        why: Words,
     },
     /// It speaks against a reboot alone, and somebody keeps the node drained: it keeps nothing waiting.
     Aside,
@@ -407,17 +385,17 @@ pub(crate) fn standing(
         .collect()
 }
 
-fn shut(why: impl Into<String>) -> State {
+fn shut(why: impl Into<Words>) -> State {
     let why = why.into();
     State::Closed { why, opens: None }
 }
 
-fn shut_until(why: String, opens: Duration) -> State {
-    let opens = Some(opens);
+fn shut_until(why: impl Into<Words>, opens: Duration) -> State {
+    let (why, opens) = (why.into(), Some(opens));
     State::Closed { why, opens }
 }
 
-fn unknown(why: impl Into<String>) -> State {
+fn unknown(why: impl Into<Words>) -> State {
     State::Unknown { why: why.into() }
 }
 

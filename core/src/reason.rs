@@ -176,7 +176,9 @@ impl Reason {
         let first = closed.first();
         match first.map(|closed| closed.gate) {
             None => Self::Pending,
-            Some(Gate::Capacity) if first.is_some_and(Closed::not_known) => Self::PodsNotKnown,
+            Some(Gate::Capacity) if first.is_some_and(|closed| closed.why.lasts()) => {
+                Self::PodsNotKnown
+            }
             Some(Gate::NodePaused | Gate::GroupPaused) => Self::Paused,
             Some(Gate::Windows) => Self::OutsideWindow,
             Some(Gate::Clock) => Self::ClockNotSynchronized,

@@ -66,7 +66,7 @@ pub fn sentence(step: &Step, facts: &Facts, before: Option<Phase>) -> String {
 /// Gates that the request is too old for, and what they say.
 fn forced(facts: &Facts) -> String {
     let forced = facts.gates.iter().filter_map(|one| match &one.state {
-        State::Forced { why } => Some(why.as_str()),
+        State::Forced { why } => Some(&**why),
         State::Open | State::Closed { .. } | State::Unknown { .. } | State::Aside => None,
     });
     let forced: Vec<&str> = forced.collect();

@@ -18,9 +18,11 @@ pub fn waits(step: &Step, facts: &Facts, policy: &Policy) -> Vec<String> {
         {
             step.waits.iter().cloned().collect()
         }
-        Phase::Pending | Phase::Claiming | Phase::Draining | Phase::Rebooting => {
-            facts.closed.iter().map(|gate| gate.why.clone()).collect()
-        }
+        Phase::Pending | Phase::Claiming | Phase::Draining | Phase::Rebooting => facts
+            .closed
+            .iter()
+            .map(|gate| gate.why.to_string())
+            .collect(),
         Phase::Queued => holders(facts, policy)
             .map(|(lease, node)| format!("{} is held by {node}", lease.name))
             .collect(),

@@ -7,7 +7,7 @@ use kube_rebootd_core::config::ConfigError;
 use kube_rebootd_core::decide::{Policy, Step};
 use kube_rebootd_core::drain::{self, Blocker, PodRef};
 use kube_rebootd_core::facts::{Drained, Effect, Facts};
-use kube_rebootd_core::gates::{Closed, Gate};
+use kube_rebootd_core::gates::Gate;
 use kube_rebootd_core::phase::Phase;
 use kube_rebootd_core::record::{Hold, Stage};
 use kube_rebootd_core::story::{self, Ended};
@@ -129,10 +129,10 @@ impl Report {
             .closed
             .iter()
             .filter(|one| one.gate == Gate::PackageManager);
-        let busy: Vec<&String> = busy.map(|one| &one.why).collect();
+        let busy: Vec<&str> = busy.map(|one| &*one.why).collect();
         let said: Vec<String> = waits
             .iter()
-            .filter(|one| !busy.contains(one))
+            .filter(|one| !busy.contains(&one.as_str()))
             .map(|one| unreasoned(one, facts).to_owned())
             .collect();
         if self.phase == Some(step.phase) && self.said == said && self.busy != busy.is_empty() {
@@ -394,8 +394,8 @@ fn warn_of(blockers: &[Blocker]) {
 /// Without what changes with each run of a command.
 fn unreasoned<'a>(words: &'a str, facts: &'a Facts) -> &'a str {
     let mut closed = facts.closed.iter();
-    let same = closed.find(|one| one.why == words);
-    same.map_or(words, Closed::steady)
+    let same = closed.find(|one| *one.why == *words);
+    same.map_or(words, |one| one.why.steady())
 }
 
 /// A node that waits in the queue looks at the cluster.

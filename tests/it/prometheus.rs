@@ -95,7 +95,7 @@ fn busy(counters: &Counters) -> Page {
     facts.verifying = Duration::from_secs(5);
     facts.closed = vec![Closed {
         gate: Gate::Inhibitors,
-        why: String::new(),
+        why: "".into(),
         opens: None,
     }];
     facts.drain = Drained::Going {

@@ -150,7 +150,7 @@ fn drained(context: &Context, hold: &Hold, node: &Node, done: Duration) -> Step 
         let since = context.facts.closed_since.unwrap_or(due).max(due);
         let until = since + PASSES;
         if context.now.boot >= until {
-            return undo(context, hold, Why::Gate(closed.why.clone()));
+            return undo(context, hold, Why::Gate(closed.why.to_string()));
         }
         let step = context.stay(phase, format!("drained: {}", closed.why));
         return sooner(step, Some(closed.opens.unwrap_or(until).min(until)));

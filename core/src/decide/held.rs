@@ -202,7 +202,7 @@ fn objection(context: &Context, hold: &Hold, heeded: impl Fn(Gate) -> bool) -> O
     // Who has not answered yet is waited for, by the phase that needs the answer.
     let awaited = |gate: Gate| context.facts.answers.awaited.contains(&gate);
     let gate = closed.find(|closed| heeded(closed.gate) && !awaited(closed.gate))?;
-    Some(Why::Gate(gate.why.clone()))
+    Some(Why::Gate(gate.why.to_string()))
 }
 
 /// The Node this hold labelled is there, or why the hold ends.

@@ -283,7 +283,7 @@ fn blocked(context: &Context, record: &Record, request: &Request) -> Option<Bloc
     let why = facts
         .closed
         .iter()
-        .map(|gate| gate.why.as_str())
+        .map(|gate| &*gate.why)
         .collect::<Vec<_>>()
         .join("; ");
     let opens = facts.closed.iter().filter_map(|gate| gate.opens).min();

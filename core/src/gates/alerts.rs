@@ -1,6 +1,6 @@
 //! Alerts of Prometheus that are active.
 
-use super::{State, shut, unknown};
+use super::{State, Words, shut, unknown};
 use crate::alerts::OnError;
 
 /// One server that is asked.
@@ -8,6 +8,8 @@ use crate::alerts::OnError;
 pub(crate) struct Server<'a> {
     pub name: &'a str,
     pub on_error: OnError,
+    /// It is asked a query of the admin, whose answer may change each time.
+    pub query: bool,
     pub said: Said<'a>,
 }
 
@@ -29,17 +31,22 @@ pub(super) fn alerts(servers: &[Server]) -> State {
         let name = server.name;
         match (server.said, server.on_error) {
             (Said::Nothing, _) | (Said::Failed(_), OnError::Open) => {}
-            (Said::Against(words), _) => against.push(format!("Prometheus {name:?}: {words}")),
-            (Said::Failed(why), OnError::Closed) => {
-                unclear.push(format!("Prometheus {name:?} cannot be asked: {why}"));
+            (Said::Against(words), _) if server.query => {
+                against.push(Words::said(format!("Prometheus {name:?}"), words));
             }
-            (Said::Asked, _) => unclear.push(format!("asking Prometheus {name:?}")),
+            (Said::Against(words), _) => {
+                against.push(format!("Prometheus {name:?}: {words}").into());
+            }
+            (Said::Failed(why), OnError::Closed) => {
+                unclear.push(format!("Prometheus {name:?} cannot be asked: {why}").into());
+            }
+            (Said::Asked, _) => unclear.push(format!("asking Prometheus {name:?}").into()),
         }
     }
     match (against.is_empty(), unclear.is_empty()) {
         (true, true) => State::Open,
-        (true, false) => unknown(unclear.join("; ")),
-        (false, _) => shut([against, unclear].concat().join("; ")),
+        (true, false) => unknown(Words::joined(&unclear)),
+        (false, _) => shut(Words::joined(&[against, unclear].concat())),
     }
 }
 
@@ -59,6 +66,7 @@ mod tests {
         Server {
             name: "main",
             on_error,
+            query: false,
             said,
         }
     }
@@ -93,7 +101,8 @@ mod tests {
                     State::Unknown { why } => Some(why),
                     other => panic!("{other:?}"),
                 };
-                assert_eq!(why.as_deref(), words, "{said:?} {on_error:?}");
+                let why = why.as_ref().map(|why| &**why);
+                assert_eq!(why, words, "{said:?} {on_error:?}");
             }
         }
     }

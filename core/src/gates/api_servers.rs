@@ -1,6 +1,6 @@
 //! The other API servers of the control plane.
 
-use super::{State, shut, unknown};
+use super::{State, Words, shut, unknown};
 
 /// Whether they are ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +18,6 @@ pub(super) fn api_servers(servers: ApiServers) -> State {
     match servers {
         ApiServers::Ignored | ApiServers::Ready => State::Open,
         ApiServers::Asked => unknown("asking the other API servers whether they are ready"),
-        ApiServers::NotReady(why) => shut(format!("another API server is not ready: {why}")),
+        ApiServers::NotReady(why) => shut(Words::said("another API server is not ready", why)),
     }
 }

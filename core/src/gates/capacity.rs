@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{NOT_KNOWN, State, shut, unknown};
+use super::{State, Words, shut, unknown};
 use crate::text::span;
 
 /// Whether there are some that have waited for long.
@@ -27,7 +27,11 @@ pub(crate) enum Capacity {
 }
 
 pub(super) fn capacity(capacity: &Capacity) -> State {
-    let not_known = format!("{NOT_KNOWN} whether pods wait for room on a node");
+    let asking = "asking which pods wait for room on a node";
+    let not_known = |why: &str| {
+        let what = "whether pods wait for room on a node";
+        unknown(Words::not_known(what, why))
+    };
     match capacity {
         Capacity::Ignored
         | Capacity::Listed {
@@ -35,11 +39,9 @@ pub(super) fn capacity(capacity: &Capacity) -> State {
             more: false,
             ..
         } => State::Open,
-        Capacity::Asked(None) => unknown("asking which pods wait for room on a node"),
-        Capacity::Asked(Some(trouble)) => unknown(format!(
-            "asking which pods wait for room on a node: {trouble}"
-        )),
-        Capacity::Refused(why) => unknown(format!("{not_known}: {why}")),
+        Capacity::Asked(None) => unknown(asking),
+        Capacity::Asked(Some(trouble)) => unknown(Words::said(asking, trouble)),
+        Capacity::Refused(why) => not_known(why),
         Capacity::Listed {
             count,
             longest: Some(longest),
@@ -51,12 +53,13 @@ pub(super) fn capacity(capacity: &Capacity) -> State {
                 others => format!(" and {others} more"),
             };
             let wait = span(*wait);
-            shut(format!(
-                "pods have waited for room on a node for longer than gates.capacity_wait ({wait}): {longest}{others}"
-            ))
+            let who = format!(
+                "pods have waited for room on a node for longer than gates.capacity_wait ({wait})"
+            );
+            shut(Words::said(who, &format!("{longest}{others}")))
         }
-        Capacity::Listed { longest: None, .. } => unknown(format!(
-            "{not_known}: so many pods have none that not all of them were looked at"
-        )),
+        Capacity::Listed { longest: None, .. } => {
+            not_known("so many pods have none that not all of them were looked at")
+        }
     }
 }

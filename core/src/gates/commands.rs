@@ -1,6 +1,6 @@
 //! `[[gates.command]]` and the hooks of `gate.d`: what an admin's own commands say.
 
-use super::{NOT_KNOWN, State, shut, unknown};
+use super::{State, Words, shut, unknown};
 
 /// What they say together.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,9 +20,11 @@ pub(crate) enum Commands {
 pub(super) fn commands(commands: &Commands) -> State {
     match commands {
         Commands::Yes => State::Open,
-        Commands::NotNow(who, why) => shut(format!("{who} says not now: {why}")),
-        Commands::Unknown(who, why) => unknown(format!("{who} says neither yes nor no: {why}")),
+        Commands::NotNow(who, why) => shut(Words::said(format!("{who} says not now"), why)),
+        Commands::Unknown(who, why) => {
+            unknown(Words::said(format!("{who} says neither yes nor no"), why))
+        }
         Commands::Awaited(who) => unknown(format!("{who} has not answered yet")),
-        Commands::Unlisted(why) => unknown(format!("{NOT_KNOWN} which hooks there are: {why}")),
+        Commands::Unlisted(why) => unknown(Words::not_known("which hooks there are", why)),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{State, shut, unknown};
+use super::{State, shut, shut_until, unknown};
 use crate::drain::Blocker;
 use crate::now::Now;
 use crate::protected::Protected;
@@ -67,8 +67,5 @@ pub(super) fn protected(protecting: &Protecting, now: Now) -> State {
         return shut(why);
     };
     let left = Duration::try_from(last.duration_since(now.wall)).unwrap_or_default();
-    State::Closed {
-        why,
-        opens: Some(now.boot.saturating_add(left)),
-    }
+    shut_until(why, now.boot.saturating_add(left))
 }

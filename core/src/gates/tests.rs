@@ -78,6 +78,7 @@ fn i8_what_is_unknown_is_closed() {
     facts.alerts = vec![Server {
         name: "main",
         on_error: crate::alerts::OnError::Open,
+        query: false,
         said: Said::Asked,
     }];
     facts.blocking = Blocking::Unknown;
@@ -213,7 +214,7 @@ fn a_pause_is_told_with_its_reason() {
         let mut facts = open();
         facts.node_pause = Pause::Paused(why.to_owned());
         let closed = shut_at(&facts, &GatePolicy::default(), at(100));
-        assert_eq!(closed[0].why, words);
+        assert_eq!(&*closed[0].why, words);
     }
 }
 
@@ -265,7 +266,7 @@ fn each_closes_by_itself() {
         facts.blocking = Blocking::Seen(pods);
         let closed = shut_at(&facts, &GatePolicy::default(), at(100));
         assert_eq!(
-            (closed[0].gate, closed[0].why.as_str()),
+            (closed[0].gate, &*closed[0].why),
             (Gate::BlockingPods, words)
         );
         assert_eq!(closed.len(), 1);
@@ -299,9 +300,7 @@ fn i8_only_a_yes_of_all_commands_opens_their_gate() {
         let mut facts = open();
         facts.commands = commands;
         let closed = shut_at(&facts, &GatePolicy::default(), at(100));
-        let closed = closed
-            .iter()
-            .map(|closed| (closed.gate, closed.why.as_str()));
+        let closed = closed.iter().map(|closed| (closed.gate, &*closed.why));
         let wanted = words.map(|words| (Gate::Commands, words));
         assert!(closed.eq(wanted), "{facts:?}");
     }
@@ -316,7 +315,7 @@ fn min_uptime_says_when_it_opens() {
     let closed = shut_at(&open(), &policy, at(3599));
     assert_eq!(closed[0].opens, Some(Duration::from_secs(3600)));
     assert_eq!(
-        closed[0].why,
+        &*closed[0].why,
         "the host has been up for less than gates.min_uptime (1h)"
     );
     assert_eq!(shut_at(&open(), &policy, at(3600)), []);
@@ -465,48 +464,87 @@ fn a_request_is_as_old_as_what_asks_for_a_reboot_now() {
     assert!(passes(&old_request(940)));
 }
 
-/// What is written to the Node and to the journal does not change with each answer.
+/// What is written to the Node and to the journal does not change with each answer; and nobody tells by the words what stays, or
+/// what only a person mends.
 #[test]
-fn what_a_query_says_is_not_steady() {
-    let closed = |gate, why: &str| Closed {
-        gate,
-        why: why.to_owned(),
-        opens: None,
+fn what_is_answered_is_not_steady() {
+    let server = |query, said| Server {
+        name: "main",
+        on_error: crate::alerts::OnError::Closed,
+        query,
+        said,
     };
-    for (gate, why, steady) in [
+    let returns = Said::Against("the query returns {} 0.05");
+    let fires = Said::Against("active alerts: A");
+    let command = || "command ceph".to_owned();
+    let listed = |longest: Option<&str>, more| Capacity::Listed {
+        count: 2,
+        longest: longest.map(str::to_owned),
+        wait: Duration::from_secs(900),
+        more,
+    };
+    for (state, steady, lasts) in [
         (
-            Gate::Alerts,
-            "Prometheus \"main\": the query returns {} 0.05",
+            alerts(&[server(true, returns)]),
             "Prometheus \"main\"",
+            false,
         ),
         (
-            Gate::Alerts,
-            "Prometheus \"main\": active alerts: A",
-            "Prometheus \"main\": active alerts: A",
+            alerts(&[server(false, fires), server(true, returns)]),
+            "Prometheus \"main\": active alerts: A; Prometheus \"main\"",
+            false,
         ),
-        (Gate::Commands, "command ceph: 2 of 3", "command ceph"),
         (
-            Gate::Commands,
+            commands(&Commands::NotNow(command(), "2 of 3".to_owned())),
+            "command ceph says not now",
+            false,
+        ),
+        (
+            commands(&Commands::Unknown(command(), "not known what".to_owned())),
+            "command ceph says neither yes nor no",
+            false,
+        ),
+        (
+            commands(&Commands::Unlisted("EACCES".to_owned())),
             "not known which hooks there are: EACCES",
-            "not known which hooks there are: EACCES",
+            true,
         ),
         (
-            Gate::ApiServers,
-            "another API server is not ready: https://a",
+            api_servers(ApiServers::NotReady("https://a")),
             "another API server is not ready",
+            false,
         ),
         (
-            Gate::Capacity,
-            "asking which pods wait: nothing within 10 s",
-            "asking which pods wait",
+            capacity(&Capacity::Asked(Some("nothing within 10 s".to_owned()))),
+            "asking which pods wait for room on a node",
+            false,
         ),
         (
-            Gate::Capacity,
-            "not known whether pods wait: denied (403); kube-rebootd manifests",
-            "not known whether pods wait: denied (403); kube-rebootd manifests",
+            capacity(&Capacity::Refused("denied (403)".to_owned())),
+            "not known whether pods wait for room on a node: denied (403)",
+            true,
+        ),
+        (
+            capacity(&listed(None, true)),
+            "not known whether pods wait for room on a node: so many pods have none that not all of them were looked at",
+            true,
+        ),
+        (
+            capacity(&listed(Some("shop/a"), true)),
+            "pods have waited for room on a node for longer than gates.capacity_wait (15m)",
+            false,
+        ),
+        // It is known as soon as logind answers, whatever the words begin with.
+        (
+            inhibitors(None),
+            "not known whether something inhibits a shutdown: logind did not say",
+            false,
         ),
     ] {
-        assert_eq!(closed(gate, why).steady(), steady);
+        let (State::Closed { why, .. } | State::Unknown { why }) = state else {
+            panic!("{steady}: {state:?}");
+        };
+        assert_eq!((why.steady(), why.lasts()), (steady, lasts), "{why}");
     }
 }
 
@@ -681,7 +719,7 @@ fn another_reboot_daemon_is_named_with_its_cure_and_is_never_forced() {
         unknown,
     };
     let closed = |why: &str| State::Closed {
-        why: why.to_owned(),
+        why: why.into(),
         opens: None,
     };
     for (facts, state) in [
@@ -705,7 +743,7 @@ fn another_reboot_daemon_is_named_with_its_cure_and_is_never_forced() {
             seen(&[], Some("the pods of this node are not listed yet")),
             State::Unknown {
                 why: "not known whether another daemon reboots this host: the pods of this node are not listed yet"
-                    .to_owned(),
+                    .into(),
             },
         ),
     ] {
@@ -737,7 +775,7 @@ fn i7_i8_live_patches_keep_a_newer_kernel_waiting_up_to_a_time_that_is_told() {
             assert_eq!(!closed.is_empty(), shut, "{before}: {closed:?}");
             if let [one] = closed.as_slice() {
                 assert_eq!((one.gate, one.opens), (Gate::LivePatches, opens));
-                assert_eq!(one.why, format!("{words}{end}"));
+                assert_eq!(*one.why, format!("{words}{end}"));
             }
         }
     }

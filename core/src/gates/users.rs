@@ -236,7 +236,7 @@ mod tests {
         };
         assert_eq!(opens, None);
         assert_eq!(
-            why,
+            &*why,
             "alice (pts/1), alice (pts/2) are at work on this host, and warned as soon as nothing else is in the way"
         );
         warned.insert("2".to_owned(), 3 * MINUTE);
@@ -291,7 +291,7 @@ mod tests {
         let State::Closed { why, .. } = said(&facts, policy(Users::Block), 0) else {
             panic!("open");
         };
-        assert_eq!(why, "alice (pts/1) is at work on this host");
+        assert_eq!(&*why, "alice (pts/1) is at work on this host");
         let urgent = UserFacts {
             urgent: true,
             begun: false,

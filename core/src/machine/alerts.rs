@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Machine;
-use crate::alerts::{OnError, Source};
+use crate::alerts::{Asks, OnError, Source};
 use crate::gates::{Gate, Said, Server};
 use crate::now::Now;
 
@@ -187,6 +187,7 @@ impl Machine {
             Server {
                 name: &source.name,
                 on_error: source.on_error,
+                query: matches!(source.asks, Asks::Query(_)),
                 said,
             }
         });

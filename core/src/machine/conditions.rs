@@ -181,7 +181,7 @@ fn gates(step: &Step, facts: &Facts, policy: &Policy) -> Vec<String> {
     }
     let words = facts.closed.iter().map(|closed| match closed.gate {
         Gate::PackageManager => "a package manager works".to_owned(),
-        _ => closed.steady().to_owned(),
+        _ => closed.why.steady().to_owned(),
     });
     words.collect()
 }

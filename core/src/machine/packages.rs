@@ -96,7 +96,7 @@ mod tests {
     fn closed(gate: Gate) -> Closed {
         Closed {
             gate,
-            why: String::new(),
+            why: "".into(),
             opens: None,
         }
     }

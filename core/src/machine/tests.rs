@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use super::*;
 use crate::boot::Boot;
 use crate::drain::Blocker;
+use crate::gates::{State, Words};
 use crate::node::Node;
 use crate::now::fixed::{NOW, now, wall};
 use crate::pod::Controller;
@@ -166,4 +167,18 @@ fn releasing() -> Machine {
     let settled = Settled::of(None, &boot("now"), NOW);
     machine.facts.record.settled = Some(settled);
     machine
+}
+
+/// The state without which of its words stay.
+fn plain(state: &State) -> State {
+    match state {
+        State::Closed { why, opens } => State::Closed {
+            why: Words::from(&**why),
+            opens: *opens,
+        },
+        State::Unknown { why } => State::Unknown {
+            why: Words::from(&**why),
+        },
+        state => state.clone(),
+    }
 }

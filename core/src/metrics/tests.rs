@@ -118,7 +118,7 @@ fn a_drain_shows_how_long_it_lasts_and_what_holds_it_up() {
             name: "cart-0".to_owned(),
             uid: "u".to_owned(),
         },
-        why: "words".to_owned(),
+        why: "words".into(),
         budget: None,
     };
     let mut facts = facts();
@@ -137,7 +137,7 @@ fn a_drain_shows_how_long_it_lasts_and_what_holds_it_up() {
     };
     facts.closed = vec![Closed {
         gate: Gate::Inhibitors,
-        why: "words".to_owned(),
+        why: "words".into(),
         opens: None,
     }];
     let page = page(&step, &facts);

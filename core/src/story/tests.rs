@@ -91,7 +91,7 @@ fn a_claim_tells_which_gates_were_passed_over() {
         state,
         since: Duration::ZERO,
     };
-    let why = "outside of the windows".to_owned();
+    let why = "outside of the windows".into();
     facts.gates = vec![
         standing(Gate::Windows, State::Forced { why }),
         standing(Gate::Users, State::Open),

@@ -127,7 +127,7 @@ proptest! {
         };
         let now = Now { wall: jiff::Timestamp::UNIX_EPOCH, boot: Duration::ZERO };
         let said = gates::all(&facts, &gates::GatePolicy::default(), now);
-        shown(gates::closed(&said).into_iter().map(|closed| closed.why));
+        shown(gates::closed(&said).into_iter().map(|closed| closed.why.to_string()));
         shown(Scheduled::of(&a, 7).map(|it| it.words()));
     }
 }

@@ -83,6 +83,7 @@ pub async fn follow(this: &Follow<'_>, out: impl Write, terminal: bool) -> Ended
         terminal: terminal && !this.json,
         shown: None,
         said: String::new(),
+        denied: false,
     };
     let mut waiters = Waiters::default();
     loop {
@@ -198,6 +199,8 @@ struct Screen<'a, W> {
     shown: Option<Lines>,
     /// What is wrong, as it was said.
     said: String,
+    /// A right is missing for some of it.
+    denied: bool,
 }
 
 impl<W: Write> Screen<'_, W> {
@@ -206,8 +209,7 @@ impl<W: Write> Screen<'_, W> {
         let words: Vec<String> = troubles.iter().map(ToString::to_string).collect();
         let words = words.join("; ");
         // Who may list and not watch is refused again after each list.
-        let lasts = words.is_empty() && self.said.contains("denied (403)");
-        if words == self.said || lasts {
+        if words == self.said || words.is_empty() && self.denied {
             return;
         }
         if !self.terminal || self.shown.is_none() {
@@ -220,6 +222,8 @@ impl<W: Write> Screen<'_, W> {
             complain(&format!("{now:.0} {says}"));
         }
         self.said = words;
+        let denied = |trouble: &&ApiError| matches!(trouble, ApiError::Denied { .. });
+        self.denied = troubles.iter().any(|trouble| denied(trouble));
     }
 
     /// Shows the group where it has changed; false: nobody reads any more.

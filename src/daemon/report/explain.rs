@@ -50,15 +50,15 @@ pub(super) fn gates(facts: &Facts) -> Vec<Gate> {
 fn gate(standing: &Standing, wanted: bool) -> Gate {
     let (state, why, opens) = match &standing.state {
         gates::State::Open => (State::Open, None, None),
-        gates::State::Forced { why } => (State::Forced, Some(why.clone()), None),
-        gates::State::Closed { why, opens } => (State::Closed, Some(why.clone()), *opens),
+        gates::State::Forced { why } => (State::Forced, Some(why.to_string()), None),
+        gates::State::Closed { why, opens } => (State::Closed, Some(why.to_string()), *opens),
         // What is not looked at cannot be known, and nobody is to mend that.
         gates::State::Unknown { .. } if !wanted => (State::NotLookedAt, None, None),
         gates::State::Aside => {
             let why = "it speaks against a reboot alone, and somebody keeps this node drained";
             (State::NotLookedAt, Some(why.to_owned()), None)
         }
-        gates::State::Unknown { why } => (State::Unknown, Some(why.clone()), None),
+        gates::State::Unknown { why } => (State::Unknown, Some(why.to_string()), None),
     };
     let shut = matches!(state, State::Closed | State::Unknown);
     let untimed = shut && opens.is_none();
@@ -173,7 +173,7 @@ mod tests {
     /// Nobody asks logind while nothing asks for a reboot: that it said nothing is no trouble then.
     #[test]
     fn i8_a_gate_is_unknown_only_where_it_matters() {
-        let why = || "logind did not say".to_owned();
+        let why = || "logind did not say".into();
         let states = [
             gates::State::Open,
             gates::State::Unknown { why: why() },

@@ -142,7 +142,7 @@ impl World {
 fn closed(gate: Gate, why: &str) -> Closed {
     Closed {
         gate,
-        why: why.to_owned(),
+        why: why.into(),
         opens: None,
     }
 }

@@ -336,7 +336,7 @@ impl Local {
             closed: (self.mood == Mood::Closed)
                 .then(|| Closed {
                     gate: Gate::NodePaused,
-                    why: String::new(),
+                    why: "".into(),
                     opens: None,
                 })
                 .into_iter()

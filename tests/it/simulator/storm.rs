@@ -249,7 +249,7 @@ impl Storm {
         }
         let pause = Closed {
             gate: Gate::GroupPaused,
-            why: "paused".to_owned(),
+            why: "paused".into(),
             opens: None,
         };
         host.facts.closed = paused.then_some(pause).into_iter().collect();

@@ -62,7 +62,7 @@ fn it_stays_drained_whatever_else_asks_or_closes() {
         facts.writable = false;
         facts.closed = vec![Closed {
             gate: Gate::GroupPaused,
-            why: "a bad kernel".to_owned(),
+            why: "a bad kernel".into(),
             opens: None,
         }];
         facts.drain = Drained::Failed {

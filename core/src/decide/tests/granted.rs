@@ -90,7 +90,7 @@ fn i2_a_drained_node_waits_until_the_client_asks_again() {
     // A gate that has closed meanwhile counts as for logind.
     facts.closed = vec![Closed {
         gate: Gate::GroupPaused,
-        why: "a bad kernel".to_owned(),
+        why: "a bad kernel".into(),
         opens: None,
     }];
     let step = at(&facts, Duration::ZERO);

@@ -350,7 +350,7 @@ prop_compose! {
             host_read,
             observed: Observed { request: wish, settled, ..Observed::default() },
             rehearsed: Some(Rehearsed { at: NOW, said: Ok(()) }),
-            closed: closed.then(|| Closed { gate: Gate::Inhibitors, why: "shut".to_owned(), opens: None }).into_iter().collect(),
+            closed: closed.then(|| Closed { gate: Gate::Inhibitors, why: "shut".into(), opens: None }).into_iter().collect(),
             node,
             applied: hold.as_ref().filter(|_| flags[5]).map(|hold| Applied { point: Point::of(hold), at: NOW.checked_sub(Duration::from_secs(3)).unwrap() }),
             leases: lease.into_iter().map(|lease| (lease.name.clone(), lease)).collect(),

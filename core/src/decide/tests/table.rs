@@ -453,7 +453,7 @@ fn the_back_off_doubles_to_six_hours() {
 pub(super) fn shut() -> Closed {
     Closed {
         gate: Gate::Inhibitors,
-        why: "shut".to_owned(),
+        why: "shut".into(),
         opens: None,
     }
 }

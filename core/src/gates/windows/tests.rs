@@ -71,7 +71,7 @@ fn i2_a_reboot_begins_only_where_drain_and_boot_still_fit() {
         panic!("open");
     };
     assert_eq!(
-        why,
+        &*why,
         "outside of the windows; \"nights\" opens Wed 2026-11-25 22:00 UTC"
     );
     assert_eq!(opens, Some(Duration::from_secs(1060)));
@@ -79,7 +79,7 @@ fn i2_a_reboot_begins_only_where_drain_and_boot_still_fit() {
         panic!("open");
     };
     assert_eq!(
-        why,
+        &*why,
         "window \"nights\" closes Wed 2026-11-25 23:00 UTC, and drain and boot may take 30m; \"nights\" opens Thu \
          2026-11-26 22:00 UTC"
     );
@@ -101,7 +101,7 @@ fn where_nothing_fits_it_is_said_and_opens_at_no_time() {
         panic!("open");
     };
     assert_eq!(
-        why,
+        &*why,
         "outside of the windows; no window is long enough for the 1h 1m that drain and boot may take"
     );
     assert_eq!(opens, None);
@@ -146,7 +146,7 @@ fn what_was_begun_is_finished_or_undone_as_configured() {
         panic!("open");
     };
     assert_eq!(
-        why,
+        &*why,
         "window \"nights\" closed Wed 2026-11-25 23:00 UTC, and gates.window_overrun (30m) is over"
     );
     assert_eq!(opens, None, "what closed in mid-drain is not waited for");

@@ -338,7 +338,7 @@ fn a_package_manager_has_no_number() {
         let mut facts = facts();
         facts.closed = vec![Closed {
             gate: Gate::PackageManager,
-            why: why.to_owned(),
+            why: why.into(),
             opens: None,
         }];
         message_of(&pending, &facts)
@@ -379,7 +379,7 @@ fn a_message_says_what_is_waited_for() {
     let mut facts = facts();
     facts.closed = vec![Closed {
         gate: Gate::Settle,
-        why: "sentinel settles".to_owned(),
+        why: "sentinel settles".into(),
         opens: Some(Duration::from_secs(7)),
     }];
     let pending = step(Phase::Pending, None);

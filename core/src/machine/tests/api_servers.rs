@@ -37,14 +37,14 @@ fn state(machine: &mut Machine, seconds: u64) -> State {
     machine.judge(&[], at(seconds));
     let mut all = machine.facts.gates.iter();
     let found = all.find(|one| one.gate == Gate::ApiServers).unwrap();
-    found.state.clone()
+    plain(&found.state)
 }
 
 #[test]
 fn i8_i13_nothing_is_open_before_they_have_answered_nor_long_after() {
     let mut machine = machine();
     let asking = State::Unknown {
-        why: "asking the other API servers whether they are ready".to_owned(),
+        why: "asking the other API servers whether they are ready".into(),
     };
     assert_eq!(state(&mut machine, 0), asking);
     assert!(ask(&mut machine, 0) && !ask(&mut machine, 1));
@@ -58,12 +58,12 @@ fn i8_i13_nothing_is_open_before_they_have_answered_nor_long_after() {
     );
     let why = "another API server is not ready: https://10.0.0.2:6443/readyz answers 500";
     let shut = State::Closed {
-        why: why.to_owned(),
+        why: why.into(),
         opens: None,
     };
     assert_eq!(state(&mut machine, 61), shut);
     assert_eq!(
-        machine.facts.closed[0].steady(),
+        machine.facts.closed[0].why.steady(),
         "another API server is not ready"
     );
     assert!(!ask(&mut machine, 89) && ask(&mut machine, 90));

@@ -52,7 +52,7 @@ fn state(machine: &mut Machine, seconds: u64) -> State {
     machine.judge(&[], at(seconds));
     let mut all = machine.facts.gates.iter();
     let found = all.find(|one| one.gate == Gate::Capacity).unwrap();
-    found.state.clone()
+    plain(&found.state)
 }
 
 fn closed(machine: &mut Machine, seconds: u64) -> bool {
@@ -79,21 +79,18 @@ fn i8_nothing_is_open_before_the_first_answer_nor_long_after_the_last() {
     assert!(!ask(&mut machine, 329) && ask(&mut machine, 330));
     machine.missed_capacity(at(330).boot, "away".to_owned());
     assert!(!closed(&mut machine, 600));
-    let why = "asking which pods wait for room on a node: away".to_owned();
+    let why = "asking which pods wait for room on a node: away".into();
     assert_eq!(state(&mut machine, 601), State::Unknown { why });
     // One that never comes.
     assert!(ask(&mut machine, 610) && !ask(&mut machine, 849) && ask(&mut machine, 850));
     list(&mut machine, 610, &[], false);
     assert!(closed(&mut machine, 851), "nobody waits for that one");
     machine.saw_capacity(at(850).boot, Err("denied; cure".to_owned()), at(851));
-    let why = "not known whether pods wait for room on a node: denied; cure".to_owned();
-    assert_eq!(
-        state(&mut machine, 852),
-        State::Unknown { why: why.clone() }
-    );
+    let why = "not known whether pods wait for room on a node: denied; cure";
+    assert_eq!(state(&mut machine, 852), State::Unknown { why: why.into() });
     // Found by reading: the Node's condition said neither why nor what to do, and that nobody has to look.
     let reason = Reason::of_gates(&machine.facts.closed);
-    assert_eq!(machine.facts.closed[0].steady(), why);
+    assert_eq!(machine.facts.closed[0].why.steady(), why);
     assert!(reason == Reason::PodsNotKnown && reason.needs_person());
     assert!(!ask(&mut machine, 969) && ask(&mut machine, 970));
 }
@@ -103,7 +100,8 @@ fn i5_a_pod_counts_by_what_the_scheduler_wrote_or_by_how_long_it_was_seen() {
     let said = |names: &str| State::Closed {
         why: format!(
             "pods have waited for room on a node for longer than gates.capacity_wait (15m): {names}"
-        ),
+        )
+        .into(),
         opens: None,
     };
     for (what, since, from) in [
@@ -136,14 +134,14 @@ fn i5_a_pod_counts_by_what_the_scheduler_wrote_or_by_how_long_it_was_seen() {
     let reason = Reason::of_gates(&machine.facts.closed);
     assert_eq!(reason, Reason::PodsUnschedulable);
     assert_eq!(
-        machine.facts.closed[0].steady(),
+        machine.facts.closed[0].why.steady(),
         "pods have waited for room on a node for longer than gates.capacity_wait (15m)",
         "no name that changes with each pod"
     );
     assert!(!ask(&mut machine, 119) && ask(&mut machine, 120));
     list(&mut machine, 120, &[], true);
     let more = "not known whether pods wait for room on a node: so many pods have none that not all of them were looked at";
-    let why = more.to_owned();
+    let why = more.into();
     assert_eq!(state(&mut machine, 121), State::Unknown { why });
 }
 

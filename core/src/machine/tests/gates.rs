@@ -26,7 +26,7 @@ fn why(machine: &mut Machine, gate: Gate) -> Option<String> {
     machine.judge(&[], now());
     let mut closed = machine.facts.closed.iter();
     let one = closed.find(|one| one.gate == gate)?;
-    Some(one.why.clone())
+    Some(one.why.to_string())
 }
 
 fn seen(machine: &mut Machine) -> &mut HostNow {

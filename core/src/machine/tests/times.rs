@@ -20,7 +20,7 @@ fn time_goes_to_what_the_last_step_waited_for() {
     let paused = |machine: &mut Machine, paused: bool| {
         machine.facts.closed = Vec::new();
         if paused {
-            let why = "node paused".to_owned();
+            let why = "node paused".into();
             let gate = crate::gates::Gate::NodePaused;
             let opens = None;
             machine.facts.closed = vec![crate::gates::Closed { gate, why, opens }];
