@@ -133,7 +133,7 @@ impl Gate {
             Self::MinUptime => "when the host has been up for gates.min_uptime",
             Self::Settle => "when a trigger that is configured asks for the reboot",
             Self::LivePatches => {
-                "when /sys/kernel/livepatch can be read and no patch is applied, or at that time"
+                "when /sys/kernel/livepatch can be read and no patch has been applied for 3 minutes, or at that time"
             }
             Self::Autoscaler => "when the autoscaler takes its taint off",
             Self::Conditions => "when that condition of the Node has changed",

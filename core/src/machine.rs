@@ -165,6 +165,7 @@ impl Machine {
 impl Machine {
     /// The host was looked at.
     pub fn saw_host(&mut self, host: HostNow) {
+        self.saw_patches(&host);
         self.memory.host = Some(host);
         self.memory.host_changed = false;
     }

@@ -13,6 +13,11 @@ pub(crate) enum LivePatches {
     /// None is applied, or they keep nothing waiting: `gates.live_patch_wait` is 0, something else asks for the reboot as
     /// well, or the node is cordoned for it.
     Ignored,
+    /// None is applied, and has not been for long enough.
+    Settling {
+        /// Boot time at which it has, or at which patches keep nothing waiting any more.
+        until: Duration,
+    },
     /// They could not be read.
     Unknown {
         /// Boot time up to which they keep the reboot waiting, as if there were some.
@@ -29,11 +34,21 @@ pub(crate) enum LivePatches {
 pub(super) fn live_patches(patches: &LivePatches, now: Now) -> State {
     match patches {
         LivePatches::Ignored => State::Open,
-        LivePatches::Unknown { until } | LivePatches::Applied { until, .. }
+        LivePatches::Settling { until }
+        | LivePatches::Unknown { until }
+        | LivePatches::Applied { until, .. }
             if *until <= now.boot =>
         {
             State::Open
         }
+        LivePatches::Settling { until } => shut_until(
+            format!(
+                "only a newer kernel asks for the reboot, and no live patch is applied to the running one, which may be so for a moment \
+                 only: it waits until {}",
+                shown(*until, now)
+            ),
+            *until,
+        ),
         LivePatches::Unknown { until } => unknown(format!(
             "only a newer kernel asks for the reboot, and it is not known whether live patches are applied: /sys/kernel/livepatch cannot \
              be read; it waits until {} (gates.live_patch_wait)",

@@ -761,10 +761,13 @@ fn i7_i8_live_patches_keep_a_newer_kernel_waiting_up_to_a_time_that_is_told() {
     let applied = "only a newer kernel asks for the reboot, and live patches are applied to the running one (kpatch_1): ";
     let lost = "only a newer kernel asks for the reboot, and it is not known whether live patches are applied: \
                 /sys/kernel/livepatch cannot be read; ";
+    let gone = "only a newer kernel asks for the reboot, and no live patch is applied to the running one, which may be so for a \
+                moment only: ";
     let names = "kpatch_1".to_owned();
     for (patches, opens, words) in [
         (LivePatches::Applied { names, until }, Some(until), applied),
         (LivePatches::Unknown { until }, None, lost),
+        (LivePatches::Settling { until }, Some(until), gone),
     ] {
         let mut facts = open();
         facts.live_patches = patches;
@@ -775,6 +778,10 @@ fn i7_i8_live_patches_keep_a_newer_kernel_waiting_up_to_a_time_that_is_told() {
             assert_eq!(!closed.is_empty(), shut, "{before}: {closed:?}");
             if let [one] = closed.as_slice() {
                 assert_eq!((one.gate, one.opens), (Gate::LivePatches, opens));
+                let end = match &facts.live_patches {
+                    LivePatches::Settling { .. } => "it waits until 1970-01-15 00:01 UTC",
+                    _ => end,
+                };
                 assert_eq!(*one.why, format!("{words}{end}"));
             }
         }
@@ -793,6 +800,7 @@ fn an_old_request_waits_for_no_live_patches_where_they_are_listed() {
     let (_, listed) = listed.expect("it may be listed");
     let names = "kpatch_1".to_owned();
     for patches in [
+        LivePatches::Settling { until },
         LivePatches::Applied { names, until },
         LivePatches::Unknown { until },
     ] {

@@ -4,11 +4,15 @@ use std::time::Duration;
 
 use super::Machine;
 use super::gates::cordoned;
+use super::memory::HostNow;
 use crate::gates::LivePatches;
 use crate::trigger::Request;
 
 /// So many patches are named.
 const NAMED: usize = 3;
+/// For so long none must have been applied. Who reloads them takes them off first, and after a boot they come late; each takes
+/// until every task has left the code that changes, most often seconds, at times a minute.
+const SETTLE: Duration = Duration::from_secs(180);
 
 impl Machine {
     /// Whether the live patches of the running kernel are to be read; also while nothing is wanted, as of users.
@@ -25,6 +29,16 @@ impl Machine {
         Request::newer_kernel_since(request, running)
     }
 
+    /// Which are applied, by a look just now.
+    pub(super) fn saw_patches(&mut self, host: &HostNow) {
+        let last = self.memory.host.as_ref().map(|last| last.read);
+        // Looks that lie further apart leave time enough for others to come and go.
+        let goes_on = last.is_some_and(|last| host.read.saturating_sub(last) <= SETTLE);
+        let since = self.memory.unpatched_since.filter(|_| goes_on);
+        let none = host.live_patches.as_ref().is_some_and(Vec::is_empty);
+        self.memory.unpatched_since = none.then(|| since.unwrap_or(host.read));
+    }
+
     pub(super) fn live_patches(&self) -> LivePatches {
         let wait = self.config.gates.live_patch_wait;
         let since = self
@@ -37,7 +51,12 @@ impl Machine {
         let until = since.saturating_add(wait);
         match &host.live_patches {
             None => LivePatches::Unknown { until },
-            Some(names) if names.is_empty() => LivePatches::Ignored,
+            Some(names) if names.is_empty() => {
+                let since = self.memory.unpatched_since.unwrap_or(host.read);
+                LivePatches::Settling {
+                    until: since.saturating_add(SETTLE).min(until),
+                }
+            }
             Some(names) => LivePatches::Applied {
                 names: some(names),
                 until,

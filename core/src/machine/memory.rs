@@ -72,6 +72,8 @@ pub(super) struct Memory {
     /// The scheduled shutdown was cancelled, or it was tried, then.
     pub(super) cancelled: Option<Duration>,
     pub(super) host: Option<HostNow>,
+    /// Boot time since which each look at the host has found no live patch.
+    pub(super) unpatched_since: Option<Duration>,
     /// What came up with this boot.
     pub(super) booted: Option<Booted>,
     /// The deployment that the next boot is to bring.

@@ -4,12 +4,27 @@ use std::time::Duration;
 
 use super::{Builtin, Reason, Request};
 
-/// Packages of kernels, as sentinels and checks list them: those of Debian and Ubuntu, whose kernels name linux-base as well, and
-/// those of RPM distributions.
+/// Packages that are kernels by their whole name: that of RPM distributions, those of Arch Linux, and linux-base, which the
+/// kernels of Debian and Ubuntu name as well.
+const KERNELS: [&str; 8] = [
+    "kernel",
+    "linux",
+    "linux-base",
+    "linux-hardened",
+    "linux-lts",
+    "linux-rt",
+    "linux-rt-lts",
+    "linux-zen",
+];
+/// How the names of the others begin: of Debian and Ubuntu, and of RPM distributions.
+const BEGIN: [&str; 3] = ["linux-image-", "linux-modules-", "kernel-"];
+/// These begin so and are none: what devices are given to run, and programs.
+const OTHERS: [&str; 2] = ["kernel-firmware", "kernel-tools"];
+
+/// A package of a kernel, as sentinels and checks list it.
 fn of_kernel(package: &str) -> bool {
-    let plain = ["linux-base", "kernel"].contains(&package);
-    let starts = ["linux-image-", "linux-modules-", "kernel-"];
-    plain || starts.iter().any(|start| package.starts_with(start))
+    let begins = |all: &[&str]| all.iter().any(|begin| package.starts_with(begin));
+    KERNELS.contains(&package) || begins(&BEGIN) && !begins(&OTHERS)
 }
 
 impl Reason {
@@ -58,6 +73,88 @@ mod tests {
         }
     }
 
+    /// Names of packages as they are: of Debian, Ubuntu, Fedora, openSUSE and Arch Linux. Found by reading: openSUSE's firmware
+    /// passed for a kernel.
+    #[test]
+    fn kernels_are_told_from_what_is_called_like_them() {
+        let kernels = [
+            // Debian and Ubuntu.
+            "linux-base",
+            "linux-image-amd64",
+            "linux-image-6.12.57+deb13-amd64",
+            "linux-image-cloud-amd64",
+            "linux-image-rt-amd64",
+            "linux-image-6.8.0-47-generic",
+            "linux-image-unsigned-6.8.0-47-lowlatency",
+            "linux-modules-6.8.0-47-generic",
+            "linux-modules-extra-6.8.0-47-generic",
+            // Fedora.
+            "kernel",
+            "kernel-core",
+            "kernel-modules",
+            "kernel-modules-core",
+            "kernel-modules-extra",
+            "kernel-rt-core",
+            "kernel-uki-virt",
+            "kernel-devel",
+            // openSUSE.
+            "kernel-default",
+            "kernel-default-base",
+            "kernel-default-extra",
+            "kernel-azure",
+            "kernel-longterm",
+            "kernel-64kb",
+            // Arch Linux.
+            "linux",
+            "linux-lts",
+            "linux-zen",
+            "linux-hardened",
+            "linux-rt",
+            "linux-rt-lts",
+        ];
+        let others = [
+            // Debian and Ubuntu.
+            "firmware-linux",
+            "firmware-linux-free",
+            "firmware-amd-graphics",
+            "intel-microcode",
+            "amd64-microcode",
+            "linux-firmware",
+            "linux-libc-dev",
+            "libc6",
+            "dbus",
+            "systemd",
+            // Fedora.
+            "linux-firmware-whence",
+            "amd-gpu-firmware",
+            "microcode_ctl",
+            "kernel-tools",
+            "kernel-tools-libs",
+            "glibc",
+            // openSUSE.
+            "kernel-firmware",
+            "kernel-firmware-all",
+            "kernel-firmware-amdgpu",
+            "kernel-firmware-bnx2",
+            "kernel-firmware-nvidia",
+            "ucode-intel",
+            "ucode-amd",
+            "kernelshark",
+            // Arch Linux.
+            "linux-firmware-amdgpu",
+            "linux-api-headers",
+            "linux-atm",
+            "linux-tools-meta",
+            "intel-ucode",
+            "amd-ucode",
+        ];
+        for (packages, is) in [(&kernels[..], true), (&others, false)] {
+            for package in packages {
+                assert_eq!(of_kernel(package), is, "{package}");
+            }
+        }
+    }
+
     #[test]
     fn only_a_newer_kernel_can_wait() {
         let sentinel = "sentinel /run/reboot-required";
@@ -75,6 +172,7 @@ mod tests {
             ("builtin kernel", &["6.8.0-45-generic"], false),
             (sentinel, &["linux-image-6.8.0-47-generic", "libc6"], false),
             (sentinel, &["linux-firmware"], false),
+            (sentinel, &["kernel-default", "kernel-firmware-all"], false),
             // A list that is known by its hash alone, or none.
             (sentinel, &["#300:00f1"], false),
             (sentinel, &[], false),

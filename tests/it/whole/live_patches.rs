@@ -1,5 +1,7 @@
 //! A newer kernel that waits, as the running one is patched live (I2).
 
+use std::time::Duration;
+
 use super::world::{HOUR, MINUTE, World};
 
 const WAIT: &str = "[gates]\nlive_patch_wait = \"6h\"\n";
@@ -44,4 +46,20 @@ async fn i2_without_its_patches_it_does_not_wait() {
     let world = patched().await;
     world.hosts[0].write(ENABLED, "0\n");
     world.until_rebooted(&[0], 1, 30 * MINUTE).await;
+}
+
+/// Found by reading: whoever reloads the patches takes them off for seconds, and one look in between opened the gate.
+#[tokio::test(start_paused = true)]
+async fn i2_patches_that_are_reloaded_are_waited_for_as_before() {
+    let world = patched().await;
+    for _ in 0..3 {
+        world.hosts[0].write(ENABLED, "0\n");
+        // Longer than from one look at the host to the next.
+        world.pass(Duration::from_secs(20)).await;
+        world.hosts[0].write(ENABLED, "1\n");
+        world.pass(10 * MINUTE).await;
+        world.require(world.boots(0) == 0 && !world.cordoned(0), "it waits");
+    }
+    let words = "no live patch is applied to the running one, which may be so for a moment only: it waits until ";
+    world.require(world.said(0, words), "and says that it has seen it");
 }

@@ -47,7 +47,11 @@ fn later(seconds: u64) -> Now {
 }
 
 fn shut(machine: &mut Machine, findings: &[Finding], now: Now) -> bool {
-    machine.memory.host.as_mut().unwrap().read = now.boot;
+    let host = machine.memory.host.clone().unwrap();
+    machine.saw_host(HostNow {
+        read: now.boot,
+        ..host
+    });
     machine.observe(findings, now);
     machine.judge(findings, now);
     // What was found is on record by the next step.
@@ -90,10 +94,57 @@ fn i2_what_else_asks_waits_for_no_patch() {
 fn i8_patches_that_cannot_be_read_may_be_applied() {
     let kernel = [asks(&Builtin::Kernel.trigger(), &["6.8.0-47"])];
     let mut machine = machine(WAIT);
-    for (patches, closes) in [(None, true), (Some(Vec::new()), false)] {
+    for patches in [None, Some(Vec::new())] {
         machine.memory.host.as_mut().unwrap().live_patches = patches.clone();
-        assert_eq!(shut(&mut machine, &kernel, now()), closes, "{patches:?}");
+        assert!(shut(&mut machine, &kernel, now()), "{patches:?}");
     }
+    // The look before it said that there were none.
+    assert!(!shut(&mut machine, &kernel, later(180)));
+    machine.memory.host.as_mut().unwrap().live_patches = None;
+    assert!(shut(&mut machine, &kernel, later(181)));
+}
+
+/// Found by reading: one look in the seconds in which `systemctl restart kpatch` has them off let the reboot begin.
+#[test]
+fn i2_patches_that_are_off_for_a_moment_are_still_there() {
+    let kernel = [asks(&Builtin::Kernel.trigger(), &["6.8.0-47"])];
+    let mut machine = machine(WAIT);
+    let applied = machine.memory.host.as_ref().unwrap().live_patches.clone();
+    let none = Some(Vec::new());
+    let mut look = |patches: &Option<Vec<String>>, seconds| {
+        machine
+            .memory
+            .host
+            .as_mut()
+            .unwrap()
+            .live_patches
+            .clone_from(patches);
+        shut(&mut machine, &kernel, later(seconds))
+    };
+    assert!(look(&applied, 0));
+    assert!(look(&none, 15) && look(&none, 30));
+    assert!(look(&applied, 45));
+    // From the first look that finds none to that one which finds the same long enough after it.
+    for seconds in (60..240).step_by(15) {
+        assert!(look(&none, seconds), "{seconds}");
+    }
+    assert!(!look(&none, 240));
+    assert!(!look(&none, 420));
+    // Nobody has looked for long: there may have been some.
+    assert!(look(&none, 601) && look(&none, 780) && !look(&none, 781));
+    // What cannot be read is not known to be none (I8).
+    assert!(look(&None, 790) && look(&none, 800) && look(&none, 979) && !look(&none, 980));
+}
+
+/// The wait for them to stay away ends with that for the patches (I7).
+#[test]
+fn i7_patches_that_are_off_keep_no_reboot_waiting_longer_than_those_that_are_on() {
+    let kernel = [asks(&Builtin::Kernel.trigger(), &["6.8.0-47"])];
+    let mut machine = machine("[gates]\nlive_patch_wait = \"60s\"\n");
+    assert!(shut(&mut machine, &kernel, now()));
+    machine.memory.host.as_mut().unwrap().live_patches = Some(Vec::new());
+    assert!(shut(&mut machine, &kernel, later(59)));
+    assert!(!shut(&mut machine, &kernel, later(60)));
 }
 
 /// Found by review: the gate was closed for ever, although the docs say that this wait has an end.
