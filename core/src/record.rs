@@ -134,6 +134,9 @@ pub struct Hold {
     /// Not logind was asked last: a client of FleetLock was told to go on, and reboots the host by itself.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub granted: bool,
+    /// How long from `asked` on it was told that it may take: no other configuration makes that shorter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promised: Option<Duration>,
     /// Who asked before the cordon ([`Latched::asker`](crate::trigger::Latched::asker)): gates that nobody asks again may have
     /// been passed for them alone, so that the hold ends with whoever takes the wish back.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
@@ -367,8 +370,15 @@ impl Hold {
             asks: 0,
             asked: None,
             granted: false,
+            promised: None,
             askers: BTreeSet::new(),
         }
+    }
+
+    /// How long from `asked` on a client may take that was told to go on, where one that is told so now may take `configured`.
+    pub(crate) fn granted_within(&self, configured: Duration) -> Duration {
+        self.promised
+            .map_or(configured, |promised| promised.max(configured))
     }
 
     /// Both are records of the same hold.

@@ -64,6 +64,7 @@ async fn held(slot: &'static str, stage: Stage, boot: Option<Boot>) -> Held {
             asks,
             asked: None,
             granted: false,
+            promised: None,
             askers: BTreeSet::new(),
         }),
         // Without one the hold would end by itself, and nothing would tempt anybody to queue again.

@@ -261,10 +261,12 @@ fn fence(context: &Context, hold: &Hold, armed: bool) -> Step {
     };
     let mut record = context.facts.record.clone();
     if !armed {
+        let granted = of_client(context);
         record.hold = Some(Hold {
             asks: hold.asks + 1,
             asked: Some(context.now.boot),
-            granted: of_client(context),
+            granted,
+            promised: granted.then(|| promise(context, hold)),
             before: context.before(Some(hold)),
             ..hold.clone()
         });
@@ -281,6 +283,14 @@ fn fence(context: &Context, hold: &Hold, armed: bool) -> Step {
         record,
         ..context.step(phase, effect, "rebooting: telling that this node goes down")
     }
+}
+
+/// How long a client that is told to go on now may take. It may still act on what it was told before.
+fn promise(context: &Context, hold: &Hold) -> Duration {
+    let until = hold.asked.zip(hold.promised);
+    let until = until.map(|(asked, promised)| asked.saturating_add(promised));
+    let left = until.map(|until| until.saturating_sub(context.now.boot));
+    context.policy.granted.max(left.unwrap_or_default())
 }
 
 /// When logind may be asked again; none: not asked yet.

@@ -86,7 +86,7 @@ fn until(context: &Context, told: bool, due: Duration) -> String {
 /// that did so: after another start everything is looked at again when it asks. No later is it waited for than until its time is over,
 /// whatever else asks for a reboot.
 pub(super) fn granted(context: &Context, hold: &Hold) -> Needs<()> {
-    let limit = context.policy.granted;
+    let limit = hold.granted_within(context.policy.granted);
     let due = hold.asked.unwrap_or_default().saturating_add(limit);
     if context.now.boot >= due {
         return Break(stayed(context, hold, limit));

@@ -53,7 +53,8 @@ impl Machine {
             Stage::Claiming => labelled(&self.facts, hold),
             Stage::Draining | Stage::Rebooting => {
                 let drained = self.memory.done.map(|done| done + self.config.reboot.delay);
-                let again = next_ask(&self.facts, self.config.reboot_within(hold.granted), hold);
+                let within = hold.granted_within(self.config.reboot_within(hold.granted));
+                let again = next_ask(&self.facts, within, hold);
                 let again = again.filter(|_| !armed(&self.facts, hold));
                 // A run that begins before it does not count.
                 let past = |moment: &Duration| *moment <= now;

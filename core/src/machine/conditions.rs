@@ -1,5 +1,7 @@
 //! What the Node's conditions are to say while a step is what the node does (docs/design.md 11). `tell` says when that is written.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 
 use crate::condition::{Condition, Kind, OURS, Status};
@@ -130,7 +132,7 @@ fn message(step: &Step, facts: &Facts, policy: &Policy) -> String {
             // What else is waited for is a matter of seconds. Nothing is written between the last reads and the reboot (I2).
             _ if of_client(step) => format!(
                 "drained: the updater of this host is told to reboot it; if it has not done so within {}, the drain is undone",
-                span(policy.granted)
+                span(within(step, policy))
             ),
             _ => "about to reboot".to_owned(),
         },
@@ -166,6 +168,12 @@ fn message(step: &Step, facts: &Facts, policy: &Policy) -> String {
         Some(reasons) => format!("{words}; asked for by {reasons}"),
         None => words,
     }
+}
+
+/// How long a client of FleetLock may take, as it was told.
+fn within(step: &Step, policy: &Policy) -> Duration {
+    let hold = step.record.hold.as_ref();
+    hold.map_or(policy.granted, |hold| hold.granted_within(policy.granted))
 }
 
 /// A client of FleetLock reboots the host.

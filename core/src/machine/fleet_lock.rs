@@ -117,8 +117,9 @@ impl Machine {
 
     /// Yes once more, unless the client's time is nearly over: it would reboot the host in the middle of the undoing.
     fn again(&self, now: Now) -> Answer {
-        let limit = self.config.reboot_within(true);
         let hold = self.facts.record.hold.as_ref();
+        let limit = self.config.reboot_within(true);
+        let limit = hold.map_or(limit, |hold| hold.granted_within(limit));
         let asked = hold.and_then(|hold| hold.asked).unwrap_or_default();
         let last = asked.saturating_add(limit.saturating_sub(LAST.min(limit / 2)));
         if now.boot < last {

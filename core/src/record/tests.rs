@@ -120,6 +120,7 @@ prop_compose! {
             asks: u32::from(asked.is_some()),
             asked,
             granted: flags.2 && asked.is_some(),
+            promised: asked.filter(|_| flags.2),
             askers: flags.1.then(|| "kube-rebootd reboot".to_owned()).into_iter().collect(),
         }
     }

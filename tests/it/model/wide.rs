@@ -127,6 +127,7 @@ impl Hold {
             asks: u32::from(self.asks),
             asked: some(host, self.asked),
             granted: false,
+            promised: None,
             askers: BTreeSet::new(),
         }
     }

@@ -246,6 +246,41 @@ async fn i3_who_does_not_reboot_is_undone_and_told_so() {
     world.until_rebooted(&[0], 1, HOUR).await;
 }
 
+/// Found by reading: a reload with another `reboot_within` undid the drain before what the updater had been promised was over, and
+/// it would have rebooted the host in the middle of that, or after it.
+#[tokio::test(start_paused = true)]
+async fn i1_what_the_updater_was_promised_is_not_shortened_by_a_reload() {
+    let world = pair(CONFIG).await;
+    asks_until_yes(&world, 0, MINUTE).await;
+    let shorter = format!("{CONFIG}reboot_within = \"2m\"\n");
+    let config = "/etc/kube-rebootd/config.toml";
+    world.hosts[0].write(config, &testbed::at_once(&shorter));
+    world.hosts[0].reload();
+    let words = "if it has not done so within 30m, the drain is undone";
+    for _ in 0..2 {
+        world.pass(AGAIN).await;
+        world.require(told(&world).contains(words), &told(&world));
+        let yes = asks(&world, 0, "pre-reboot").await;
+        assert_eq!(yes, Some((200, String::new())));
+    }
+    // The promise is on record: another process, which tells it once more, keeps it as well.
+    world.hosts[0].order(Order::Kill(10 * SECOND));
+    world.pass(11 * SECOND).await;
+    asks_until_yes(&world, 0, 5 * MINUTE).await;
+    world.pass(10 * MINUTE).await;
+    world.require(world.cordoned(0), "it waits as it was told");
+    world
+        .until("it is undone", 11 * MINUTE, |world| untouched(world, 0))
+        .await;
+    world.require(world.said(0, "has not done so within"), "and says why");
+    // Whoever is told from now on has the time that is configured now.
+    asks_until_yes(&world, 0, HOUR).await;
+    world
+        .until("it is undone", 4 * MINUTE, |world| untouched(world, 0))
+        .await;
+    world.require(world.said(0, "has not done so within 2m"), "so soon");
+}
+
 /// The updater is gone for good: nothing waits for it.
 #[tokio::test(start_paused = true)]
 async fn i3_an_updater_that_asks_no_more_is_forgotten() {

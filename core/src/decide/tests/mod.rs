@@ -186,6 +186,7 @@ prop_compose! {
             asks,
             asked: (asks > 0).then(|| NOW.checked_sub(Duration::from_secs(ago)).unwrap()),
             granted: hooked && asks > 0,
+            promised: None,
             askers: BTreeSet::new(),
         }
     }

@@ -22,6 +22,7 @@ pub(super) fn about_to_reboot() -> Facts {
         asks: 1,
         asked: Some(NOW),
         granted: false,
+        promised: None,
         askers: BTreeSet::new(),
     };
     let record = Record {
