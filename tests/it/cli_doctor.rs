@@ -1,20 +1,27 @@
 //! `doctor` on a real API server and a fake host: what is wrong is named with its cure.
 
+mod rows;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use crate::cli_host::{CliHost, Said};
-use crate::plane::{enter, make_slot, until};
+use crate::plane::{Host, enter, make_slot, until};
 
 /// A healthy host of the plane, in a group of its own with one open slot.
 async fn healthy(group: &str) -> CliHost {
+    joined(group).await.0
+}
+
+/// The same, with its Node.
+async fn joined(group: &str) -> (CliHost, Host) {
     let plane = enter();
     let node = plane.host().await;
     make_slot(&node.admin, group, group).await;
     let host = CliHost::start().await;
     host.join(plane.write_kubeconfig(&node.name));
     configure(&host, group, "coordinator");
-    host
+    (host, node)
 }
 
 fn configure(host: &CliHost, group: &str, impersonate: &str) {
