@@ -18,6 +18,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 pub use crate::label::{is_dns_label, is_label_value, is_subdomain};
 pub use changes::{Bound, Change, What, changes};
 pub use duration::parse as duration;
@@ -348,6 +350,15 @@ impl Metrics {
 }
 
 impl Config {
+    /// Why no window opens for long from `now` on, for people; none: one does, or there is none.
+    pub fn shut_for_long(&self, now: Timestamp) -> Option<String> {
+        let windows = &self.gates.windows;
+        windows.shut_for_long(now).then(|| {
+            "leaves out each day on which a window would open within the next two years: no reboot begins before; take dates away"
+                .to_owned()
+        })
+    }
+
     /// How long the shutdown may take to begin once logind was asked; `granted`: once a client of FleetLock was told to go on.
     pub fn reboot_within(&self, granted: bool) -> Duration {
         let client = self.fleet_lock.as_ref().filter(|_| granted);

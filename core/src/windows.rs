@@ -19,6 +19,10 @@ pub use day::{BadDates, BadDays, Dates, Days};
 const AHEAD: i64 = 800;
 /// The days that are looked at, in turn, as most windows come each week. They overlap, as what is open may run over the end.
 const LOOKS: [(i64, i64); 4] = [(-2, 10), (8, 45), (43, 400), (398, AHEAD)];
+/// After so many days weekdays and leap days come again together, and all rules with them: 28 years.
+const CYCLE: i64 = 28 * 365 + 7;
+/// Any day will do to look for what never comes; the rules of time zones are those of today from about here on.
+const ANY_DAY: i64 = 1_767_225_600;
 /// What takes longer than this does not fit in any plan: the first look would not see the end of what is open.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Minutes of a day.
@@ -170,6 +174,41 @@ impl Windows {
             })
         };
         self.each.iter().filter(|window| !within(window)).collect()
+    }
+
+    /// The windows that the dates which are excluded each year leave no opening that is long enough for `need`, alone or with those
+    /// beside it. What is excluded in one year only passes.
+    pub(crate) fn left_out(&self, need: Duration) -> Vec<&Window> {
+        let yearly = self.excluded.iter().filter(|dates| dates.yearly());
+        let yearly = Windows {
+            each: self.each.clone(),
+            excluded: yearly.cloned().collect(),
+        };
+        let need = SignedDuration::try_from(need.min(LONGEST)).unwrap_or_default();
+        let any_day = Timestamp::from_second(ANY_DAY).unwrap_or_default();
+        let mut left: Vec<&Window> = self.each.iter().collect();
+        let mut from = 0;
+        // They overlap, as what is open may run over the end.
+        while from < CYCLE && !left.is_empty() && !yearly.excluded.is_empty() {
+            let days = (from, from + AHEAD);
+            let mut runs = yearly.runs(any_day, days);
+            runs.retain(|run| run.until.duration_since(run.from) >= need);
+            left.retain(|window| {
+                let openings = openings(window, &yearly.excluded, any_day, days);
+                let within = |run: &Run, from: Timestamp| run.from <= from && from < run.until;
+                !(openings.iter()).any(|(from, _)| runs.iter().any(|run| within(run, *from)))
+            });
+            from += AHEAD - 10;
+        }
+        if yearly.excluded.is_empty() {
+            left.clear();
+        }
+        left
+    }
+
+    /// There are windows, and none is open at `now`, or opens within the time that is looked ahead.
+    pub(crate) fn shut_for_long(&self, now: Timestamp) -> bool {
+        !self.none() && self.next(now, Duration::from_secs(1)).is_none()
     }
 
     /// All that is open on the days `from..to` after the day of `now`, in order, each without a break.

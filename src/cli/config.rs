@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use jiff::Timestamp;
 use kube_rebootd_core::config::{Config, ConfigError};
 
 use crate::layers;
@@ -31,6 +32,9 @@ pub fn check(root: &Root, explicit: Option<&Path>, files: &[PathBuf]) -> ExitCod
         let read = layers::sources(root, explicit);
         return match layers::load_for_root(root, explicit) {
             Ok(effective) => {
+                if let Err(error) = effective.opens(Timestamp::now()) {
+                    return refused(&[error], &read);
+                }
                 print(&format!("valid: {}\n", named(&read)));
                 on_this_host(root, &effective.config);
                 ExitCode::SUCCESS
@@ -38,7 +42,10 @@ pub fn check(root: &Root, explicit: Option<&Path>, files: &[PathBuf]) -> ExitCod
             Err(error) => refused(&[error], &read),
         };
     }
-    let checked = files.iter().map(|file| layers::load_alone(root, file));
+    let checked = files.iter().map(|file| {
+        let effective = layers::load_alone(root, file)?;
+        effective.opens(Timestamp::now())
+    });
     let errors: Vec<ConfigError> = checked.filter_map(Result::err).collect();
     if errors.is_empty() {
         print(&format!("valid: {}\n", named(files)));

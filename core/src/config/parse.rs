@@ -11,6 +11,7 @@ mod windows;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use super::duration::show as words;
@@ -39,6 +40,24 @@ pub struct Effective {
     pub text: String,
     /// Every key as it was read, in the order of `text`.
     pub tables: Vec<Table>,
+    /// Where `gates.exclude_dates` was written.
+    dates: Option<Origin>,
+}
+
+impl Effective {
+    /// Every window is shut for all of the time that is looked ahead from `now`, by dates of these years. Whoever checks a
+    /// configuration is told; the daemon takes it, as the dates pass, and its clock may be wrong (I5).
+    ///
+    /// # Errors
+    /// It is so, where it was written, and what to do.
+    pub fn opens(&self, now: Timestamp) -> Result<(), ConfigError> {
+        let (Some(origin), Some(reason)) = (&self.dates, self.config.shut_for_long(now)) else {
+            return Ok(());
+        };
+        let key = file::dotted(gates::SECTION.name, gates::EXCLUDE_DATES.name);
+        let problems = vec![Problem::at(origin, key, reason)];
+        Err(ConfigError { problems })
+    }
 }
 
 /// Reads one text alone, which knows no time zone but UTC; `file` is what problems call it.
@@ -158,6 +177,7 @@ struct Parsed {
     config: Config,
     problems: Vec<Problem>,
     read: Vec<Table>,
+    dates: Option<Origin>,
 }
 
 impl Parsed {
@@ -166,6 +186,7 @@ impl Parsed {
             text: text(&self.read),
             config: self.config,
             tables: self.read,
+            dates: self.dates,
         }
     }
 }
@@ -196,7 +217,10 @@ impl Parser<'_> {
             fleet_lock: parser.section(&fleet_lock::SECTION, fleet_lock),
         };
         config.gates.windows = parser.windows(&config);
+        let dates = tables.sections.get(gates::SECTION.name);
+        let dates = dates.and_then(|keys| keys.get(gates::EXCLUDE_DATES.name));
         Parsed {
+            dates: dates.map(|value| value.origin.clone()),
             config,
             problems: parser.problems,
             read: parser.read,
@@ -225,6 +249,10 @@ impl Parser<'_> {
         if before == 0 && self.problems.is_empty() {
             let expected = config.longest_reboot();
             windows::check(self.tables, &windows, expected, &mut self.problems);
+        }
+        if before == 0 && self.problems.is_empty() {
+            let expected = config.longest_reboot();
+            windows::check_dates(self.tables, &windows, expected, &mut self.problems);
         }
         windows
     }

@@ -105,6 +105,11 @@ fn begins(facts: &WindowFacts, need: Duration, what: &str, now: Now) -> State {
         (None, _) => "outside of the windows".to_owned(),
     };
     let Some(Run { from, first, .. }) = next else {
+        if windows.shut_for_long(now.wall) {
+            return shut(format!(
+                "{why}; no window opens within two years, as gates.exclude_dates leaves out all of them"
+            ));
+        }
         let need = span(need);
         return shut(format!(
             "{why}; no window is long enough for the {need} that {what} may take"

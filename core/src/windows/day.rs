@@ -177,6 +177,11 @@ impl Dates {
         &self.given
     }
 
+    /// They come again each year.
+    pub(super) fn yearly(&self) -> bool {
+        self.from.year.is_none()
+    }
+
     pub(super) fn contains(&self, date: Date) -> bool {
         let day = (date.month(), date.day());
         match (self.from.year, self.to.year) {

@@ -552,6 +552,83 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+
+    /// Dates of each year that leave few days or none, against the minutes of those days in all the years until all comes again.
+    #[test]
+    fn i12_a_window_is_left_out_where_in_no_year_all_fits(
+        window in any_window(),
+        first in prop_oneof![Just(59i64), Just(365), 0i64..366],
+        length in 0i64..3,
+        need in prop_oneof![Just(1usize), 1usize..900],
+    ) {
+        // A leap year.
+        let first = day::beside(date(2028, 1, 1), first).unwrap();
+        let (after, before) = (day::beside(first, length).unwrap(), day::beside(first, -1).unwrap());
+        let text = |date: Date| format!("{:02}-{:02}", date.month(), date.day());
+        let excluded: Vec<Dates> = vec![format!("{}..{}", text(after), text(before)).parse().unwrap()];
+        let fits = |year: i16| {
+            let around = date(year, first.month(), first.day().min(28));
+            let from = day::beside(around, -3).unwrap().to_zoned(TimeZone::UTC).unwrap().timestamp();
+            let open = Minutes::of(&window.zone, from, 9).open(&window, &excluded);
+            open.split(|open| !open).any(|run| run.len() >= need)
+        };
+        let fits = (2026..2054).any(fits);
+        let windows = Windows::new(vec![window.clone()], excluded.clone());
+        let left_out = windows.left_out(minutes(u64::try_from(need).unwrap()));
+        prop_assert_eq!(left_out.is_empty(), fits, "{:?} {:?}", excluded, window);
+    }
+}
+
+#[test]
+fn i12_what_is_excluded_each_year_may_leave_nothing() {
+    let need = minutes(45);
+    for (days, excluded, names) in [
+        (&["daily"][..], &["01-01..12-31"][..], 1),
+        (&["daily"], &["01-01..06-30", "07-01..12-31"], 1),
+        (&["daily"], &["07-01..06-30"], 1),
+        (&["daily"], &["01-01..12-30"], 0),
+        // It comes in a leap year.
+        (&["daily"], &["01-01..02-28", "03-01..12-31"], 0),
+        (&["mon"], &["01-01..02-28", "03-01..12-31"], 0),
+        (&["30"], &["01-01..02-28", "03-01..12-31"], 1),
+        // Those of a year pass.
+        (&["daily"], &["2020-01-01..2999-12-31"], 0),
+        (&["daily"], &[], 0),
+    ] {
+        let windows = one(days, "22:00", "23:00", excluded);
+        assert_eq!(windows.left_out(need).len(), names, "{days:?} {excluded:?}");
+    }
+    // Half an hour before midnight is left, and half an hour after the midnight before.
+    let nights = one(&["daily"], "23:30", "00:30", &["01-01..12-30"]);
+    assert_eq!(nights.left_out(need).len(), 1);
+    // Beside another one it is long enough; and only what is left out is named.
+    let beside = |days: &str, start, end| window(&[days], start, end, TimeZone::UTC);
+    let some = vec![
+        beside("31", "22:00", "22:30"),
+        beside("31", "22:30", "23:00"),
+        beside("30", "22:00", "23:00"),
+    ];
+    let windows = Windows::new(some, vec!["01-01..12-30".parse().unwrap()]);
+    assert_eq!(windows.left_out(need), [&windows.each[2]]);
+}
+
+#[test]
+fn dates_of_these_years_may_shut_all_windows_for_long() {
+    let now = at("2026-11-28T23:00:00Z");
+    for (excluded, shut) in [
+        ("2026-01-01..2029-12-31", true),
+        ("2026-01-01..2028-12-31", false),
+        ("2020-01-01..2025-12-31", false),
+        ("12-24", false),
+    ] {
+        let windows = one(&["daily"], "22:00", "05:00", &[excluded]);
+        assert_eq!(windows.shut_for_long(now), shut, "{excluded}");
+    }
+    assert!(!Windows::default().shut_for_long(now));
+}
+
 #[test]
 fn weekdays_are_called_as_people_call_them() {
     for (word, day) in [

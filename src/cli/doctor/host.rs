@@ -1,5 +1,6 @@
 //! Checks of the host alone: systemd, logind, the unit, the state directory.
 
+use jiff::Timestamp;
 use kube_rebootd_core::config::{Config, Method};
 use kube_rebootd_core::text::{NAME, clean};
 
@@ -18,6 +19,7 @@ const GUARD: &str = "guard";
 const PACKAGES: &str = "packages";
 const STATE: &str = "state";
 const CLOCK: &str = "clock sync";
+const WINDOWS: &str = "windows";
 const BOOT: &str = "boot-complete";
 const BLESS: &str = "systemd-bless-boot.service";
 
@@ -52,7 +54,23 @@ pub(super) async fn checks(root: &Root, bus: &Bus, config: Option<&Config>) -> V
     if config.is_some_and(|config| config.gates.rest_on_clock()) {
         checks.push(clock(bus).await);
     }
+    checks.extend(config.and_then(|config| windows(config, Timestamp::now())));
     checks
+}
+
+/// What each year leaves out is refused with the configuration; what these years do passes.
+fn windows(config: &Config, now: Timestamp) -> Option<Check> {
+    if config.gates.windows.none() {
+        return None;
+    }
+    Some(match config.shut_for_long(now) {
+        None => Check::ok(WINDOWS, "one is open, or opens within two years"),
+        Some(why) => Check::fail(
+            WINDOWS,
+            format!("gates.exclude_dates {why}"),
+            "take dates of gates.exclude_dates away",
+        ),
+    })
 }
 
 /// A host whose clock nobody synchronizes would wait for its window for ever.

@@ -1,4 +1,4 @@
-//! Rows of `doctor` that are there, or say something, only on some hosts: the guarded door, and budgets that refuse.
+//! Rows of `doctor` that are there, or say something, only on some hosts: the guarded door, budgets that refuse, windows that never open.
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -145,4 +145,51 @@ async fn a_budget_that_refuses_is_named_and_so_is_what_lets_a_pod_go_that_is_not
     is_ready(&all, &name, false).await;
     let (row, _) = budgets(&host, "1 evictions were tried, and none would be refused").await;
     assert!(row.starts_with("ok "), "{row}");
+}
+
+/// Found by reading: such a host would have waited for ever, and neither said so.
+#[tokio::test]
+async fn windows_that_never_open_are_refused_and_told() {
+    let host = CliHost::start().await;
+    let config = |dates: &str| {
+        let windows = "[[windows]]\nstart = \"22:00\"\nend = \"05:00\"\n";
+        let text = format!("{windows}[gates]\nexclude_dates = [\"{dates}\"]\n");
+        host.write("/etc/kube-rebootd/config.toml", &text);
+    };
+    config("12-20..01-06");
+    let said = host.run(&["config", "check"]).await;
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let said = host.run(&["doctor"]).await;
+    assert!(lines(&said, "windows").0.starts_with("ok "), "{}", said.out);
+    // The daemon takes what passes by itself; whoever writes it is told.
+    config("2020-01-01..2999-12-31");
+    for words in [&["config", "check"][..], &["config", "check", "FILE"]] {
+        let file = host.root().path("/etc/kube-rebootd/config.toml");
+        let file = file.to_str().expect("UTF-8");
+        let words: Vec<&str> = (words.iter())
+            .map(|word| if *word == "FILE" { file } else { word })
+            .collect();
+        let said = host.run(&words).await;
+        assert_eq!(said.code, Some(78), "{}{}", said.out, said.err);
+        let place =
+            "config.toml:5: gates.exclude_dates: leaves out each day on which a window would open";
+        assert!(said.err.contains(place), "{}", said.err);
+    }
+    let said = host.run(&["doctor"]).await;
+    let (found, cure) = lines(&said, "windows");
+    assert!(found.starts_with("FAIL"), "{}", said.out);
+    assert!(found.contains("no reboot begins before"), "{found}");
+    assert!(
+        cure.contains("take dates of gates.exclude_dates away"),
+        "{cure}"
+    );
+    // What comes again each year is refused as any other error is.
+    config("01-01..12-31");
+    let said = host.run(&["config", "check"]).await;
+    assert_eq!(said.code, Some(78), "{}{}", said.out, said.err);
+    let place = "config.toml:5: gates.exclude_dates: leaves in no year an opening of window \"1\"";
+    assert!(said.err.contains(place), "{}", said.err);
+    let said = host.run(&["doctor"]).await;
+    let (found, _) = lines(&said, "configuration");
+    assert!(found.starts_with("FAIL"), "{}", said.out);
 }

@@ -205,7 +205,7 @@ const WRONG: &[(&str, &str, &[&str])] = &[
     ("health", "ready_for", &["1", "\"15m\""]),
     ("health", "pods", &["1"]),
     ("gates", "min_uptime", &["1", "\"1 fortnight\"", "{}"]),
-    ("gates", "exclude_dates", &["\"12-24\"", "[1]", "[\"24.12.\"]", "[\"2026-02-30\"]", "[2026-12-24]"]),
+    ("gates", "exclude_dates", &["\"12-24\"", "[1]", "[\"24.12.\"]", "[\"2026-02-30\"]", "[2026-12-24]", "[\"01-01..12-31\"]"]),
     ("gates", "window_close", &["1", "\"wait\""]),
     ("gates", "window_overrun", &["30", "\"9000h\""]),
     ("gates", "other_reboot_daemons", &["1", "true", "\"warn\""]),

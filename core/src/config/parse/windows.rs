@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use super::array;
 use crate::config::duration::show;
 use crate::config::file::{Item, Problem, Raw, Tables, dotted};
-use crate::config::keys::{Table, windows};
+use crate::config::keys::{Table, gates, windows};
 use crate::config::reader::Reader;
 use crate::windows::{Clock, Window, Windows};
 
@@ -78,6 +78,38 @@ fn window(r: &mut Reader<'_>, name: &str, zones: &Zones) -> Window {
         end,
         zone,
     }
+}
+
+/// Excluded dates that leave nothing of a window.
+pub(super) fn check_dates(
+    tables: &Tables,
+    windows: &Windows,
+    need: Duration,
+    problems: &mut Vec<Problem>,
+) {
+    let left_out = windows.left_out(need);
+    let written = tables.sections.get(gates::SECTION.name);
+    let dates = written.and_then(|keys| keys.get(gates::EXCLUDE_DATES.name));
+    let (Some(dates), [_, ..]) = (dates, left_out.as_slice()) else {
+        return;
+    };
+    let names: Vec<String> = left_out.iter().map(|it| format!("{:?}", it.name)).collect();
+    let reason = format!(
+        "leaves in no year an opening of window {} that is as long as a drain and a boot may take ({}): no reboot would ever \
+         begin there; take dates away{}",
+        names.join(", "),
+        show(need),
+        if tables.of(&windows::SECTION).next().is_none() {
+            ""
+        } else {
+            ", or that window"
+        }
+    );
+    problems.push(Problem::at(
+        &dates.origin,
+        dotted(gates::SECTION.name, gates::EXCLUDE_DATES.name),
+        reason,
+    ));
 }
 
 /// Those that can never hold `need`, which is what the time-outs come to.

@@ -221,3 +221,18 @@ fn what_is_expected_is_the_longest_that_was_seen_here() {
     let weekend = [past(1, 9_000, Some(200_000), 5)];
     assert_eq!(Expected::of(&weekend, none, Duration::ZERO), none);
 }
+
+/// Found by reading: it said that no window was long enough.
+#[test]
+fn dates_that_leave_out_all_are_named() {
+    let windows = nights(&["2026-01-01..2030-12-31"]);
+    let State::Closed { why, opens } = super::windows(&facts(&windows), finish(), now("22:10:00"))
+    else {
+        panic!("open");
+    };
+    assert_eq!(
+        &*why,
+        "outside of the windows; no window opens within two years, as gates.exclude_dates leaves out all of them"
+    );
+    assert_eq!(opens, None);
+}

@@ -256,3 +256,36 @@ fn i12_a_window_in_which_nothing_can_ever_fit_is_refused() {
     );
     assert_eq!(found.unwrap_err().lines(), [wanted]);
 }
+
+/// Found by reading: such a configuration was valid, and no reboot ever began.
+#[test]
+fn i12_dates_that_leave_nothing_of_a_window_are_refused() {
+    let read = |text: &str| parse(Path::new(FILE), text);
+    let lines = |text: &str| -> Vec<String> { read(text).unwrap_err().lines() };
+    let dates = "[gates]\nexclude_dates = [\"01-01..12-31\"]\n";
+    let begin = format!("{FILE}:2: gates.exclude_dates: leaves in no year an opening of window");
+    let rest = "that is as long as a drain and a boot may take (45m): no reboot would ever begin there; take dates away";
+    assert_eq!(lines(dates), [format!("{begin} \"always\" {rest}")]);
+    let window = "[[windows]]\nname = \"nights\"\nstart = \"23:00\"\nend = \"01:00\"\n";
+    assert_eq!(
+        lines(&format!("{dates}{window}")),
+        [format!("{begin} \"nights\" {rest}, or that window")]
+    );
+    // One day is left, and an hour of it.
+    let one = dates.replace("12-31", "12-30");
+    assert!(read(&format!("{one}{window}")).is_ok());
+    let longer = format!("{one}{window}[health]\ntimeout = \"31m\"\n");
+    assert!(lines(&longer)[0].contains("gates.exclude_dates"));
+    // What these years leave out passes: whoever checks a configuration is told, by his clock, and the daemon takes it.
+    let years = read(&dates.replace("01-01..12-31", "2026-01-01..2035-12-31")).unwrap();
+    let at = |text: &str| text.parse::<Timestamp>().unwrap();
+    let refused = years.opens(at("2027-05-05T00:00:00Z")).unwrap_err();
+    let wanted = format!(
+        "{FILE}:2: gates.exclude_dates: leaves out each day on which a window would open within the next two years: no reboot \
+         begins before; take dates away"
+    );
+    assert_eq!(refused.lines(), [wanted]);
+    for open in ["2025-05-05T00:00:00Z", "2034-05-05T00:00:00Z"] {
+        assert_eq!(years.opens(at(open)), Ok(()), "{open}");
+    }
+}
