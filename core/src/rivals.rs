@@ -7,6 +7,7 @@
 
 use serde::Deserialize;
 
+use crate::config::Listen;
 use crate::pod::Pod;
 use crate::slot::Keys;
 
@@ -151,15 +152,54 @@ struct Fragment {
 #[derive(Deserialize)]
 struct Updates {
     strategy: Option<String>,
+    fleet_lock: Option<Server>,
 }
 
-/// `updates.strategy` in a file of Zincati's configuration; none: the file does not name one.
-///
-/// # Errors
-/// Zincati would not read it either, and says so; what it does then is not known.
-pub fn strategy_of_zincati(text: &str) -> Result<Option<String>, toml::de::Error> {
-    let file: Fragment = toml::from_str(text)?;
-    Ok(file.updates.and_then(|updates| updates.strategy))
+#[derive(Deserialize)]
+struct Server {
+    base_url: Option<String>,
+}
+
+/// What files of Zincati's configuration say of its reboots, each name for what it calls so.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct OfZincati {
+    pub strategy: Option<String>,
+    pub base_url: Option<String>,
+}
+
+impl OfZincati {
+    /// Of one file.
+    ///
+    /// # Errors
+    /// Zincati would not read it either, and says so; what it does then is not known.
+    pub fn read(text: &str) -> Result<Self, toml::de::Error> {
+        let file: Fragment = toml::from_str(text)?;
+        let Some(updates) = file.updates else {
+            return Ok(Self::default());
+        };
+        Ok(Self {
+            strategy: updates.strategy,
+            base_url: updates.fleet_lock.and_then(|server| server.base_url),
+        })
+    }
+
+    /// With a later file: what that one names counts.
+    #[must_use]
+    pub fn then(self, later: Self) -> Self {
+        Self {
+            strategy: later.strategy.or(self.strategy),
+            base_url: later.base_url.or(self.base_url),
+        }
+    }
+
+    /// It asks there before it reboots.
+    pub fn asks(&self, listen: &Listen) -> bool {
+        let asks = self.strategy.as_deref() == Some("fleet_lock");
+        asks && self
+            .base_url
+            .as_deref()
+            .is_some_and(|url| listen.is_at(url))
+    }
 }
 
 #[cfg(test)]
@@ -311,8 +351,8 @@ mod tests {
             "[updates]\nstrategy = \"\\u0069mmediate\"\n[updates.fleet_lock]\nbase_url = \"http://127.0.0.1:3333/\"\n",
         ];
         for text in immediate {
-            let said = strategy_of_zincati(text).expect(text);
-            assert_eq!(said.as_deref(), Some("immediate"), "{text}");
+            let said = OfZincati::read(text).expect(text);
+            assert_eq!(said.strategy.as_deref(), Some("immediate"), "{text}");
         }
         for text in [
             "",
@@ -322,7 +362,8 @@ mod tests {
             "[updates]\nenabled = true\n",
             "[updates]\nnote = \"\"\"\nstrategy = 'immediate'\n\"\"\"\n",
         ] {
-            assert_eq!(strategy_of_zincati(text).expect(text), None, "{text}");
+            let said = OfZincati::read(text).expect(text);
+            assert_eq!(said, OfZincati::default(), "{text}");
         }
         for text in [
             "updates",
@@ -331,18 +372,36 @@ mod tests {
             "[[updates]]\nstrategy = \"immediate\"\n",
             "[updates]\nstrategy = \"fleet_lock\"\nstrategy = \"immediate\"\n",
         ] {
-            assert!(strategy_of_zincati(text).is_err(), "{text}");
+            assert!(OfZincati::read(text).is_err(), "{text}");
         }
+    }
+
+    /// Found beside the real one: who asked another server was taken for one who asks here.
+    #[test]
+    fn i1_zincati_that_asks_elsewhere_does_not_ask_here() {
+        let here = Listen::new("127.0.0.1:3333").expect("an address");
+        let strategy = "updates.strategy = 'fleet_lock'\n";
+        let url = |url: &str| format!("updates.fleet_lock.base_url = '{url}'\n");
+        let read = |text: &str| OfZincati::read(text).expect(text);
+        assert!(!read(strategy).asks(&here), "it would not start");
+        let first = read(&format!("{strategy}{}", url("http://127.0.0.1:3333/")));
+        assert!(first.asks(&here));
+        let central = read(&url("https://lock.example/"));
+        assert!(!first.clone().then(central.clone()).asks(&here));
+        assert!(central.then(first.clone()).asks(&here));
+        assert!(first.clone().then(read("")).asks(&here));
+        let periodic = read("updates.strategy = 'periodic'\n");
+        assert!(!first.then(periodic).asks(&here));
     }
 
     #[test]
     fn i14_what_is_no_configuration_of_zincati_is_refused_without_a_panic() {
         let good = "[updates]\nstrategy = \"fleet_lock\"\n[updates.fleet_lock]\nbase_url = \"http://a/\"\n";
         for end in 0..good.len() {
-            let _ = strategy_of_zincati(&good[..end]);
-            let _ = strategy_of_zincati(&good[end..]);
+            let _ = OfZincati::read(&good[..end]);
+            let _ = OfZincati::read(&good[end..]);
         }
-        assert!(strategy_of_zincati(&"[".repeat(60_000)).is_err());
-        assert!(strategy_of_zincati(&format!("a = {}", "[".repeat(60_000))).is_err());
+        assert!(OfZincati::read(&"[".repeat(60_000)).is_err());
+        assert!(OfZincati::read(&format!("a = {}", "[".repeat(60_000))).is_err());
     }
 }

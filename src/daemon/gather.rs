@@ -116,7 +116,8 @@ impl Daemon {
         }
         let rivals = seen.rivals.map(|mut units| {
             // It asks this daemon, and reboots when it is told to.
-            let asks = self.machine.config().fleet_lock.is_some() && zincati::asks(&self.root);
+            let served = self.machine.config().fleet_lock.as_ref();
+            let asks = served.is_some_and(|it| zincati::asks(&self.root, &it.listen));
             units.retain(|unit| !(asks && unit == rivals::ZINCATI));
             units
         });

@@ -1,13 +1,15 @@
 //! Where something is served: `metrics.listen`, `fleet_lock.listen`.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use crate::label::is_absolute;
 
 /// Longest path of a Unix socket, bytes: `sun_path` of unix(7) has 108 and ends with a NUL.
 const PATH_MAX: usize = 107;
+/// Where a URL of HTTP names no port.
+const HTTP: u16 = 80;
 
 /// Where somebody may connect to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +36,30 @@ impl Listen {
             Self::Unix(_) => true,
             Self::Tcp(address) => address.ip().to_canonical().is_loopback(),
         }
+    }
+
+    /// Whether a client of this URL connects there; a name other than `localhost` may be anybody's. Before a socket there must be a
+    /// proxy, of whose address nothing is known here.
+    pub(crate) fn is_at(&self, url: &str) -> bool {
+        let Self::Tcp(address) = self else {
+            return true;
+        };
+        let Some(rest) = url.strip_prefix("http://") else {
+            return false;
+        };
+        let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        let (name, port) = match host.rsplit_once(':') {
+            Some((name, port)) if !port.ends_with(']') => (name, port.parse().ok()),
+            _ => (host, Some(HTTP)),
+        };
+        let bare = name.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+        let (own, all) = (address.ip(), address.ip().is_unspecified());
+        let is = match bare.unwrap_or(name).parse::<IpAddr>() {
+            // Whoever listens at all addresses listens at the loopback ones; another address may be another host's.
+            Ok(ip) => ip == own || all && ip.is_loopback(),
+            Err(_) => name == "localhost" && (all || self.is_local()),
+        };
+        is && port == Some(address.port())
     }
 }
 
@@ -84,6 +110,45 @@ mod tests {
             long.as_str(),
         ] {
             assert_eq!(Listen::new(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn i8_a_url_that_may_lead_elsewhere_does_not_lead_here() {
+        for (listen, here) in [
+            ("127.0.0.1:3333", "http://127.0.0.1:3333/"),
+            ("127.0.0.1:3333", "http://127.0.0.1:3333"),
+            ("127.0.0.1:3333", "http://127.0.0.1:3333/x?y#z"),
+            ("127.0.0.1:3333", "http://localhost:3333/"),
+            ("127.0.0.1:80", "http://127.0.0.1/"),
+            ("[::1]:3333", "http://[::1]:3333/"),
+            ("[::1]:80", "http://[::1]/"),
+            ("[::1]:3333", "http://localhost:3333/"),
+            ("0.0.0.0:3333", "http://127.0.0.1:3333/"),
+            ("[::]:3333", "http://localhost:3333/"),
+            ("10.0.0.1:3333", "http://10.0.0.1:3333/"),
+            ("unix:/run/x", "http://anything/"),
+        ] {
+            let listen = Listen::new(listen).expect(listen);
+            assert!(listen.is_at(here), "{listen} {here}");
+        }
+        for (listen, elsewhere) in [
+            ("127.0.0.1:3333", ""),
+            ("127.0.0.1:3333", "127.0.0.1:3333"),
+            ("127.0.0.1:3333", "https://127.0.0.1:3333/"),
+            ("127.0.0.1:3333", "http://127.0.0.1/"),
+            ("127.0.0.1:3333", "http://127.0.0.1:3334/"),
+            ("127.0.0.1:3333", "http://127.0.0.2:3333/"),
+            ("127.0.0.1:3333", "http://lock.example:3333/"),
+            ("127.0.0.1:3333", "http://127.0.0.1:3333@lock.example/"),
+            ("127.0.0.1:3333", "http://lock.example/127.0.0.1:3333/"),
+            ("127.0.0.1:3333", "http://${stream}:3333/"),
+            ("127.0.0.1:3333", "http://[::1]:3333/"),
+            ("10.0.0.1:3333", "http://localhost:3333/"),
+            ("0.0.0.0:3333", "http://10.0.0.1:3333/"),
+        ] {
+            let listen = Listen::new(listen).expect(listen);
+            assert!(!listen.is_at(elsewhere), "{listen} {elsewhere}");
         }
     }
 

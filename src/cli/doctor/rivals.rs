@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use kube_rebootd_core::config::Config;
+use kube_rebootd_core::config::{Config, Listen};
 use kube_rebootd_core::rivals::{UNITS, ZINCATI};
 
 use super::settings::{text, unread, value};
@@ -35,12 +35,12 @@ pub(super) async fn checks(root: &Root, bus: &Bus, config: Option<&Config>) -> V
         .await
         .unwrap_or_else(|| vec![slow(UNATTENDED), slow(DNF)]);
     let waits = config.is_none_or(|config| config.gates.rivals);
-    let served = config.is_some_and(|config| config.fleet_lock.is_some());
-    let asks = served && zincati::asks(&there);
+    let served = config.and_then(|config| config.fleet_lock.as_ref());
+    let asks = served.is_some_and(|it| zincati::asks(&there, &it.listen));
     // It asks this daemon before it reboots.
     let rival = |unit: &String| !(asks && unit == ZINCATI);
     let active = active.map(|units| units.into_iter().filter(rival).collect());
-    checks.push(daemons(active, waits));
+    checks.push(daemons(active, waits, served.map(|it| &it.listen)));
     checks
 }
 
@@ -122,8 +122,9 @@ fn tells(command: &str) -> bool {
     command.starts_with("touch ") && !command.contains([';', '&', '|', '`', '$'])
 }
 
-/// Those that close the gate; kured and its like are pods: see `pods`. `waits`: no reboot begins beside one of them.
-fn daemons(listed: Result<Vec<String>, BusError>, waits: bool) -> Check {
+/// Those that close the gate; kured and its like are pods: see `pods`. `waits`: no reboot begins beside one of them. `served`: where
+/// Zincati could ask.
+fn daemons(listed: Result<Vec<String>, BusError>, waits: bool, served: Option<&Listen>) -> Check {
     let Ok(mut units) = listed else {
         return Check::skipped(DAEMONS, "systemd");
     };
@@ -137,11 +138,15 @@ fn daemons(listed: Result<Vec<String>, BusError>, waits: bool) -> Check {
     );
     let what = units.join(", ");
     if units.iter().any(|unit| unit == ZINCATI) {
-        return Check::fail(
-            DAEMONS,
-            format!("{what}: it reboots this host by itself"),
-            cure,
-        );
+        let what = format!("{what}: it reboots this host by itself");
+        return match served {
+            None => Check::fail(DAEMONS, what, cure),
+            Some(place) => Check::fail(
+                DAEMONS,
+                format!("{what}, as its files together do not say that it asks at {place}"),
+                format!("write them as docs/updaters.md shows, and restart it; or {cure}"),
+            ),
+        };
     }
     let check = Check::warn(DAEMONS, format!("{what} may reboot this host, too"), cure);
     if waits {
@@ -188,6 +193,19 @@ mod tests {
             unattended(&root),
             Check::ok(UNATTENDED, "does not reboot by itself")
         );
+    }
+
+    #[test]
+    fn zincati_that_does_not_ask_here_is_told_where_it_could() {
+        let units = || Ok(vec![ZINCATI.to_owned()]);
+        let alone = daemons(units(), true, None);
+        assert!(matches!(alone.verdict, Diagnosis::Fail { .. }));
+        let place = Listen::new("127.0.0.1:3333").expect("an address");
+        let served = daemons(units(), true, Some(&place));
+        assert!(matches!(served.verdict, Diagnosis::Fail { .. }));
+        let said = format!("{served:?}");
+        assert!(said.contains("that it asks at 127.0.0.1:3333"), "{said}");
+        assert!(said.contains("docs/updaters.md"), "{said}");
     }
 
     #[test]

@@ -4,82 +4,133 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use kube_rebootd_core::rivals::strategy_of_zincati;
+use kube_rebootd_core::config::Listen;
+use kube_rebootd_core::rivals::OfZincati;
 
+use super::client::uid;
 use crate::bounded;
 use crate::root::Root;
 
-/// Where its configuration is; what comes later wins, file by file (Zincati's `docs/usage/configuration.md`).
+/// Where its configuration is; what comes later wins, file by file (`Settings::assemble` in Zincati's `src/config/mod.rs`).
 const PLACES: [&str; 3] = [
     "/usr/lib/zincati/config.d",
-    "/etc/zincati/config.d",
     "/run/zincati/config.d",
+    "/etc/zincati/config.d",
 ];
+/// The user that it runs as; as another one it does not run.
+const USER: &str = "zincati";
 /// Bytes of such a file that are read, and files of one place that are looked at.
 const MAX: u64 = 64 * 1024;
 const FILES: usize = 100;
+/// Bits of a mode: for all others, and what moves them to those of the owner.
+const SEARCH: u32 = 0o1;
+const LIST: u32 = 0o5;
+const OWNER: u32 = 6;
 
-/// By its files; whether it was started since they were written is not known. What cannot be read, or is not understood, may
-/// say anything (I8).
-pub fn asks(root: &Root) -> bool {
+/// Whether it asks there, by its files; whether it was started since they were written is not known. What cannot be read, or is not
+/// understood, may say anything (I8).
+pub fn asks(root: &Root, listen: &Listen) -> bool {
+    said(root).is_some_and(|said| said.asks(listen))
+}
+
+/// What its files say together; none: not all of them are understood.
+fn said(root: &Root) -> Option<OfZincati> {
+    let user = uid(root, USER);
     // A file hides those of the same name in earlier places, and the last name wins.
     let mut files = BTreeMap::new();
     for place in PLACES {
-        let Ok(found) = named(&root.path(place)) else {
-            return false;
-        };
-        files.extend(found);
+        lay_over(&mut files, root, place, user).ok()?;
     }
-    for path in files.values().rev() {
-        // So is a file of an earlier place taken away.
-        if fs::read_link(path).is_ok_and(|to| to == Path::new("/dev/null")) {
-            continue;
-        }
-        let Ok(text) = bounded::text(path, MAX) else {
-            return false;
-        };
-        match strategy_of_zincati(&text) {
-            Ok(None) => {}
-            Ok(Some(strategy)) => return strategy == "fleet_lock",
-            Err(_) => return false,
-        }
+    let mut said = OfZincati::default();
+    for path in files.values() {
+        let text = bounded::text(path, MAX).ok()?;
+        said = said.then(OfZincati::read(&text).ok()?);
     }
-    false
+    Some(said)
 }
 
-/// The files of one place that Zincati reads, by name: no hidden ones, and none where there is no such directory. More than are
+/// The files of one place that Zincati reads, over those of earlier places: none that is hidden, and none where there is no such
+/// directory. It passes over links as over all that is no file; only a link to /dev/null takes a name away. More files than are
 /// looked at are an error: the last names count most.
-fn named(place: &Path) -> io::Result<Vec<(OsString, PathBuf)>> {
-    let entries = match fs::read_dir(place) {
-        Err(err) if err.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+fn lay_over(
+    files: &mut BTreeMap<OsString, PathBuf>,
+    root: &Root,
+    place: &str,
+    user: Option<u32>,
+) -> io::Result<()> {
+    let entries = match fs::read_dir(root.path(place)) {
+        Err(err) if err.kind() == ErrorKind::NotFound => return Ok(()),
         entries => entries?,
     };
-    let mut found = Vec::new();
+    reaches(root, Path::new(place), user)?;
+    let mut seen = 0;
     for entry in entries {
-        let (name, path) = entry.map(|entry| (entry.file_name(), entry.path()))?;
+        let entry = entry?;
+        let (name, path) = (entry.file_name(), entry.path());
         let hidden = name.as_encoded_bytes().starts_with(b".");
-        if !hidden && path.extension().is_some_and(|it| it == "toml") {
-            found.push((name, path));
+        if hidden || path.extension().is_none_or(|it| it != "toml") {
+            continue;
         }
-        if found.len() > FILES {
+        seen += 1;
+        if seen > FILES {
             return Err(ErrorKind::FileTooLarge.into());
         }
+        let kind = entry.file_type()?;
+        if kind.is_file() {
+            files.insert(name, path);
+        } else if kind.is_symlink() && fs::read_link(&path)? == Path::new("/dev/null") {
+            files.remove(&name);
+        }
     }
-    Ok(found)
+    Ok(())
+}
+
+/// Whether its user may list the directory: where it may not, it says nothing and goes on without these files.
+fn reaches(root: &Root, place: &Path, user: Option<u32>) -> io::Result<()> {
+    // Everybody reaches `/`.
+    let dirs = place.ancestors().filter(|dir| dir.parent().is_some());
+    for (depth, dir) in dirs.enumerate() {
+        let seen = fs::metadata(root.path(dir))?;
+        let wanted = if depth == 0 { LIST } else { SEARCH };
+        let owns = user.is_some_and(|user| user == seen.uid());
+        let wanted = if owns { wanted << OWNER } else { wanted };
+        if seen.mode() & wanted != wanted {
+            return Err(ErrorKind::PermissionDenied.into());
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
 
+    use tempfile::TempDir;
+
     use super::*;
+
+    /// A tree in which Zincati's user owns what is made, whatever the umask.
+    fn tree() -> (TempDir, Root) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let root = Root::at(dir.path());
+        let own = fs::metadata(dir.path()).expect("looked at").uid();
+        let user = format!("zincati:x:{own}:1::/:/sbin/nologin\n");
+        fs::create_dir_all(root.path("/etc")).expect("made");
+        fs::write(root.path("/etc/passwd"), user).expect("written");
+        (dir, root)
+    }
+
+    /// The strategy that they say; where it leads is `OfZincati`'s.
+    fn asks(root: &Root) -> bool {
+        said(root).is_some_and(|said| said.strategy.as_deref() == Some("fleet_lock"))
+    }
 
     #[test]
     fn i1_only_where_its_last_file_says_so_it_asks() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let root = Root::at(dir.path());
+        let (_dir, root) = tree();
         let write = |path: &str, text: &str| {
             let path = root.path(path);
             fs::create_dir_all(path.parent().expect("a parent")).expect("made");
@@ -107,78 +158,78 @@ mod tests {
         );
         assert!(!asks(&root));
         // A later place hides the file of an earlier one, also where it says nothing.
-        write("/run/zincati/config.d/90-own.toml", "");
+        write("/etc/zincati/config.d/90-own.toml", "");
         assert!(asks(&root));
         write("/run/zincati/config.d/55-kube-rebootd.toml", "");
+        assert!(asks(&root), "the administrator's is the last place");
+        write("/etc/zincati/config.d/55-kube-rebootd.toml", "");
         assert!(!asks(&root), "the first file says \"immediate\"");
     }
 
-    /// Found by reading: lines were looked at, a place that could not be read was an empty one, and of many files the last
-    /// were left out, which win.
+    /// Found beside the real one (`e2e::zincati::files`): links were followed, and this boot's files came last.
     #[test]
-    fn i1_i8_it_asks_only_where_all_of_its_files_are_understood() {
-        let ours = "[updates]\nstrategy = \"fleet_lock\"\n";
-        for (what, later, is) in [
-            ("nothing", "", true),
-            ("another table", "[identity]\ngroup = 'a'\n", true),
-            (
-                "an inline table",
-                "updates = { strategy = \"immediate\" }\n",
-                false,
-            ),
-            (
-                "a quoted key",
-                "[updates]\n\"strategy\" = \"immediate\"\n",
-                false,
-            ),
-            ("a dotted key", "updates.strategy = 'periodic'\n", false),
-            (
-                "ours in another form",
-                "updates = { strategy = 'fleet_lock' }\n",
-                true,
-            ),
-            ("no TOML", "[updates\nstrategy = 'fleet_lock'\n", false),
-            ("no string", "[updates]\nstrategy = true\n", false),
-        ] {
-            let dir = tempfile::tempdir().expect("a directory");
-            let root = Root::at(dir.path());
-            let place = root.path("/etc/zincati/config.d");
-            fs::create_dir_all(&place).expect("made");
-            fs::write(place.join("55-ours.toml"), ours).expect("written");
-            fs::write(place.join("60-later.toml"), later).expect("written");
-            assert_eq!(asks(&root), is, "{what}");
+    fn i1_files_that_zincati_passes_over_say_nothing() {
+        let says = |strategy: &str| format!("updates.strategy = '{strategy}'\n");
+        let (dir, root) = tree();
+        let [lib, run, etc] = PLACES.map(|place| root.path(place));
+        for place in [&lib, &run, &etc] {
+            fs::create_dir_all(place).expect("made");
         }
-        let dir = tempfile::tempdir().expect("a directory");
-        let root = Root::at(dir.path());
+        fs::write(run.join("50.toml"), says("fleet_lock")).expect("written");
+        fs::write(etc.join("50.toml"), says("immediate")).expect("written");
+        assert!(!asks(&root), "the administrator's hides this boot's");
+        fs::remove_file(etc.join("50.toml")).expect("removed");
+        assert!(asks(&root));
+        let own = dir.path().join("own");
+        fs::write(&own, says("immediate")).expect("written");
+        symlink(&own, etc.join("50.toml")).expect("linked");
+        assert!(asks(&root), "a link hides nothing");
+        fs::remove_file(run.join("50.toml")).expect("removed");
+        fs::write(&own, says("fleet_lock")).expect("written");
+        assert!(!asks(&root), "a link is passed over");
+        fs::write(lib.join("60.toml"), says("fleet_lock")).expect("written");
+        assert!(asks(&root));
+        symlink("/dev/null", run.join("60.toml")).expect("linked");
+        assert!(!asks(&root), "a mask takes it away");
+        fs::write(etc.join("60.toml"), says("fleet_lock")).expect("written");
+        assert!(asks(&root), "but for later places");
+    }
+
+    /// Zincati is not root: what it may not list it goes on without.
+    #[test]
+    fn i1_a_place_that_zincati_may_not_list_may_as_well_not_be_there() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let (_dir, root) = tree();
+        let passwd = root.path("/etc/passwd");
+        let user = fs::read_to_string(&passwd).expect("read");
         let place = root.path("/etc/zincati/config.d");
         fs::create_dir_all(&place).expect("made");
-        fs::write(place.join("055.toml"), ours).expect("written");
-        for number in 100..=198 {
-            fs::write(place.join(format!("{number}.toml")), "").expect("written");
+        let mode = |path: &Path, bits: u32| {
+            fs::set_permissions(path, fs::Permissions::from_mode(bits)).expect("changed");
+        };
+        for dir in ["/etc", "/etc/zincati", "/etc/zincati/config.d"] {
+            mode(&root.path(dir), 0o755);
         }
-        assert!(asks(&root), "a hundred files");
-        // It reads none that is hidden.
-        fs::write(place.join(".999.toml"), "updates.strategy = 'immediate'\n").expect("written");
-        assert!(asks(&root), "a hidden one");
-        fs::write(place.join("199.toml"), "updates.strategy = 'immediate'\n").expect("written");
-        assert!(!asks(&root), "the last of many");
-        fs::write(place.join("199.toml"), "").expect("written");
-        assert!(!asks(&root), "more than are looked at");
-        fs::remove_file(place.join("199.toml")).expect("removed");
-        fs::remove_file(place.join("198.toml")).expect("removed");
-        symlink("/dev/null", place.join("198.toml")).expect("linked");
-        assert!(asks(&root), "one that is masked says nothing");
-        // What is no directory cannot be listed, also by root.
-        let run = root.path("/run/zincati");
-        fs::create_dir_all(&run).expect("made");
-        fs::write(run.join("config.d"), "").expect("written");
-        assert!(!asks(&root), "a place that cannot be read");
+        fs::write(place.join("50.toml"), "updates.strategy = 'fleet_lock'\n").expect("written");
+        for (dir, bits) in [
+            ("/etc/zincati/config.d", 0o700),
+            ("/etc/zincati/config.d", 0o754),
+            ("/etc/zincati", 0o750),
+        ] {
+            mode(&root.path(dir), bits);
+            assert!(asks(&root), "its own: {bits:o} of {dir}");
+            fs::remove_file(&passwd).expect("removed");
+            assert!(!asks(&root), "{bits:o} of {dir}");
+            mode(&root.path(dir), 0o755);
+            assert!(asks(&root), "everybody's");
+            fs::write(&passwd, &user).expect("written");
+        }
     }
 
     #[test]
     fn i8_a_file_that_cannot_be_read_may_say_anything() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let root = Root::at(dir.path());
+        let (_dir, root) = tree();
         let place = root.path("/etc/zincati/config.d");
         fs::create_dir_all(&place).expect("made");
         fs::write(
@@ -188,6 +239,8 @@ mod tests {
         .expect("written");
         assert!(asks(&root));
         fs::create_dir(place.join("90-odd.toml")).expect("made");
+        assert!(asks(&root), "it reads no directory");
+        fs::write(place.join("95-odd.toml"), [0xff]).expect("written");
         assert!(!asks(&root));
     }
 }
