@@ -95,11 +95,14 @@ impl Machine {
         let rests = phase == Phase::Rebooting && step.effect == Effect::Wait;
         let moving = match ask {
             Ask::PreReboot if rests && self.granted() => return Some(self.again(now)),
-            // The next step begins something of it.
-            Ask::PreReboot if phase == Phase::Idle => true,
-            Ask::PreReboot => {
-                matches!(phase, Phase::Claiming | Phase::Draining | Phase::Rebooting)
-            }
+            Ask::PreReboot => match phase {
+                // Where it is idle, the next step begins something of it.
+                Phase::Idle | Phase::Claiming | Phase::Draining | Phase::Rebooting => true,
+                // What is being looked at may open the way.
+                Phase::Pending => step.effect != Effect::Wait,
+                Phase::Queued => step.effect != Effect::Wait || self.slot_is_free(),
+                Phase::Undoing | Phase::Verifying | Phase::Releasing | Phase::Drained => false,
+            },
             Ask::SteadyState if self.is_free() => return Some(Ok(())),
             Ask::SteadyState => true,
         };
@@ -113,6 +116,13 @@ impl Machine {
             no.kind = Kind::Undone;
         }
         Some(Err(no))
+    }
+
+    /// It may be this node's in a moment.
+    fn slot_is_free(&self) -> bool {
+        let group = self.group();
+        let mut leases = self.facts.leases.values();
+        leases.any(|lease| lease.group == group && lease.open())
     }
 
     /// Yes once more, unless the client's time is nearly over: it would reboot the host in the middle of the undoing.

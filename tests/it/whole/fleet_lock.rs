@@ -119,6 +119,19 @@ async fn i1_i4_updaters_reboot_one_host_after_another_each_when_drained() {
     }
 }
 
+/// Found with the real Zincati: while the other Nodes were listed before the take it was told no, and the node was drained for the
+/// five minutes until it asked again.
+#[tokio::test(start_paused = true)]
+async fn who_asks_while_a_slot_is_free_is_told_to_go_on_by_the_first_answer() {
+    let world = pair(CONFIG).await;
+    for host in [0, 1] {
+        let answer = asks(&world, host, "pre-reboot").await;
+        assert_eq!(answer, Some((200, String::new())), "host {host}");
+        reboots(&world, host);
+        world.until_rebooted(&[host], 1, HOUR).await;
+    }
+}
+
 /// A drain that takes longer than the client waits, and the gates before it.
 #[tokio::test(start_paused = true)]
 async fn i2_the_answer_is_no_until_the_last_pod_has_gone() {
