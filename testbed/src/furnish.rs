@@ -12,7 +12,7 @@ use crate::bed::Bed;
 use crate::certs::Authority;
 use crate::host::{BOOTED, Host};
 use crate::runtime::enable;
-use crate::spec::{HostSpec, Runtime};
+use crate::spec::{Content, HostSpec, Runtime};
 
 impl Host {
     /// The files that make the image this host.
@@ -57,6 +57,9 @@ impl Host {
             let bin = self.upper().join("usr/bin");
             fs::create_dir_all(&bin)?;
             fs::copy(program, bin.join("kube-rebootd"))?;
+        }
+        if spec.content == Content::Zincati {
+            self.furnish_zincati()?;
         }
         for (path, text) in &spec.files {
             let path = self.upper().join(path.trim_start_matches('/'));

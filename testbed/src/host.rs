@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::bed::Bed;
 use crate::spec::{Content, HostSpec};
-use crate::{firmware, ground, image, shell};
+use crate::{firmware, ground, image, shell, zincati};
 
 /// How long a boot may take: a second alone, far longer beside a build on two cores.
 pub(crate) const BOOTED: Duration = Duration::from_secs(120);
@@ -67,7 +67,10 @@ impl Bed {
             owned: true,
         };
         let mut layers = base.display().to_string();
-        if spec.content == Content::Installed {
+        if spec.content == Content::Zincati {
+            layers = format!("{}:{layers}", zincati::layer()?.display());
+        }
+        if spec.content.installed() {
             layers = format!("{}:{layers}", self.path("install").display());
         }
         fs::write(host.dir.join("layers"), layers)?;
@@ -366,7 +369,11 @@ impl Host {
     /// Prints what daemon and kubelet said, its Node and all Leases.
     pub fn tell(&self) {
         // A kubelet says so much that its last moments would push everything else out of what CI keeps.
-        for (unit, lines) in [("kube-rebootd", 200), ("kubelet", 40)] {
+        let mut units = vec![("kube-rebootd", 200), ("kubelet", 40)];
+        if self.has_zincati() {
+            units.push(("zincati", 100));
+        }
+        for (unit, lines) in units {
             let said = self.sh(&format!("journalctl --no-pager -n {lines} -u {unit}"));
             eprintln!(
                 "--- {} of {}:\n{}",

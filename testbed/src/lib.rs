@@ -36,6 +36,7 @@ mod stub;
 pub mod timeline;
 mod tools;
 pub mod verdict;
+mod zincati;
 
 pub use at_once::at_once;
 pub use audit::Request;

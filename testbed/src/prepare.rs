@@ -8,7 +8,7 @@ use crate::sources::Package;
 use crate::sources::{PACKAGES, Sources};
 use crate::spec::{Content, Runtime, SUITE};
 use crate::tools::Use;
-use crate::{image, tools};
+use crate::{image, tools, zincati};
 
 /// What is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,13 +55,15 @@ pub fn prepare(need: Need) -> Result<()> {
     }
     butane()?;
     // The one that a host's kubelet is upgraded from.
-    tools::kubelet(OLDEST_KUBELET).map(|_| ())
+    tools::kubelet(OLDEST_KUBELET)?;
+    zincati::layer().map(|_| ())
 }
 
 /// What hosts of tests boot from, and what packages are built in.
 fn roots() -> Result<()> {
     image::base(SUITE, Content::Bare, Runtime::Kubemark)?;
     image::base(SUITE, Content::Updaters, Runtime::Kubemark)?;
+    image::base(SUITE, Content::Zincati, Runtime::Kubemark)?;
     // What RHEL 9 and Debian 12 have: systemd 252.
     image::base("bookworm", Content::Bare, Runtime::Kubemark)?;
     for package in PACKAGES {

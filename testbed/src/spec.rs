@@ -14,6 +14,15 @@ pub enum Content {
     Bare,
     /// The same, and the updaters of several distributions.
     Updaters,
+    /// What `make install` puts there, and the real Zincati, which asks our daemon: see `zincati.rs`.
+    Zincati,
+}
+
+impl Content {
+    /// Whether the daemon is there from the first boot on.
+    pub(crate) fn installed(self) -> bool {
+        matches!(self, Self::Installed | Self::Zincati)
+    }
 }
 
 /// What runs a host's pods.
@@ -102,7 +111,7 @@ impl HostSpec {
     /// Where a package will bring the daemon.
     #[must_use]
     pub fn content(mut self, content: Content) -> Self {
-        self.daemon = content == Content::Installed;
+        self.daemon = content.installed();
         self.content = content;
         self
     }

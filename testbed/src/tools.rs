@@ -85,6 +85,11 @@ const PROGRAMS: [(Use, &str, &str, &str, &str); 49] = [
     // As Debian calls it.
     (Use::Test, "prometheus-alertmanager", ALERTING, "golang-github-prometheus-alertmanager", "alertmanager"),
     (Use::Test, "nginx", PROXY, "nginx-core", "nginx"),
+    // What Zincati is built with: libraries, of which a header is looked for.
+    (Use::Test, "pkg-config", "pkg-config", "pkgconf-pkg-config", "pkgconf"),
+    (Use::Test, "/usr/include/ostree-1/ostree.h", "libostree-dev", "ostree-devel", "ostree"),
+    (Use::Test, "/usr/include/openssl/ssl.h", "libssl-dev", "openssl-devel", "openssl"),
+    (Use::Test, "/usr/include/zstd.h", "libzstd-dev", "libzstd-devel", "zstd"),
     (Use::Machine, "qemu-system-x86_64", "qemu-system-x86", "qemu-system-x86-core", "qemu-system-x86"),
     // No program, and at this path in Debian alone.
     (Use::Machine, FIRMWARE, "ovmf", "edk2-ovmf", "edk2-ovmf"),

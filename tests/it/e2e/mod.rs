@@ -48,6 +48,7 @@ mod trust;
 mod unit;
 mod update_engine;
 pub(crate) mod workload;
+mod zincati;
 
 /// Longest wait for a whole cycle of one host, on two busy cores.
 pub(crate) const CYCLE: Duration = Duration::from_secs(120);
