@@ -149,7 +149,11 @@ $(MUSL_RELEASE): musl-library
 	$(CARGO) build --release --locked --target $(MUSL) --bin kube-rebootd
 
 musl-library:
-	@test -d "$$(rustc --print target-libdir --target $(MUSL))" || rustup target add $(MUSL)
+	@test '$(MACHINE)' = "$$(uname -m)" || { \
+	  echo "sysext: for another machine it is made on such a one: there is no C compiler for its musl here" >&2; exit 1; }
+	@command -v musl-gcc >/dev/null || { echo "sysext: musl-gcc is wanted (Debian: musl-tools)" >&2; exit 1; }
+	@test -d "$$(rustc --print target-libdir --target $(MUSL))" || { command -v rustup >/dev/null && rustup target add $(MUSL); } || { \
+	  echo "sysext: Rust has no library for $(MUSL): 'rustup target add' it, or rust-std-static-$(MUSL) on Fedora" >&2; exit 1; }
 
 # The same program made quickly, for the tests: with --workspace, as the bed is.
 musl: musl-library
@@ -166,17 +170,18 @@ sysext: $(MUSL_BINARY)
 	  echo "sysext: the program wants a dynamic loader; it was to be static" >&2; exit 1; fi
 	@mksquashfs -version | grep -Eq 'version (4\.([6-9]|[1-9][0-9])|[5-9])' || { \
 	  echo "sysext: mksquashfs 4.6 or newer is wanted (Debian 13 has it): older ones take no labels from a file" >&2; exit 1; }
-	rm -rf $(SYSEXT_TREE) $(WORK)/portable $(WORK)/sysext.labels
+	rm -rf $(SYSEXT_TREE) $(WORK)/portable $(WORK)/portable.tar $(WORK)/sysext.labels
 	$(MAKE) install DESTDIR=$(SYSEXT_TREE) PREFIX=/usr SYSCONFDIR=/usr/lib BINARY=$(MUSL_BINARY)
 	rm -r $(SYSEXT_TREE)/var $(SYSEXT_TREE)/usr/lib/systemd/system/kube-rebootd-boot-ok.service
 	install -d $(dir $(SYSEXT_RELEASE))
 	printf 'ID=_any\nARCHITECTURE=$(SYSTEMD_MACHINE)\nEXTENSION_RELOAD_MANAGER=1\n' >$(SYSEXT_RELEASE)
-	chmod -R u=rwX,go=rX $(SYSEXT_TREE)
+	chmod -R u=rwX,go=rX,a-s $(SYSEXT_TREE)
 	sh packaging/sysext/labels.sh $(SYSEXT_TREE) >$(WORK)/sysext.labels
 	mkdir -p dist
 	rm -f dist/$(SYSEXT)
+	# The tree has labels of its own on a machine with SELinux: those of the list count alone.
 	unset SOURCE_DATE_EPOCH; mksquashfs $(SYSEXT_TREE) dist/$(SYSEXT) -noappend -quiet -no-progress -all-root -root-mode 755 \
-	  -mkfs-time $(TIME) -all-time $(TIME) -comp gzip -pf $(WORK)/sysext.labels
+	  -xattrs-exclude '.*' -mkfs-time $(TIME) -all-time $(TIME) -comp gzip -pf $(WORK)/sysext.labels
 	$(MAKE) install DESTDIR=$(WORK)/portable PREFIX=$(OPT) SYSCONFDIR=$(OPT)/share BINARY=$(MUSL_BINARY) \
 	  UNITDIR=$(OPT)/etc/systemd/system TMPFILESDIR=$(OPT)/etc/tmpfiles.d STATEDIR=$(OPT)/state
 	rm -r $(WORK)/portable$(OPT)/state $(WORK)/portable$(OPT)/lib
@@ -185,4 +190,5 @@ sysext: $(MUSL_BINARY)
 	install -d $(WORK)/portable$(OPT)/etc/dbus-1
 	mv $(WORK)/portable$(OPT)/share/dbus-1/system.d $(WORK)/portable$(OPT)/etc/dbus-1/
 	sed -i 's,/usr/bin/kube-rebootd,$(OPT)/bin/kube-rebootd,' $(WORK)/portable$(OPT)/etc/systemd/system/*
-	$(TAR) -C $(WORK)/portable/opt -cf - kube-rebootd | gzip -9n >dist/$(PORTABLE)
+	$(TAR) -C $(WORK)/portable/opt -cf $(WORK)/portable.tar kube-rebootd
+	gzip -9n <$(WORK)/portable.tar >dist/$(PORTABLE)

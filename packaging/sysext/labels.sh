@@ -3,7 +3,8 @@
 # /usr any more. Argument: the image's tree.
 set -e
 cd "$1"
-find usr | LC_ALL=C sort | while read -r path; do
+paths=$(find usr)
+echo "$paths" | LC_ALL=C sort | while read -r path; do
   case $path in
     usr/bin | usr/bin/*) type=bin_t ;;
     usr/lib/systemd/system | usr/lib/systemd/system/*) type=systemd_unit_file_t ;;

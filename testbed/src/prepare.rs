@@ -54,6 +54,7 @@ pub fn prepare(need: Need) -> Result<()> {
         return Ok(());
     }
     butane()?;
+    Sources::own().make(&["musl-library"])?;
     // The one that a host's kubelet is upgraded from.
     tools::kubelet(OLDEST_KUBELET)?;
     zincati::layer().map(|_| ())

@@ -149,6 +149,23 @@ fn i6_i4_a_system_extension_is_merged_by_every_boot_and_replaced_in_mid_drain() 
     host.reboot().unwrap();
     assert_eq!(show(&host, "ActiveState"), "inactive");
     assert_eq!(host.sh("systemctl --failed --no-legend").unwrap(), "");
+
+    // A boot that does not merge it is not silent.
+    not_merged(&host);
+}
+
+/// Nobody merges what has no link.
+fn not_merged(host: &Host) {
+    host.sh(&format!("systemctl enable kube-rebootd && rm {EXTENSION}"))
+        .unwrap();
+    host.reboot().unwrap();
+    let failed = host.sh("systemctl --failed --no-legend --plain").unwrap();
+    assert!(
+        failed.starts_with("kube-rebootd-sysext.service "),
+        "{failed}"
+    );
+    let said = host.journal("kube-rebootd-sysext").unwrap();
+    assert!(said.contains("its extension was not merged"), "{said}");
 }
 
 #[test]
@@ -165,6 +182,7 @@ fn a_system_extension_is_merged_and_started_by_systemd_252() {
     in_order(&site, &host, "kube-rebootd");
     host.reboot().unwrap();
     site.wait_status(&host, "idle");
+    not_merged(&host);
 }
 
 #[test]
@@ -186,7 +204,7 @@ fn the_tarball_serves_a_host_from_below_opt() {
             .arg(dist.join(name)),
     );
     host.sh(
-        "cp -r /opt/kube-rebootd/etc/. /etc && systemctl daemon-reload && systemctl reload dbus",
+        "umask 077; cp -r --preserve=mode /opt/kube-rebootd/etc/. /etc && systemctl daemon-reload && systemctl reload dbus",
     )
     .unwrap();
     host.sh("systemctl enable --now kube-rebootd").unwrap();
