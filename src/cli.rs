@@ -107,10 +107,14 @@ pub fn main(cli: Cli) -> ExitCode {
             cluster,
         } => access::wish(&root, config, &cluster, &whom, |_| Wish::Resume(reason)),
         Verb::Reboot {
-            nodes, now, reason, ..
+            nodes,
+            now,
+            kind,
+            reason,
+            ..
         } if nodes.is_empty() => {
             let reason = reason.unwrap_or_else(order::by);
-            order::main(&root, config, &Order::reboot(&reason, now))
+            order::main(&root, config, &Order::reboot(&reason, now, kind))
         }
         Verb::Cancel { nodes, .. } if nodes.is_empty() => {
             order::main(&root, config, &Order::Cancel)
@@ -121,6 +125,7 @@ pub fn main(cli: Cli) -> ExitCode {
             reason,
             cluster,
             now: _,
+            kind: _,
         } => {
             let wish = |by| Wish::Reboot(reason.unwrap_or(by));
             access::wish(&root, config, &cluster, &Whom::of(nodes), wish)

@@ -38,6 +38,7 @@ use crate::budget::MaxUnavailable;
 use crate::condition::Unwanted;
 use crate::drain;
 use crate::gates::Force;
+use crate::kind::{Kind, Kinds};
 use crate::matcher::Matchers;
 use crate::protected::Protection;
 use crate::topic::{Template, Topic};
@@ -73,6 +74,15 @@ pub struct Config {
 }
 
 impl Config {
+    /// What it makes of those who ask for a reboot.
+    pub(crate) fn kinds(&self) -> Kinds {
+        Kinds {
+            unnamed: self.reboot.kind,
+            by_command: matches!(self.reboot.method, Method::Command(_)),
+            staged: false,
+        }
+    }
+
     /// The longest that a drain may take here, by the configuration; zero where nothing is drained.
     pub(crate) fn longest_drain(&self) -> Duration {
         let drain = match self.drain.mode {
@@ -227,6 +237,8 @@ pub struct Drain {
 /// `[reboot]`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reboot {
+    /// Of who names none.
+    pub kind: Kind,
     /// Who is asked.
     pub method: Method,
     /// Between the end of the drain and the request.
@@ -243,7 +255,7 @@ pub struct Reboot {
     pub message: String,
 }
 
-/// `reboot.method`. `reboot.kind` has one value so far and no field.
+/// `reboot.method`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Method {
     /// logind's `Reboot` on the system bus.

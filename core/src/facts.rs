@@ -17,6 +17,7 @@ use crate::fleet_lock;
 use crate::gates::{Closed, Gate, Standing};
 use crate::health::Marks;
 use crate::hook::{self, Hook};
+use crate::kind::Kind;
 use crate::node::Seen;
 use crate::node_fields::{Leftovers, NodeFields};
 use crate::peers::Peers;
@@ -26,7 +27,7 @@ use crate::slot::{Crowd, Fence, GiveUp, Keys, Lease, Mark, Shown, Take, TakeAnsw
 use crate::stale::{Held, Look};
 use crate::times::Times;
 use crate::topic::Topic;
-use crate::trigger::{Heard, Observed};
+use crate::trigger::{Heard, Observed, Request};
 
 /// The world as this daemon sees it at one moment.
 #[derive(Debug, Clone)]
@@ -203,6 +204,13 @@ impl Facts {
             giving_back: Duration::ZERO,
             times,
         }
+    }
+
+    /// The kind of the reboot for all that asks now, and for what was asked for when logind was asked first.
+    pub fn kind(&self) -> Kind {
+        let requests = [&self.record.request, &self.observed.request];
+        let asking = requests.into_iter().flatten().filter(|it| it.reboots());
+        asking.map(Request::kind).max().unwrap_or_default()
     }
 
     /// Each whom a gate asks beside the loop has answered, asked for at `since` or later.

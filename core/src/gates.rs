@@ -12,6 +12,7 @@ mod node;
 mod pause;
 mod pods;
 mod rivals;
+mod soft_reboots;
 mod time;
 mod users;
 mod windows;
@@ -31,6 +32,7 @@ use node::{autoscaler, conditions};
 use pause::pause;
 use pods::{blocking, protected};
 use rivals::rivals;
+use soft_reboots::soft_reboots;
 use time::{min_uptime, settle};
 use users::users;
 use windows::windows;
@@ -47,6 +49,7 @@ pub(crate) use node::Signs;
 pub(crate) use pause::Pause;
 pub(crate) use pods::{Blocking, Protecting};
 pub(crate) use rivals::Rivals;
+pub(crate) use soft_reboots::SoftReboots;
 pub(crate) use users::{Stretch, UserFacts, UserPolicy};
 pub(crate) use windows::{ClosePolicy, Expected, WindowFacts};
 pub use words::Words;
@@ -61,6 +64,7 @@ use crate::users::Users;
 pub enum Gate {
     NodePaused,
     GroupPaused,
+    SoftReboot,
     Windows,
     Clock,
     Inhibitors,
@@ -87,6 +91,7 @@ impl Gate {
         match self {
             Self::NodePaused => "node-paused",
             Self::GroupPaused => "group-paused",
+            Self::SoftReboot => "soft-reboot",
             Self::Rivals => "rivals",
             Self::Capacity => "capacity",
             Self::ApiServers => "api-servers",
@@ -113,6 +118,9 @@ impl Gate {
             Self::NodePaused => "when `kubectl rebootd resume NODE` ends the pause",
             Self::GroupPaused => {
                 "when `kubectl rebootd resume --group GROUP` opens a slot of the group"
+            }
+            Self::SoftReboot => {
+                "when a full reboot is asked for, which serves all: `sudo kube-rebootd reboot --kind reboot`"
             }
             Self::Rivals => {
                 "when that daemon is taken off this node, or has ended, or gates.other_reboot_daemons is \"ignore\""
@@ -157,7 +165,8 @@ impl Gate {
             | Self::Capacity
             | Self::BlockingPods
             | Self::ProtectedPods => true,
-            Self::Windows
+            Self::SoftReboot
+            | Self::Windows
             | Self::Clock
             | Self::Inhibitors
             | Self::PackageManager
@@ -174,9 +183,10 @@ impl Gate {
     }
 
     /// All of them, in the order in which they are looked at.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::NodePaused,
         Self::GroupPaused,
+        Self::SoftReboot,
         Self::Windows,
         Self::Clock,
         Self::Inhibitors,
@@ -207,6 +217,7 @@ impl Gate {
             | Self::Users => true,
             Self::NodePaused
             | Self::GroupPaused
+            | Self::SoftReboot
             | Self::Rivals
             | Self::Capacity
             | Self::Windows
@@ -268,6 +279,7 @@ pub(crate) struct GateFacts<'a> {
     pub node_pause: Pause,
     /// Paused when every slot of the group is.
     pub group_pause: Pause,
+    pub soft_reboots: SoftReboots,
     pub rivals: Rivals,
     pub capacity: Capacity,
     pub api_servers: ApiServers<'a>,
@@ -312,6 +324,7 @@ pub(crate) fn all(facts: &GateFacts, policy: &GatePolicy, now: Now) -> Vec<(Gate
     let all = [
         (Gate::NodePaused, pause("node", &facts.node_pause)),
         (Gate::GroupPaused, pause("group", &facts.group_pause)),
+        (Gate::SoftReboot, soft_reboots(&facts.soft_reboots)),
         (Gate::Windows, windows(&facts.windows, policy.close, now)),
         (Gate::Clock, clock(facts.clock)),
         (Gate::Inhibitors, inhibitors(facts.inhibitors.as_deref())),

@@ -278,6 +278,8 @@ pub(crate) struct Pulse {
     heartbeat: Option<Timestamp>,
     /// One of the two changed between two reads.
     beat: bool,
+    /// `renewed` did, which only the node's own credential may write: whoever may patch the status of Nodes writes the other.
+    lease_beat: bool,
     /// nodeInfo.bootID of the last Node seen.
     boot_id: String,
     /// Since when Ready is seen to be True without a break, and the value of its last change.
@@ -289,7 +291,8 @@ pub(crate) struct Pulse {
 impl Pulse {
     /// A read of renewTime of the own kube-node-lease Lease.
     pub(crate) fn renewed(&mut self, renewed: Option<Timestamp>) {
-        self.beat |= changed(&mut self.renewed, renewed);
+        self.lease_beat |= changed(&mut self.renewed, renewed);
+        self.beat |= self.lease_beat;
     }
 
     /// A view of the own Node at boot time `now`. Only consistent reads count for the heartbeat: a
@@ -335,8 +338,8 @@ fn changed(known: &mut Option<Timestamp>, read: Option<Timestamp>) -> bool {
 /// The kubelet is alive in this boot; `before` is the boot of the hold. Or what is missing, in words.
 ///
 /// A kubelet that names its boot must name this one: its heartbeat Lease may be renewed before it has looked at a
-/// single pod, while the Node still says Ready from before. One that names none (kubemark), and a boot that kept
-/// its ID (a soft-reboot), are told by a change alone (`e2e::one_host`).
+/// single pod, while the Node still says Ready from before. One that names none (kubemark) is told by a change alone
+/// (`e2e::one_host`); and by one of the Lease a boot that kept its ID (a soft-reboot), which everybody knows (I14).
 fn kubelet_alive(pulse: &Pulse, boot: &Boot, before: Option<&Boot>) -> Result<(), String> {
     if !pulse.boot_id.is_empty() && pulse.boot_id != boot.id {
         return Err(format!(
@@ -345,8 +348,13 @@ fn kubelet_alive(pulse: &Pulse, boot: &Boot, before: Option<&Boot>) -> Result<()
         ));
     }
     let rebooted = before.is_some_and(|before| before.id != boot.id);
-    let this_boot = !pulse.boot_id.is_empty() && rebooted;
-    if this_boot || pulse.beat {
+    let named = !pulse.boot_id.is_empty();
+    let soft = before.is_some_and(|before| before.id == boot.id && before != boot);
+    let alive = match (named, soft) {
+        (true, true) => pulse.lease_beat,
+        _ => named && rebooted || pulse.beat,
+    };
+    if alive {
         return Ok(());
     }
     Err(match before {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use crate::kind::Kind;
 use crate::text::{self, WORDS};
 use crate::times::Times;
 use crate::trigger::Request;
@@ -38,6 +39,8 @@ pub struct Past {
     /// The update that it was for did not take, in words; none: it did, nothing was expected, or nobody knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rolled_back: Option<String>,
+    #[serde(default, skip_serializing_if = "Kind::full")]
+    pub kind: Kind,
 }
 
 impl Past {
@@ -96,6 +99,7 @@ impl Past {
             later: request.map(Request::later).unwrap_or_default(),
             times: None,
             rolled_back: None,
+            kind: Kind::Reboot,
         }
     }
 
@@ -175,6 +179,7 @@ mod tests {
             since: Vec::new(),
             times: None,
             rolled_back: None,
+            kind: Kind::Reboot,
             later: BTreeMap::new(),
             packages: Vec::new(),
             at: at(hours * 3600),

@@ -20,6 +20,7 @@ pub mod health;
 pub mod history;
 pub mod hook;
 pub mod inhibitor;
+pub mod kind;
 pub mod kubelet;
 mod label;
 pub mod machine;

@@ -26,6 +26,7 @@ mod packages;
 mod proof;
 mod rebootmgr;
 mod rivals;
+mod soft_reboots;
 mod tell;
 #[cfg(test)]
 mod tests;
@@ -164,8 +165,11 @@ impl Machine {
 /// What it is told.
 impl Machine {
     /// The host was looked at.
-    pub fn saw_host(&mut self, host: HostNow) {
+    pub fn saw_host(&mut self, mut host: HostNow) {
         self.saw_patches(&host);
+        // It is the same for as long as this runs, but for an update; a systemd that is silent for once undoes nothing.
+        let last = self.memory.host.take();
+        host.systemd = host.systemd.or(last.and_then(|last| last.systemd));
         self.memory.host = Some(host);
         self.memory.host_changed = false;
     }

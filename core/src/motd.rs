@@ -84,6 +84,7 @@ mod tests {
             at: Timestamp::UNIX_EPOCH,
             boot: None,
             ended: false,
+            kind: crate::kind::Kind::Reboot,
         };
         let request = Request {
             since: Timestamp::UNIX_EPOCH,
@@ -148,6 +149,8 @@ mod tests {
                 trigger: "check firmware".to_owned(),
                 verdict,
                 settle: Duration::ZERO,
+                kind: None,
+                mark: None,
             };
             let facts = Facts {
                 heard: vec![Heard { finding, since }],

@@ -6,6 +6,7 @@
 
 use thiserror::Error;
 
+use crate::kind::Kind;
 use crate::text::{WORDS, clean};
 use crate::trigger::Keeper;
 
@@ -15,6 +16,8 @@ pub enum Order {
     Reboot {
         /// For whoever looks.
         reason: String,
+        /// None: what the configuration says.
+        kind: Option<Kind>,
         /// A window, users, `gates.min_uptime` and a back-off are no reason to wait. A slot, budgets, inhibitors, package
         /// managers and a pause are.
         now: bool,
@@ -31,9 +34,9 @@ pub enum Order {
 
 impl Order {
     /// With a reason that can be kept: clean, short, and never empty.
-    pub fn reboot(reason: &str, now: bool) -> Self {
+    pub fn reboot(reason: &str, now: bool, kind: Option<Kind>) -> Self {
         let reason = given(reason);
-        Self::Reboot { reason, now }
+        Self::Reboot { reason, kind, now }
     }
 
     /// The same.
@@ -75,6 +78,8 @@ pub enum OrderError {
         "mode = \"observe\": this daemon never reboots the host; set mode = \"active\" to let it"
     )]
     Observing,
+    #[error("this host does no soft-reboot: {0}; a full one serves as well: --kind reboot")]
+    NoSoftReboot(String),
     #[error(
         "the host goes down, or logind was asked to reboot it; if it stays up, ask again when kube-rebootd has given up"
     )]
@@ -99,7 +104,7 @@ impl OrderError {
             Self::Starting | Self::GoingDown | Self::Proving | Self::Kept | Self::GivingBack => {
                 true
             }
-            Self::Observing | Self::Unwritable { .. } => false,
+            Self::Observing | Self::NoSoftReboot(_) | Self::Unwritable { .. } => false,
         }
     }
 }

@@ -25,6 +25,8 @@ pub enum Reason {
     /// A reboot is required, and something else than the reasons below keeps it pending.
     Pending,
     Paused,
+    /// A soft-reboot is asked for, and the host does none.
+    SoftRebootNotDone,
     /// No window is open, or not for long enough.
     OutsideWindow,
     /// The clock is not synchronized, and windows rest on it.
@@ -102,7 +104,7 @@ pub enum Reason {
 
 impl Reason {
     /// All of them; docs/operating.md explains each to an operator.
-    pub const ALL: [Self; 50] = [
+    pub const ALL: [Self; 51] = [
         Self::Idle,
         Self::TriggerUnknown,
         Self::NotCleared,
@@ -110,6 +112,7 @@ impl Reason {
         Self::Observing,
         Self::Pending,
         Self::Paused,
+        Self::SoftRebootNotDone,
         Self::OutsideWindow,
         Self::ClockNotSynchronized,
         Self::Inhibited,
@@ -180,6 +183,7 @@ impl Reason {
                 Self::PodsNotKnown
             }
             Some(Gate::NodePaused | Gate::GroupPaused) => Self::Paused,
+            Some(Gate::SoftReboot) => Self::SoftRebootNotDone,
             Some(Gate::Windows) => Self::OutsideWindow,
             Some(Gate::Clock) => Self::ClockNotSynchronized,
             Some(Gate::Inhibitors) => Self::Inhibited,
@@ -229,6 +233,7 @@ impl Reason {
             Self::TriggerUnknown
             | Self::NotCleared
             | Self::RolledBack
+            | Self::SoftRebootNotDone
             | Self::PodsNotKnown
             | Self::StateNotWritable
             | Self::LimitReached
@@ -309,6 +314,9 @@ impl Reason {
             Self::Observing => "a reboot is required, and the daemon only observes",
             Self::Pending => "a reboot is required, and waits",
             Self::Paused => "a reboot is required, and the node or its group is paused",
+            Self::SoftRebootNotDone => {
+                "a soft-reboot is asked for, which the host does not do, or that is not known"
+            }
             Self::OutsideWindow => "a reboot is required, and waits for a window",
             Self::ClockNotSynchronized => {
                 "a reboot is required, and the clock, by which windows open, is not synchronized"
@@ -379,6 +387,7 @@ impl Reason {
             Self::Observing => "Observing",
             Self::Pending => "Pending",
             Self::Paused => "Paused",
+            Self::SoftRebootNotDone => "SoftRebootNotDone",
             Self::OutsideWindow => "OutsideWindow",
             Self::ClockNotSynchronized => "ClockNotSynchronized",
             Self::Inhibited => "Inhibited",

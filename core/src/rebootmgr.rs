@@ -7,6 +7,7 @@
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
+use crate::kind::Kind;
 use crate::order::OrderError;
 use crate::phase::Phase;
 use crate::text::{MESSAGE, clean};
@@ -21,6 +22,9 @@ const DESCRIPTION: &str = include_str!("rebootmgr/org.openSUSE.rebootmgr.varlink
 pub const BY: &str = "rebootmgrctl reboot";
 /// The same with `Force`, which no updater sends: a person's.
 pub const BY_NOW: &str = "rebootmgrctl reboot now";
+/// The same of a soft-reboot.
+pub const BY_SOFT: &str = "rebootmgrctl soft-reboot";
+pub const BY_SOFT_NOW: &str = "rebootmgrctl soft-reboot now";
 /// What is kept as its reason.
 pub(crate) const REASON: &str = "asked for at the socket of rebootmgr";
 
@@ -31,6 +35,7 @@ const GOING_DOWN: &str = "now: the host goes down";
 /// `RM_RebootMethod`.
 const HARD: i64 = 1;
 const SOFT: i64 = 2;
+const METHODS: &str = "Reboot must be 1, a full reboot, or 2, a soft-reboot";
 /// `RM_RebootStrategy`: "best-effort" is in a window where there is one, else at once.
 const BEST_EFFORT: i64 = 1;
 
@@ -38,6 +43,7 @@ const BEST_EFFORT: i64 = 1;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ask {
     Reboot {
+        kind: Kind,
         /// `rebootmgrctl reboot now`.
         now: bool,
     },
@@ -49,8 +55,12 @@ impl Ask {
     /// The command of `rebootmgrctl` that asks so.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Reboot { now: false } => BY,
-            Self::Reboot { now: true } => BY_NOW,
+            Self::Reboot { kind, now } => match (kind, now) {
+                (Kind::Reboot, false) => BY,
+                (Kind::Reboot, true) => BY_NOW,
+                (Kind::SoftReboot, false) => BY_SOFT,
+                (Kind::SoftReboot, true) => BY_SOFT_NOW,
+            },
             Self::Cancel => "rebootmgrctl cancel",
         }
     }
@@ -115,6 +125,8 @@ impl Stands {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Shown {
     pub stands: Stands,
+    /// Of the reboot that is asked for.
+    pub kind: Kind,
     /// In place of a time, which nobody knows.
     pub when: String,
     /// Paused, or only looking.
@@ -154,7 +166,7 @@ fn own(call: &Call, method: &str, root: bool, shown: &Shown) -> Result<Wants, Fa
             known(given, &[])?;
             return Ok(Wants::Answered(status(shown, method == "FullStatus")));
         }
-        "Reboot" => reboot(given, root)?,
+        "Reboot" => reboot(given)?,
         "Cancel" => {
             known(given, &[])?;
             Ask::Cancel
@@ -171,25 +183,28 @@ fn own(call: &Call, method: &str, root: bool, shown: &Shown) -> Result<Wants, Fa
     }
 }
 
-fn reboot(given: &Map<String, Value>, root: bool) -> Result<Ask, Fault> {
+fn reboot(given: &Map<String, Value>) -> Result<Ask, Fault> {
     known(given, &["Reboot", "Force"])?;
     let Some(method) = given.get("Reboot").and_then(Value::as_i64) else {
-        return Err(Fault::invalid("Reboot", "Reboot must be 1, a full reboot"));
+        return Err(Fault::invalid("Reboot", METHODS));
     };
     let now = match given.get("Force") {
         None | Some(Value::Null) => false,
         Some(Value::Bool(force)) => *force,
         Some(_) => return Err(Fault::invalid("Force", "Force must be true or false")),
     };
-    match method {
-        HARD => Ok(Ask::Reboot { now }),
-        // Who may not ask at all hears that.
-        SOFT if root => {
-            let why = "kube-rebootd does no soft-reboot; ask for a full one: rebootmgrctl reboot";
-            Err(error("InvalidParameter", json!({"Reason": why})))
-        }
-        SOFT => Err(Fault::denied()),
-        _ => Err(Fault::invalid("Reboot", "Reboot must be 1, a full reboot")),
+    let kind = match method {
+        HARD => Kind::Reboot,
+        SOFT => Kind::SoftReboot,
+        _ => return Err(Fault::invalid("Reboot", METHODS)),
+    };
+    Ok(Ask::Reboot { kind, now })
+}
+
+fn number(kind: Kind) -> i64 {
+    match kind {
+        Kind::Reboot => HARD,
+        Kind::SoftReboot => SOFT,
     }
 }
 
@@ -239,7 +254,7 @@ fn status(shown: &Shown, full: bool) -> Value {
         field("RebootStrategy", BEST_EFFORT.into());
     }
     if shown.stands != Stands::Nothing {
-        field("RequestedMethod", HARD.into());
+        field("RequestedMethod", number(shown.kind).into());
         field("RebootTime", clean(&shown.when, MESSAGE).into());
     }
     Value::Object(fields)
@@ -250,7 +265,11 @@ fn status(shown: &Shown, full: bool) -> Value {
 /// # Errors
 /// By rebootmgr's own names.
 pub fn answer(ask: Ask, done: &Result<(), No>) -> Answer {
-    let scheduled = |when: &str| json!({"Method": HARD, "Scheduled": when});
+    let method = match ask {
+        Ask::Reboot { kind, .. } => number(kind),
+        Ask::Cancel => HARD,
+    };
+    let scheduled = |when: &str| json!({"Method": method, "Scheduled": when});
     match (ask, done) {
         (Ask::Reboot { .. }, Ok(())) => Ok(scheduled(TURN)),
         (Ask::Cancel, Ok(())) => Ok(json!({"Success": true})),
@@ -259,6 +278,10 @@ pub fn answer(ask: Ask, done: &Result<(), No>) -> Answer {
         (Ask::Reboot { .. }, Err(No::Order(OrderError::GoingDown))) => {
             Err(error("AlreadyInProgress", scheduled(GOING_DOWN)))
         }
+        (_, Err(No::Order(why @ OrderError::NoSoftReboot(_)))) => Err(error(
+            "InvalidParameter",
+            json!({"Reason": clean(&why.to_string(), MESSAGE)}),
+        )),
         (_, Err(why @ (No::Order(_) | No::Busy | No::Late | No::Ends))) => Err(error(
             "InternalError",
             json!({"Reason": clean(&why.to_string(), MESSAGE)}),

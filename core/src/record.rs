@@ -15,6 +15,7 @@ use crate::before::Before;
 use crate::boot::Boot;
 use crate::health::Marks;
 use crate::history::Past;
+use crate::kind::Kind;
 use crate::slot::{Lease, Take, Waiting};
 use crate::text::{self, MESSAGE, NAME, WORDS};
 use crate::times::Times;
@@ -137,6 +138,9 @@ pub struct Hold {
     /// How long from `asked` on it was told that it may take: no other configuration makes that shorter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promised: Option<Duration>,
+    /// What logind was asked for last.
+    #[serde(default, skip_serializing_if = "Kind::full")]
+    pub kind: Kind,
     /// Who asked before the cordon ([`Latched::asker`](crate::trigger::Latched::asker)): gates that nobody asks again may have
     /// been passed for them alone, so that the hold ends with whoever takes the wish back.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
@@ -371,6 +375,7 @@ impl Hold {
             asked: None,
             granted: false,
             promised: None,
+            kind: Kind::Reboot,
             askers: BTreeSet::new(),
         }
     }
@@ -578,7 +583,11 @@ impl Record {
         let counted = matches!(hold.stage, Stage::Releasing);
         if rebooted && hold.asked() && !counted {
             let times = self.times.clone().unwrap_or_default();
-            let past = Past::of(self.request.as_ref(), now).took(times, hold.take.acquire_time);
+            let past = Past {
+                kind: Kind::between(&hold.boot, boot),
+                ..Past::of(self.request.as_ref(), now)
+            };
+            let past = past.took(times, hold.take.acquire_time);
             record.history.insert(0, past);
             record.history.truncate(HISTORY_MAX);
             record.times = None;

@@ -9,6 +9,7 @@ use crate::decide::Step;
 use crate::facts::Facts;
 use crate::gates::State;
 use crate::history::Past;
+use crate::kind::Kind;
 use crate::phase::Phase;
 use crate::record::{Hold, Stage, Why};
 use crate::times::{Times, long};
@@ -94,10 +95,10 @@ fn proves(step: &Step, facts: &Facts) -> bool {
 /// What begins, and for what.
 fn wanted(step: &Step) -> Option<String> {
     let request = step.record.request.as_ref()?;
-    let what = if request.reboots() {
-        "a reboot is required"
-    } else {
-        "the node is to be drained"
+    let what = match request.kind() {
+        _ if !request.reboots() => "the node is to be drained",
+        Kind::Reboot => "a reboot is required",
+        Kind::SoftReboot => "a soft-reboot is required",
     };
     let reasons = waits::reasons(step)?;
     let packages = request.packages();
@@ -119,15 +120,15 @@ fn rebooted(step: &Step, facts: &Facts) -> Option<String> {
     let came = was.as_ref().zip(now.as_ref());
     let came = came.and_then(|(was, now)| booted::came(was, now));
     let came = came.map_or_else(String::new, |came| format!(": {came} came up"));
+    let (did, came) = match Kind::between(&hold.boot, &facts.boot) {
+        Kind::Reboot => ("the host has rebooted", came),
+        // The kernel went on.
+        Kind::SoftReboot => ("the host has soft-rebooted", String::new()),
+    };
     Some(match facts.times.boot {
-        _ if !hold.asked() => {
-            format!("the host has rebooted, and was not asked to by kube-rebootd{came}")
-        }
-        Some(boot) => format!(
-            "the host has rebooted, {} after it was asked to{came}",
-            long(boot)
-        ),
-        None => format!("the host has rebooted{came}"),
+        _ if !hold.asked() => format!("{did}, and was not asked to by kube-rebootd{came}"),
+        Some(boot) => format!("{did}, {} after it was asked to{came}", long(boot)),
+        None => format!("{did}{came}"),
     })
 }
 
@@ -145,6 +146,7 @@ pub struct Ended {
     pub since: Option<Timestamp>,
     /// How the time went; none: it is not known.
     pub times: Option<Times>,
+    pub kind: Kind,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -209,6 +211,7 @@ impl Ended {
             reasons: past.reasons,
             packages: request.map(Request::packages).unwrap_or_default(),
             times: Some(facts.times.clone()),
+            kind: request.map_or(Kind::Reboot, Request::kind),
         })
     }
 
@@ -221,6 +224,7 @@ impl Ended {
             packages: past.packages.clone(),
             since: past.since.iter().min().copied(),
             times: past.times.clone(),
+            kind: past.kind,
         }
     }
 
@@ -239,11 +243,15 @@ impl Ended {
         let wanted = reasons + &packages + &since;
         let times = self.times.as_ref();
         let all = || times.map_or_else(String::new, |times| format!(": {}", times.words()));
+        let did = match self.kind {
+            Kind::Reboot => "rebooted",
+            Kind::SoftReboot => "soft-rebooted",
+        };
         match &self.outcome {
-            Outcome::Rebooted => format!("rebooted{wanted}{}", all()),
+            Outcome::Rebooted => format!("{did}{wanted}{}", all()),
             Outcome::RolledBack(why) => {
                 let took = all();
-                format!("rebooted{wanted}, but the update did not take ({why}){took}")
+                format!("{did}{wanted}, but the update did not take ({why}){took}")
             }
             Outcome::KeptDrained => {
                 let took = times.map_or_else(String::new, |it| format!(": drain {}", it.drained()));
@@ -251,7 +259,7 @@ impl Ended {
             }
             Outcome::Undone(why) => {
                 let took = times.map_or_else(String::new, |it| format!("; drain {}", it.drained()));
-                format!("not rebooted{wanted}: {why}{took}")
+                format!("not {did}{wanted}: {why}{took}")
             }
         }
     }

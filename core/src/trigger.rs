@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::boot::Boot;
 use crate::fleet_lock;
+use crate::kind::{Kind, Kinds};
 use crate::now::Now;
 use crate::rebootmgr;
 use crate::scatter::scatter;
@@ -20,6 +21,7 @@ mod builtin;
 mod flaps;
 mod heard;
 mod kernel;
+mod kinds;
 mod maintenance;
 mod settled;
 #[cfg(test)]
@@ -30,10 +32,11 @@ pub use builtin::Builtin;
 pub use flaps::Flaps;
 pub use heard::Heard;
 pub(crate) use heard::heard;
+pub(crate) use kernel::of_kernel;
 pub use maintenance::Keeper;
 pub use settled::{Settled, SettledReason};
 
-use settled::{forget, gone, uncleared};
+use settled::{Again, again, forget, gone};
 
 /// `by` of a request that the Node annotation `kube-rebootd/reboot` made.
 pub const BY_ANNOTATION: &str = "node annotation";
@@ -54,6 +57,23 @@ pub struct Finding {
     pub verdict: Verdict,
     /// How long it must say so before it counts; a gate.
     pub settle: Duration,
+    /// The kind of reboot that it names; none: it names none.
+    pub kind: Option<Kind>,
+    /// Of a file, what tells it from one that is written later. A file in /run survives a soft-reboot.
+    pub mark: Option<String>,
+}
+
+impl Finding {
+    /// Of a trigger that names no kind of reboot, and is no file.
+    pub fn new(trigger: impl Into<String>, verdict: Verdict, settle: Duration) -> Self {
+        Self {
+            trigger: trigger.into(),
+            verdict,
+            settle,
+            kind: None,
+            mark: None,
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,6 +102,12 @@ pub struct Reason {
     /// Packages that came after `since`, and when: some of them ([`PACKAGES_KEPT`]).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub later: BTreeMap<String, Timestamp>,
+    /// What serves it.
+    #[serde(default, skip_serializing_if = "Kind::full")]
+    pub kind: Kind,
+    /// [`Finding::mark`], where a soft-reboot serves it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mark: Option<String>,
 }
 
 impl Reason {
@@ -116,6 +142,9 @@ pub struct Latched {
     /// It kept the node drained and does no more; what the slot was held for goes into the history.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ended: bool,
+    /// What serves it.
+    #[serde(default, skip_serializing_if = "Kind::full")]
+    pub kind: Kind,
 }
 
 impl Latched {
@@ -126,16 +155,34 @@ impl Latched {
 
     /// Who asks, whatever way: a person who asks again, and for now, has taken nothing back.
     pub(crate) fn asker(&self) -> &str {
-        if self.reboots_for_person() {
-            BY_PERSON
-        } else {
-            &self.by
+        match self.by.as_str() {
+            _ if self.reboots_for_person() => BY_PERSON,
+            // A full one in place of a soft one takes nothing back.
+            rebootmgr::BY_SOFT => rebootmgr::BY,
+            rebootmgr::BY_SOFT_NOW => rebootmgr::BY_NOW,
+            by => by,
         }
+    }
+
+    /// Whoever asked is told what came of it, and may ask again.
+    pub(crate) fn may_ask_again(&self) -> bool {
+        self.reboots_for_person() || self.of_rebootmgr_now() || self.of_client()
+    }
+
+    /// A client of rebootmgr asked for a reboot at once.
+    pub(crate) fn of_rebootmgr_now(&self) -> bool {
+        [rebootmgr::BY_NOW, rebootmgr::BY_SOFT_NOW].contains(&self.by.as_str())
     }
 
     /// A client of rebootmgr asked for a reboot.
     pub(crate) fn of_rebootmgr(&self) -> bool {
-        [rebootmgr::BY, rebootmgr::BY_NOW].contains(&self.by.as_str())
+        let all = [
+            rebootmgr::BY,
+            rebootmgr::BY_NOW,
+            rebootmgr::BY_SOFT,
+            rebootmgr::BY_SOFT_NOW,
+        ];
+        all.contains(&self.by.as_str())
     }
 
     /// A person asked on the host itself for a reboot.
@@ -154,6 +201,7 @@ pub(crate) struct Wishes<'a> {
     pub staged: Option<&'a str>,
     /// The client of FleetLock has stopped to ask, or is not listened to any more.
     pub client_gone: bool,
+    pub kinds: Kinds,
 }
 
 /// Packages kept of each reboot: a distribution upgrade replaces thousands.
@@ -220,6 +268,7 @@ impl Request {
                 .iter()
                 .map(|one| text::clean(one, NAME))
                 .collect();
+            reason.mark = reason.mark.take().map(|mark| text::clean(&mark, NAME));
             reason.later = std::mem::take(&mut reason.later)
                 .into_iter()
                 .map(|(one, at)| (text::clean(&one, NAME), at))
@@ -291,7 +340,7 @@ impl Request {
 
     /// A person asked for it now.
     pub(crate) fn urgent(&self) -> bool {
-        let now = [BY_NOW, rebootmgr::BY_NOW];
+        let now = [BY_NOW, rebootmgr::BY_NOW, rebootmgr::BY_SOFT_NOW];
         self.latched
             .iter()
             .any(|wish| now.contains(&wish.by.as_str()))
@@ -305,6 +354,8 @@ pub struct Observed {
     pub settled: Option<Settled>,
     /// Still there although the last reboot was for them: reported and ignored (I10).
     pub uncleared: Vec<Reason>,
+    /// Triggers whose file is there still that the last soft-reboot was for: it could not take it away.
+    pub served: Vec<String>,
     /// Triggers that do not answer, and why, of which no reason is known: nobody knows whether they want a reboot (I8).
     pub unknown: Vec<(String, String)>,
 }
@@ -339,6 +390,11 @@ pub(crate) fn observe(
             },
             Verdict::No => gone(&mut observed.settled, &finding.trigger),
             Verdict::Reboot { pkgs, words } => {
+                let kinds = wishes.kinds;
+                let kind = kinds.of_reason(finding.kind, &finding.trigger, pkgs);
+                // As long as it asks, it wants what it has wanted: who writes less into a file takes nothing back.
+                let wanted = old.as_ref().map_or(kind, |old| old.kind);
+                let kind = kind.max(wanted);
                 let fresh = Reason {
                     trigger: finding.trigger.clone(),
                     pkgs: pkgs.clone(),
@@ -346,39 +402,43 @@ pub(crate) fn observe(
                     since: now.wall,
                     since_boot: now.boot,
                     later: BTreeMap::new(),
+                    kind,
+                    // A full reboot settles without it.
+                    mark: finding.mark.clone().filter(|_| kind.soft()),
                 };
-                if uncleared(&mut observed.settled, &fresh, wishes.staged, boot, now) {
-                    observed.uncleared.push(fresh);
-                } else {
-                    reasons.push(match old {
-                        None => fresh,
-                        Some(old) if same_pkgs(&old.pkgs, &fresh.pkgs) => in_this_boot(old, now),
-                        Some(old) => Reason {
-                            later: old.later_with(&fresh.pkgs, now.wall),
-                            pkgs: fresh.pkgs,
-                            words: fresh.words,
-                            ..in_this_boot(old, now)
-                        },
-                    });
+                let named = finding.kind.is_some();
+                let settled = &mut observed.settled;
+                match again(settled, &fresh, named, wishes.staged, boot, now) {
+                    Again::Served => observed.served.push(fresh.trigger),
+                    Again::NotCleared => observed.uncleared.push(fresh),
+                    Again::Asks(kind) => {
+                        let fresh = Reason {
+                            mark: fresh.mark.filter(|_| kind.soft()),
+                            kind,
+                            ..fresh
+                        };
+                        reasons.push(followed(old, fresh, now));
+                    }
                 }
             }
         }
     }
     forget(&mut observed.settled, boot, now);
-    latched.retain(|wish| wish.boot.as_ref().is_none_or(|of| of == boot));
+    latched.retain(|wish| wish.lasts(boot));
     if wishes.client_gone {
         latched.retain(|wish| !wish.of_client());
     }
-    let annotation = asked(&mut observed, wishes.annotation, boot, now);
+    let annotation = asked(&mut observed, wishes.annotation, wishes.kinds, boot, now);
     if annotation == Asked::No {
         latched.retain(|wish| wish.by != BY_ANNOTATION);
     }
-    let mut latch = |by: &str, reason: Option<&str>, boot: Option<&Boot>| {
+    let mut latch = |by: &str, reason: Option<&str>, boot: Option<&Boot>, kind: Kind| {
         let Some(reason) = reason.map(wish) else {
             return;
         };
         if let Some(wish) = latched.iter_mut().find(|wish| wish.by == by) {
-            wish.reason = reason;
+            // One that a soft-reboot has not served is asked for anew in this boot.
+            (wish.reason, wish.kind, wish.boot) = (reason, kind, boot.cloned());
             return;
         }
         latched.push(Latched {
@@ -387,14 +447,17 @@ pub(crate) fn observe(
             at: now.wall,
             boot: boot.cloned(),
             ended: false,
+            kind,
         });
     };
     let annotation = match annotation {
         Asked::Yes(text) => Some(text),
         Asked::No | Asked::Unknown => None,
     };
-    latch(BY_ANNOTATION, annotation, None);
-    latch(BY_SCHEDULE, wishes.scheduled, Some(boot));
+    let unnamed = wishes.kinds.of_wish(None);
+    latch(BY_ANNOTATION, annotation, None, unnamed);
+    // Only a full one is taken over.
+    latch(BY_SCHEDULE, wishes.scheduled, Some(boot), Kind::Reboot);
     if !(reasons.is_empty() && latched.is_empty()) {
         observed.request = Some(Request {
             since,
@@ -405,9 +468,44 @@ pub(crate) fn observe(
     observed
 }
 
+/// What its trigger says now, of which `old` was known.
+fn followed(old: Option<Reason>, fresh: Reason, now: Now) -> Reason {
+    let Some(old) = old else { return fresh };
+    let (kind, mark) = (fresh.kind, fresh.mark);
+    let known = in_this_boot(old, now);
+    if same_pkgs(&known.pkgs, &fresh.pkgs) {
+        // Or the record would be written each time a check counts something.
+        let words = if kind == known.kind {
+            known.words
+        } else {
+            fresh.words
+        };
+        return Reason {
+            words,
+            kind,
+            mark,
+            ..known
+        };
+    }
+    Reason {
+        later: known.later_with(&fresh.pkgs, now.wall),
+        pkgs: fresh.pkgs,
+        words: fresh.words,
+        kind,
+        mark,
+        ..known
+    }
+}
+
 /// What the annotation still asks for: with the text that the last reboot was for it is set again too soon, as by a tool
 /// that owns the annotations of its Nodes, and that would be a loop (I10).
-fn asked<'a>(observed: &mut Observed, annotation: Asked<'a>, boot: &Boot, now: Now) -> Asked<'a> {
+fn asked<'a>(
+    observed: &mut Observed,
+    annotation: Asked<'a>,
+    kinds: Kinds,
+    boot: &Boot,
+    now: Now,
+) -> Asked<'a> {
     match annotation {
         Asked::Yes(text) => {
             let reason = Reason {
@@ -417,10 +515,16 @@ fn asked<'a>(observed: &mut Observed, annotation: Asked<'a>, boot: &Boot, now: N
                 since: now.wall,
                 since_boot: now.boot,
                 later: BTreeMap::new(),
+                kind: kinds.of_wish(None),
+                mark: None,
             };
-            if uncleared(&mut observed.settled, &reason, None, boot, now) {
-                observed.uncleared.push(reason);
-                return Asked::No;
+            match again(&mut observed.settled, &reason, true, None, boot, now) {
+                Again::Asks(_) => {}
+                Again::Served => return Asked::No,
+                Again::NotCleared => {
+                    observed.uncleared.push(reason);
+                    return Asked::No;
+                }
             }
         }
         Asked::No => gone(&mut observed.settled, BY_ANNOTATION),

@@ -1112,12 +1112,16 @@ _kube__rebootd() {
             return 0
             ;;
         kube__subcmd__rebootd__subcmd__reboot)
-            opts="-h --now --reason --kubeconfig --context --namespace --config --root --help"
+            opts="-h --now --kind --reason --kubeconfig --context --namespace --config --root --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --kind)
+                    COMPREPLY=($(compgen -W "reboot soft-reboot" -- "${cur}"))
+                    return 0
+                    ;;
                 --reason)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

@@ -127,6 +127,8 @@ complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand resume" -l con
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand resume" -l root -d 'Look for every host path below this directory, for tests and images' -r -F
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand resume" -l all -d 'All slots of all groups'
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand resume" -s h -l help -d 'Print help'
+complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand reboot" -l kind -d '`reboot` is a full one, `soft-reboot` one of the userspace alone; what else asks for a full one gets it [default: reboot.kind]' -r -f -a "reboot\t''
+soft-reboot\t''"
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand reboot" -l reason -d 'Why, for whoever looks [default: who, and when]' -r
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand reboot" -l kubeconfig -d 'Use this kubeconfig alone [default: those of $KUBECONFIG merged, else ~/.kube/config]' -r -F
 complete -c kube-rebootd -n "__fish_kube_rebootd_using_subcommand reboot" -l context -d 'Use this context of the kubeconfig [default: its current one]' -r

@@ -4,9 +4,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use kube_rebootd_core::config::{self, Builtin};
+use kube_rebootd_core::kind::Kind;
 use kube_rebootd_core::text::{WORDS, clean};
 
 use super::check;
@@ -193,6 +195,10 @@ pub enum Verb {
         /// managers, the slot and budgets are waited for as ever.
         #[arg(long, conflicts_with = "nodes")]
         now: bool,
+        /// `reboot` is a full one, `soft-reboot` one of the userspace alone; what else asks for a full one gets it
+        /// [default: reboot.kind].
+        #[arg(long, value_name = "KIND", conflicts_with = "nodes", value_parser = kinds())]
+        kind: Option<Kind>,
         /// Why, for whoever looks [default: who, and when].
         #[arg(long, value_name = "TEXT", value_parser = words)]
         reason: Option<String>,
@@ -353,6 +359,11 @@ fn duration(text: &str) -> Result<Duration, String> {
     config::duration(text)
 }
 
+fn kinds() -> impl TypedValueParser<Value = Kind> {
+    let words = Kind::WORDS.iter().map(|(word, _)| *word);
+    PossibleValuesParser::new(words).map(|word| Kind::of(&word).unwrap_or_default())
+}
+
 /// One that a Node can have: it goes into paths and selectors.
 fn node(text: &str) -> Result<String, &'static str> {
     if config::is_subdomain(text) {
@@ -408,8 +419,10 @@ pub fn parse() -> Cli {
                 verb.mut_arg("nodes", |nodes| nodes.required(true).help("The nodes"))
             });
         }
-        command =
-            command.mut_subcommand("reboot", |verb| verb.mut_arg("now", |now| now.hide(true)));
+        command = command.mut_subcommand("reboot", |verb| {
+            let verb = verb.mut_arg("now", |now| now.hide(true));
+            verb.mut_arg("kind", |kind| kind.hide(true))
+        });
         for verb in ["pause", "resume"] {
             command = command.mut_subcommand(verb, |verb| {
                 let verb = verb.mut_group("Whom", |whom| whom.required(true));

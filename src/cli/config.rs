@@ -6,12 +6,14 @@ use std::process::ExitCode;
 
 use jiff::Timestamp;
 use kube_rebootd_core::config::{Config, ConfigError};
+use kube_rebootd_core::kind;
 
+use crate::host::{Bus, systemd};
 use crate::layers;
 use crate::root::Root;
 
 use super::exit::{CONFIGURATION, FAILED};
-use super::{complain, print, ready};
+use super::{block_on, complain, print, ready};
 
 /// Prints the effective values, each with the file it came from; `explicit` is `--config FILE`.
 pub fn show(root: &Root, explicit: Option<&Path>) -> ExitCode {
@@ -56,6 +58,18 @@ pub fn check(root: &Root, explicit: Option<&Path>, files: &[PathBuf]) -> ExitCod
 
 /// The daemon takes such a configuration, and waits, or gives a slot back, until this is cured: that is said, and is no failure.
 fn on_this_host(root: &Root, config: &Config) {
+    if config.reboot.kind.soft() {
+        // Where nobody answers, as in an image, nothing is known.
+        block_on(async {
+            let version = systemd::version(&Bus::system()).await.ok();
+            if let Some(why) = version.and_then(|version| kind::lacking(&version)) {
+                complain(&format!(
+                    "on this host: reboot.kind: no soft-reboot is done: {why}; cure: reboot.kind = \"reboot\", or update the distribution"
+                ));
+            }
+            ExitCode::SUCCESS
+        });
+    }
     for row in ready::all(root, config) {
         for trouble in row.troubles {
             complain(&format!(

@@ -59,10 +59,24 @@ pub async fn given(bus: &Bus, order: &Order) -> Result<Vec<String>, BusError> {
     within(PATIENCE, "asking kube-rebootd", async {
         let (to, path, on) = (Some(NAME), PATH, Some(INTERFACE));
         let answer = match order {
-            Order::Reboot { reason, now } => {
+            Order::Reboot {
+                reason,
+                now,
+                kind: None,
+            } => {
                 let body = (reason.as_str(), *now);
                 connection
                     .call_method(to, path, on, "Reboot", &body)
+                    .await?
+            }
+            Order::Reboot {
+                reason,
+                now,
+                kind: Some(kind),
+            } => {
+                let body = (reason.as_str(), *now, kind.name());
+                connection
+                    .call_method(to, path, on, "RebootBy", &body)
                     .await?
             }
             Order::Drain { keeper, reason } => {

@@ -28,8 +28,8 @@ mod table;
 pub(super) use shape::done;
 pub use shape::{Done, Held, Later, Reason, Status, Took};
 use shape::{held, reasons};
-pub(super) use table::did_not_take;
 use table::table;
+pub(super) use table::{did_not_take, softly};
 
 /// The daemon's unit.
 pub const UNIT: &str = "kube-rebootd.service";
@@ -196,6 +196,7 @@ fn tell(
             .filter(|text| !text.is_empty()),
         unit: unit.map(|unit| unit.active),
         phase,
+        kind: record.kind(),
         since: record.request.as_ref().map(|request| request.since),
         reasons: reasons(&record),
         hold: record.hold.as_ref().map(held),

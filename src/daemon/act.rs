@@ -6,6 +6,7 @@ use std::time::Duration;
 use kube_rebootd_core::config::Method;
 use kube_rebootd_core::drain::{Escalated, How, PodRef};
 use kube_rebootd_core::facts::Effect;
+use kube_rebootd_core::kind::Kind;
 use kube_rebootd_core::metrics::Fault;
 use kube_rebootd_core::now::Now;
 use kube_rebootd_core::pod::EvictAnswer;
@@ -19,7 +20,8 @@ use super::own_node::refused;
 use super::reads::denied;
 use crate::cluster::answer::ApiError;
 use crate::cluster::lease::{GiveUpError, Took};
-use crate::host::{check, logind};
+use crate::host::check;
+use crate::host::logind::{self, RebootError};
 
 /// How long `reboot.command` may take to ask for the reboot: the loop waits for it, and the watchdog of
 /// the unit waits for the loop (3 min).
@@ -319,11 +321,24 @@ impl Daemon {
             }
             return;
         }
-        info!("asking for the reboot");
+        // As it stands on record (I6).
+        let hold = self.machine.facts().record.hold.as_ref();
+        let kind = hold.map_or(Kind::Reboot, |hold| hold.kind);
+        info!("asking for the {}", kind.name());
         let refused = match &self.machine.config().reboot.method {
-            Method::Logind => logind::ask_reboot(&self.bus)
-                .await
-                .map_err(|err| err.to_string()),
+            Method::Logind => match logind::ask_reboot(&self.bus, kind).await {
+                Ok(()) => Ok(()),
+                Err(err) => {
+                    if let RebootError::NoSoftReboot(_) = &err {
+                        self.machine.no_soft_reboots(err.to_string());
+                    }
+                    Err(err.to_string())
+                }
+            },
+            // Nobody knows what it does: the gate of soft-reboots has closed.
+            Method::Command(_) if kind.soft() => {
+                Err("reboot.command is asked for no soft-reboot".to_owned())
+            }
             Method::Command(command) => {
                 let check = check::Check {
                     name: "reboot",

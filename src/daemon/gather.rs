@@ -139,6 +139,7 @@ impl Daemon {
             rivals,
             live_patches,
             scheduled: seen.scheduled.ok().flatten(),
+            systemd: seen.systemd,
         });
     }
 

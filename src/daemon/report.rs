@@ -335,6 +335,7 @@ impl Report {
             config_places: (facts.config_error.as_ref())
                 .map(ConfigError::places)
                 .unwrap_or_default(),
+            kind: step.record.kind(),
             reason: if looking {
                 self.view.reason.clone()
             } else {

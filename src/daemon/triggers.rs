@@ -123,22 +123,27 @@ impl Triggers {
             self.read = Some(self.clock.now().boot);
             self.dirty = false;
         }
-        let sentinels = self.paths.iter().enumerate().map(|(index, path)| Finding {
-            trigger: text::clean(&format!("sentinel {path}"), WORDS),
-            verdict: match &self.found {
-                Ok(found) => found.get(index).map_or_else(unread, sentinel),
+        let sentinels = self.paths.iter().enumerate().map(|(index, path)| {
+            let trigger = text::clean(&format!("sentinel {path}"), WORDS);
+            let found = self.found.as_ref().map(|found| found.get(index));
+            let verdict = match found {
+                Ok(found) => found.map_or_else(unread, sentinel),
                 Err(why) => Verdict::Unknown {
                     why: why.to_string(),
                 },
-            },
-            settle: self.settle,
+            };
+            let there = found.ok().flatten().and_then(|it| it.as_ref().ok());
+            let there = there.and_then(Option::as_ref);
+            Finding {
+                kind: there.and_then(Sentinel::kind),
+                mark: there.map(|sentinel| sentinel.identity.mark()),
+                ..Finding::new(trigger, verdict, self.settle)
+            }
         });
-        let runs = self.runs.iter().map(|run| Finding {
-            trigger: run.trigger.clone(),
-            verdict: (self.verdicts.get(&run.trigger))
-                .cloned()
-                .unwrap_or_else(unread),
-            settle: run.settle,
+        let runs = self.runs.iter().map(|run| {
+            let verdict = self.verdicts.get(&run.trigger);
+            let verdict = verdict.cloned().unwrap_or_else(unread);
+            Finding::new(&*run.trigger, verdict, run.settle)
         });
         sentinels.chain(runs).collect()
     }
@@ -168,8 +173,5 @@ pub(crate) fn sentinel(found: &Result<Option<Sentinel>, SentinelError>) -> Verdi
 fn words(sentinel: &Sentinel) -> String {
     let line = sentinel.content.lines().next().unwrap_or_default();
     let content = text::clean(line, WORDS);
-    match sentinel.other_kind() {
-        Some(kind) => format!("asks for {kind}; an ordinary reboot does it"),
-        None => content,
-    }
+    sentinel.asks_for().map_or(content, str::to_owned)
 }

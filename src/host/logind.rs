@@ -10,6 +10,7 @@ use std::{collections::HashMap, os::fd, time::Duration};
 use futures_util::StreamExt;
 use kube_rebootd_core::backoff::doubled;
 use kube_rebootd_core::inhibitor::{self, Inhibitor};
+use kube_rebootd_core::kind::Kind;
 use kube_rebootd_core::shutdown::Scheduled;
 use kube_rebootd_core::text::{self, MESSAGE, WORDS};
 use thiserror::Error;
@@ -24,6 +25,8 @@ use super::bus::{Bus, BusError, CALL_TIMEOUT, bounded};
 const NAME: &str = "org.freedesktop.login1";
 const PATH: &str = "/org/freedesktop/login1";
 const INTERFACE: &str = "org.freedesktop.login1.Manager";
+/// `SD_LOGIND_SOFT_REBOOT` (`org.freedesktop.login1(5)`), since systemd 254.
+const SOFT_REBOOT: u64 = 1 << 2;
 /// First wait before the signals are subscribed to again; a bus restart takes about a second.
 const RETRY_MIN: Duration = Duration::from_secs(1);
 /// The caller's slow poll is the truth meanwhile, so a minute is often enough.
@@ -38,6 +41,8 @@ const RETRY_MAX: Duration = Duration::from_secs(60);
 pub trait Login {
     /// Flags 0: an ordinary reboot, never kexec or soft-reboot.
     fn reboot(&self, interactive: bool) -> zbus::Result<()>;
+    /// Of the flags [`SOFT_REBOOT`] alone: a `/run/nextroot` that is prepared must not turn a full reboot into a soft one.
+    fn reboot_with_flags(&self, flags: u64) -> zbus::Result<()>;
     /// The line written to every terminal when the shutdown begins; sticky.
     fn set_wall_message(&self, message: &str, enable: bool) -> zbus::Result<()>;
     /// Rows of what, who, why, mode, uid, pid.
@@ -85,6 +90,9 @@ pub enum RebootError {
     /// Another shutdown or sleep operation is running.
     #[error("logind is already busy with a shutdown or sleep operation: {0}")]
     InProgress(String),
+    /// It does not know what a soft-reboot is: systemd 253 and older.
+    #[error("logind knows no soft-reboot: {0}")]
+    NoSoftReboot(String),
     /// No answer in time. The request may have been accepted: read `PreparingForShutdown`.
     #[error("logind did not answer the reboot request within {} s", .0.as_secs())]
     NoAnswer(Duration),
@@ -194,16 +202,21 @@ pub async fn announce_reboot(bus: &Bus, message: &str) {
     }
 }
 
-/// Asks for a reboot. `Ok` means accepted, not begun: the kubelet's delay lock may hold it back for
+/// Asks for a reboot of this kind. `Ok` means accepted, not begun: the kubelet's delay lock may hold it back for
 /// `InhibitDelayMaxSec`.
-pub async fn ask_reboot(bus: &Bus) -> Result<(), RebootError> {
+pub async fn ask_reboot(bus: &Bus, kind: Kind) -> Result<(), RebootError> {
     let connection = bus.connection().await.map_err(RebootError::Bus)?;
     let proxy = bounded("reaching logind", login(&connection))
         .await
         .map_err(RebootError::Bus)?;
-    bounded("asking logind to reboot", proxy.reboot(false))
-        .await
-        .map_err(reboot_error)
+    let asked = match kind {
+        Kind::Reboot => bounded("asking logind to reboot", proxy.reboot(false)).await,
+        Kind::SoftReboot => {
+            let asked = proxy.reboot_with_flags(SOFT_REBOOT);
+            bounded("asking logind to soft-reboot", asked).await
+        }
+    };
+    asked.map_err(|error| reboot_error(error, kind))
 }
 
 /// The message is a courtesy: what must be done is done without it.
@@ -216,7 +229,7 @@ async fn announce(proxy: &LoginProxy<'_>, message: &str) {
 }
 
 /// The names differ by version: tested on 252, 257 and 262.
-fn reboot_error(error: BusError) -> RebootError {
+fn reboot_error(error: BusError, kind: Kind) -> RebootError {
     let BusError::Call { source, .. } = &error else {
         return match error {
             BusError::Timeout { limit, .. } => RebootError::NoAnswer(limit),
@@ -243,6 +256,9 @@ fn reboot_error(error: BusError) -> RebootError {
             | fdo::Error::AuthFailed(text)
             | fdo::Error::InteractiveAuthorizationRequired(text) => {
                 RebootError::Denied(text::clean(text, MESSAGE))
+            }
+            fdo::Error::InvalidArgs(text) | fdo::Error::UnknownMethod(text) if kind.soft() => {
+                RebootError::NoSoftReboot(text::clean(text, MESSAGE))
             }
             fdo::Error::NoReply(_) | fdo::Error::TimedOut(_) | fdo::Error::Timeout(_) => {
                 RebootError::NoAnswer(CALL_TIMEOUT)

@@ -33,6 +33,8 @@ pub struct Look {
     /// Units of other reboot daemons that are active.
     pub rivals: Option<Vec<String>>,
     pub scheduled: Result<Option<Scheduled>, BusError>,
+    /// systemd's version.
+    pub systemd: Option<String>,
 }
 
 /// Looks at the host.
@@ -48,6 +50,7 @@ pub async fn look(bus: &Bus, wanted: Wanted) -> Look {
             sessions: None,
             rivals: None,
             scheduled: Err(error),
+            systemd: None,
         };
     }
     let boot_complete = async {
@@ -68,7 +71,16 @@ pub async fn look(bus: &Bus, wanted: Wanted) -> Look {
         }
         systemd::active_of(bus, &rivals::UNITS).await.ok()
     };
-    let (shutting_down, locks, (system_state, failed), boot_complete, sessions, rivals, scheduled) = tokio::join!(
+    let (
+        shutting_down,
+        locks,
+        (system_state, failed),
+        boot_complete,
+        sessions,
+        rivals,
+        scheduled,
+        systemd,
+    ) = tokio::join!(
         logind::preparing_for_shutdown(bus),
         logind::locks(bus),
         state(bus),
@@ -76,6 +88,7 @@ pub async fn look(bus: &Bus, wanted: Wanted) -> Look {
         sessions,
         rivals,
         logind::scheduled_shutdown(bus),
+        systemd::version(bus),
     );
     Look {
         shutting_down: shutting_down.ok(),
@@ -86,6 +99,7 @@ pub async fn look(bus: &Bus, wanted: Wanted) -> Look {
         sessions,
         rivals,
         scheduled,
+        systemd: systemd.ok(),
     }
 }
 

@@ -20,6 +20,7 @@ mod watch;
 
 pub use watch::Watch;
 
+use kube_rebootd_core::kind::Kind;
 use kube_rebootd_core::text::{self, MESSAGE, NAME};
 
 use super::beside::Beside;
@@ -28,6 +29,7 @@ use crate::root::Root;
 
 /// A `.pkgs` file of a whole distribution upgrade is about 50 KiB; the rest is not needed.
 const MAX_BYTES: u64 = 64 * 1024;
+const KEXEC: &str = "kexec";
 /// Reading a few local files; only a dead network mount takes longer.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -45,6 +47,14 @@ pub struct Identity {
     pub ctime: (i64, i64),
 }
 
+impl Identity {
+    /// Which file it is over a soft-reboot, whose systemd may label what is in /run anew: that changes the inode's time.
+    pub fn mark(&self) -> String {
+        let (seconds, nanos) = self.mtime;
+        format!("{}:{}:{seconds}.{nanos:09}", self.dev, self.inode)
+    }
+}
+
 /// A sentinel file that exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sentinel {
@@ -59,13 +69,21 @@ pub struct Sentinel {
 }
 
 impl Sentinel {
-    /// zypp's contract: the content may name another kind of reboot. Those kinds do not exist here
-    /// yet, so the caller reports that it will be an ordinary reboot.
-    pub fn other_kind(&self) -> Option<&'static str> {
+    /// zypp's contract: the content may name the kind of the reboot; none: it names none. A kexec would skip the
+    /// firmware, and a full reboot does all that it does.
+    pub fn kind(&self) -> Option<Kind> {
         match self.content.as_str() {
-            "kexec" => Some("kexec"),
-            "soft-reboot" => Some("soft-reboot"),
-            _ => None,
+            KEXEC => Some(Kind::Reboot),
+            content => Kind::of(content),
+        }
+    }
+
+    /// What it asks for, for people, where an ordinary reboot does not show it.
+    pub fn asks_for(&self) -> Option<&'static str> {
+        match (self.content.as_str(), self.kind()) {
+            (KEXEC, _) => Some("asks for kexec; an ordinary reboot does it"),
+            (_, Some(Kind::SoftReboot)) => Some("asks for a soft-reboot"),
+            (_, Some(Kind::Reboot) | None) => None,
         }
     }
 }

@@ -10,6 +10,7 @@ use std::io;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kube_rebootd_core::kind::Kind;
 use kube_rebootd_core::phase::Phase;
 use serde::{Deserialize, Serialize};
 
@@ -68,6 +69,9 @@ pub struct View {
     /// Since when this node waits for a slot; none: it has no place in the queue.
     #[serde(default)]
     pub queued: Option<Timestamp>,
+    /// Of the reboot that is asked for; none: none is.
+    #[serde(default)]
+    pub kind: Option<Kind>,
 }
 
 /// What one trigger says.
@@ -92,6 +96,8 @@ pub enum Verdict {
     Unknown,
     /// It asks for what the last reboot was for, and is ignored (I10).
     NotCleared,
+    /// The file is there still that the last soft-reboot was for, and asks for nothing.
+    Served,
 }
 
 /// How one gate stands.

@@ -70,6 +70,13 @@ impl Host {
         let machine = etc.join("tmpfiles.d");
         fs::create_dir_all(&machine)?;
         fs::write(machine.join("bed.conf"), "r! /run/systemd/container\n")?;
+        // What nspawn has mounted nobody mounts again after a soft-reboot, which ends all mounts but those without umount.target.
+        let programs = units.join("opt-bed.mount.d");
+        fs::create_dir_all(&programs)?;
+        fs::write(
+            programs.join("bed.conf"),
+            "[Unit]\nDefaultDependencies=no\n",
+        )?;
         if let Some(config) = &spec.config {
             fs::create_dir_all(etc.join("kube-rebootd"))?;
             fs::write(etc.join("kube-rebootd/config.toml"), at_once(config))?;

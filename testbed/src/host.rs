@@ -234,6 +234,13 @@ impl Host {
             .to_owned())
     }
 
+    /// How often userspace alone was rebooted in this boot, and when the present one began, in microseconds of this boot.
+    pub fn soft_reboots(&self) -> Result<(u32, u64)> {
+        let count = self.systemctl(&["show", "-P", "SoftRebootsCount"])?;
+        let began = self.systemctl(&["show", "-P", "UserspaceTimestampMonotonic"])?;
+        Ok((count.trim().parse()?, began.trim().parse()?))
+    }
+
     /// How often the firmware has booted this host.
     pub fn boots(&self) -> Result<usize> {
         Ok(fs::read_to_string(self.dir.join("boots"))?.lines().count())

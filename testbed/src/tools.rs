@@ -41,7 +41,7 @@ const PROXY: &str = "nginx";
 /// xtask/tests/packages/programs.rs fails when something is called that neither this list has nor every machine with
 /// Rust.
 #[rustfmt::skip]
-const PROGRAMS: [(Use, &str, &str, &str, &str); 49] = [
+const PROGRAMS: [(Use, &str, &str, &str, &str); 54] = [
     (Use::Bed, "systemd-nspawn", "systemd-container", "systemd-container", "systemd"),
     (Use::Bed, "mmdebstrap", "mmdebstrap", "mmdebstrap", "mmdebstrap"),
     (Use::Bed, "ip", "iproute2", "iproute", "iproute2"),
@@ -84,6 +84,7 @@ const PROGRAMS: [(Use, &str, &str, &str, &str); 49] = [
     (Use::Test, "promtool", MONITORING, "golang-github-prometheus", "prometheus"),
     // As Debian calls it.
     (Use::Test, "prometheus-alertmanager", ALERTING, "golang-github-prometheus-alertmanager", "alertmanager"),
+    (Use::Test, "etcdctl", "etcd-client", "etcd", "etcd"),
     (Use::Test, "nginx", PROXY, "nginx-core", "nginx"),
     // What Zincati is built with: libraries, of which a header is looked for.
     (Use::Test, "pkg-config", "pkg-config", "pkgconf-pkg-config", "pkgconf"),

@@ -78,7 +78,8 @@ steady_interval_secs = 15
 
 /// Its program and its files as a layer of a host's file system, built once into the cache.
 pub(crate) fn layer() -> Result<PathBuf> {
-    let place = tools::cache().join(format!("zincati-{VERSION}"));
+    let key = tools::key(&[format!("{QUICK:?} {FILES:?}").as_bytes()]);
+    let place = tools::cache().join(format!("zincati-{VERSION}-{key}"));
     if place.exists() {
         return Ok(place);
     }

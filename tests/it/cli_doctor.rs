@@ -92,6 +92,42 @@ async fn a_healthy_host_passes() {
     assert!(!said.out.contains('\u{1b}'), "colour only on a terminal");
 }
 
+/// Nothing would be drained for it: that is to be known before a reboot is wanted.
+#[tokio::test]
+async fn i8_a_host_that_does_no_soft_reboots_is_named() {
+    let host = healthy("doc-soft").await;
+    let text = "[reboot]\nkind = \"soft-reboot\"\n";
+    host.write("/etc/kube-rebootd/config.d/50-reboot.toml", text);
+    let said = host.run(&["doctor"]).await;
+    assert!(
+        lines(&said, "soft-reboots").0.starts_with("ok "),
+        "{}",
+        said.out
+    );
+    let said = host.run(&["config", "check"]).await;
+    assert_eq!(
+        (said.code, said.err.as_str()),
+        (Some(0), ""),
+        "{}",
+        said.out
+    );
+    host.bus.knobs().version = "252.39-1~deb12u1".to_owned();
+    let said = host.run(&["doctor"]).await;
+    fails(
+        &said,
+        "soft-reboots",
+        "systemd 252 of this host has none",
+        "reboot.kind = \"reboot\"",
+    );
+    let said = host.run(&["config", "check"]).await;
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(
+        said.err.contains("systemd 252 of this host has none"),
+        "{}",
+        said.err
+    );
+}
+
 /// Seen on a machine with systemd-boot: after a reboot into an entry that was found good before nothing begins the target.
 #[tokio::test]
 async fn i4_a_boot_complete_target_that_nothing_begins_is_named() {

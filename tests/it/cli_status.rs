@@ -124,6 +124,7 @@ async fn status_exits_with_3_when_the_daemon_does_not_run_and_still_tells() {
                 at: "2026-11-21T09:00:00Z".parse().expect("a time"),
                 boot: None,
                 ended: false,
+                kind: kube_rebootd_core::kind::Kind::Reboot,
             }],
         }),
         ..Record::default()

@@ -66,6 +66,7 @@ async fn held(slot: &'static str, stage: Stage, boot: Option<Boot>) -> Held {
             granted: false,
             promised: None,
             askers: BTreeSet::new(),
+            kind: kube_rebootd_core::kind::Kind::Reboot,
         }),
         // Without one the hold would end by itself, and nothing would tempt anybody to queue again.
         request: Some(Request {
@@ -77,6 +78,7 @@ async fn held(slot: &'static str, stage: Stage, boot: Option<Boot>) -> Held {
                 at: Timestamp::UNIX_EPOCH,
                 boot: None,
                 ended: false,
+                kind: kube_rebootd_core::kind::Kind::Reboot,
             }],
         }),
         ..Record::default()
@@ -140,6 +142,7 @@ async fn i3_a_stopped_drain_is_given_back() {
             at: Timestamp::UNIX_EPOCH,
             boot: None,
             ended: false,
+            kind: kube_rebootd_core::kind::Kind::Reboot,
         }],
     };
     let state = "/var/lib/kube-rebootd/state.json";

@@ -1,9 +1,14 @@
-//! The examples of hooks, each run as a hook is, with programs that say what the real ones say.
+//! The examples of hooks, each run as a hook is, with programs that say what the real ones say; that for etcd on a real etcd besides.
 
 use std::fs;
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::plane::bin;
 
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/examples/hooks");
 
@@ -137,4 +142,136 @@ fn a_storage_cluster_is_not_asked_while_this_node_drains() {
             );
         }
     }
+}
+
+/// A real etcd, which ends with this value.
+struct Member(Child);
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Three of them, by TLS for their clients, as kubeadm has them.
+struct Etcd<'a> {
+    dir: &'a Path,
+    /// For clients and for each other.
+    ports: [(u16, u16); 3],
+}
+
+impl Etcd<'_> {
+    fn member(&self, place: usize) -> Member {
+        let (clients, peers) = self.ports[place];
+        let all = self.ports.iter().enumerate();
+        let all: Vec<String> = all
+            .map(|(place, (_, peers))| format!("m{place}=http://127.0.0.1:{peers}"))
+            .collect();
+        let file = |name: &str| self.dir.join(name).display().to_string();
+        let said = fs::File::create(self.dir.join(format!("m{place}.log"))).unwrap();
+        let member = Command::new(bin("etcd"))
+            .args([
+                format!("--name=m{place}"),
+                format!("--data-dir={}", file(&format!("m{place}"))),
+                format!("--listen-client-urls=https://127.0.0.1:{clients}"),
+                format!("--advertise-client-urls=https://127.0.0.1:{clients}"),
+                format!("--listen-peer-urls=http://127.0.0.1:{peers}"),
+                format!("--initial-advertise-peer-urls=http://127.0.0.1:{peers}"),
+                format!("--initial-cluster={}", all.join(",")),
+                format!("--cert-file={}", file("ca.crt")),
+                format!("--key-file={}", file("healthcheck-client.key")),
+                format!("--trusted-ca-file={}", file("ca.crt")),
+                "--client-cert-auth".to_owned(),
+            ])
+            .stdout(Stdio::null())
+            .stderr(said)
+            .spawn();
+        Member(member.expect("etcd runs"))
+    }
+
+    /// What the hook says on the host of the first member, once it ends with one of these codes.
+    fn says(&self, codes: &[i32]) -> String {
+        let text = fs::read_to_string(format!("{EXAMPLES}/etcd-healthy")).unwrap();
+        let ours = [
+            (
+                "PKI=/etc/kubernetes/pki/etcd",
+                format!("PKI={}", self.dir.display()),
+            ),
+            (
+                "ENDPOINT=https://127.0.0.1:2379",
+                format!("ENDPOINT=https://127.0.0.1:{}", self.ports[0].0),
+            ),
+        ];
+        let text = ours.into_iter().fold(text, |text, (theirs, ours)| {
+            assert!(text.contains(theirs), "{theirs}");
+            text.replace(theirs, &ours)
+        });
+        let hook = self.dir.join("40-etcd");
+        fs::write(&hook, text).unwrap();
+        let begin = Instant::now();
+        loop {
+            let output = Command::new("sh").arg(&hook).output().unwrap();
+            let said = String::from_utf8(output.stdout).unwrap();
+            if output
+                .status
+                .code()
+                .is_some_and(|code| codes.contains(&code))
+            {
+                return said;
+            }
+            let late = begin.elapsed() > Duration::from_secs(60);
+            assert!(!late, "not {codes:?} but {:?}: {said}", output.status);
+            thread::sleep(Duration::from_millis(200));
+        }
+    }
+}
+
+/// A certificate of its own, for the server and for whoever asks it.
+fn certificate(dir: &Path) {
+    let config = "[req]\ndistinguished_name = dn\nx509_extensions = ext\nprompt = no\n[dn]\nCN = etcd\n\
+                  [ext]\nsubjectAltName = IP:127.0.0.1\nbasicConstraints = critical,CA:TRUE\n";
+    fs::write(dir.join("openssl.cnf"), config).unwrap();
+    let words = "req -x509 -config openssl.cnf -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes \
+                 -keyout healthcheck-client.key -out ca.crt -days 2";
+    let made = Command::new("openssl")
+        .args(words.split_whitespace())
+        .current_dir(dir)
+        .output()
+        .expect("it runs");
+    assert!(made.status.success(), "{made:?}");
+    fs::copy(dir.join("ca.crt"), dir.join("healthcheck-client.crt")).unwrap();
+}
+
+/// One member that is down closes the gate and is named; without a quorum nobody knows (I8).
+#[test]
+fn i8_i13_the_hook_for_etcd_is_right_about_a_real_one() {
+    let dir = tempfile::tempdir().unwrap();
+    certificate(dir.path());
+    let free = || TcpListener::bind("127.0.0.1:0").unwrap();
+    // All at once, so that none is given twice.
+    let free: Vec<TcpListener> = (0..6).map(|_| free()).collect();
+    let port = |place: usize| free[place].local_addr().unwrap().port();
+    let ports = [0, 2, 4].map(|place| (port(place), port(place + 1)));
+    drop(free);
+    let etcd = Etcd {
+        dir: dir.path(),
+        ports,
+    };
+    let [_first, second, third] = [0, 1, 2].map(|place| etcd.member(place));
+    assert_eq!(etcd.says(&[0]), "");
+    drop(third);
+    let said = etcd.says(&[75]);
+    let named = format!("etcd: https://127.0.0.1:{} is unhealthy", etcd.ports[2].0);
+    let last = said.lines().last().unwrap_or_default();
+    assert!(last.starts_with(&named), "{said}");
+    let third = etcd.member(2);
+    assert_eq!(etcd.says(&[0]), "");
+    drop((second, third));
+    // By its version etcdctl finds all of them unhealthy then, or cannot list them.
+    let said = etcd.says(&[75, 1]);
+    assert!(
+        said.starts_with("etcd: ") || said.starts_with("etcdctl: "),
+        "{said}"
+    );
 }

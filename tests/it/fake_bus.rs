@@ -87,6 +87,12 @@ pub(crate) struct Knobs {
     pub(crate) prepare_on_reboot: bool,
     /// `Reboot` calls, accepted or not.
     pub(crate) reboots: usize,
+    /// Of these, those for a soft-reboot.
+    pub(crate) soft_reboots: usize,
+    /// The flag of a soft-reboot is known: systemd 254 and newer.
+    pub(crate) knows_soft_reboots: bool,
+    /// The shutdown that has begun is one of the userspace alone.
+    pub(crate) softly: bool,
     /// `ScheduledShutdown`.
     pub(crate) scheduled: (String, u64),
     /// Reading `ScheduledShutdown` fails, and nothing else.
@@ -146,6 +152,9 @@ impl Default for Knobs {
             preparing: false,
             prepare_on_reboot: true,
             reboots: 0,
+            soft_reboots: 0,
+            knows_soft_reboots: true,
+            softly: false,
             scheduled: (String::new(), 0),
             schedule_unread: false,
             cancelled: 0,

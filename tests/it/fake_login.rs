@@ -136,19 +136,13 @@ impl FakeLogin {
             std::future::pending::<()>().await;
         }
     }
-}
 
-#[interface(name = "org.freedesktop.login1.Manager")]
-impl FakeLogin {
-    async fn reboot(
-        &self,
-        interactive: bool,
-        #[zbus(signal_emitter)] emitter: SignalEmitter<'_>,
-    ) -> Result<(), BoxDBusError> {
-        assert!(!interactive, "a daemon has nobody to ask");
+    /// Both ways to ask.
+    async fn go_down(&self, softly: bool, emitter: &SignalEmitter<'_>) -> Result<(), BoxDBusError> {
         let (refusal, prepare) = {
             let mut state = self.state.lock().unwrap();
             state.reboots += 1;
+            state.soft_reboots += usize::from(softly);
             (state.refusal, state.prepare_on_reboot)
         };
         let denied = |text: &str| Err(fdo::Error::AccessDenied(text.to_owned()).into());
@@ -181,13 +175,39 @@ impl FakeLogin {
             {
                 let mut state = self.state.lock().unwrap();
                 state.preparing = true;
+                state.softly = softly;
                 state.going_down.notify_one();
             }
-            Self::prepare_for_shutdown(&emitter, true)
+            Self::prepare_for_shutdown(emitter, true)
                 .await
                 .map_err(fdo::Error::from)?;
         }
         Ok(())
+    }
+}
+
+#[interface(name = "org.freedesktop.login1.Manager")]
+impl FakeLogin {
+    async fn reboot(
+        &self,
+        interactive: bool,
+        #[zbus(signal_emitter)] emitter: SignalEmitter<'_>,
+    ) -> Result<(), BoxDBusError> {
+        assert!(!interactive, "a daemon has nobody to ask");
+        self.go_down(false, &emitter).await
+    }
+
+    /// `SD_LOGIND_SOFT_REBOOT` alone.
+    async fn reboot_with_flags(
+        &self,
+        flags: u64,
+        #[zbus(signal_emitter)] emitter: SignalEmitter<'_>,
+    ) -> Result<(), BoxDBusError> {
+        assert_eq!(flags, 4, "no kexec, and no root that somebody has prepared");
+        if !self.state.lock().unwrap().knows_soft_reboots {
+            return Err(fdo::Error::InvalidArgs("Invalid flags parameter".to_owned()).into());
+        }
+        self.go_down(true, &emitter).await
     }
 
     #[zbus(property(emits_changed_signal = "false"))]

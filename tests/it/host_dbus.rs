@@ -125,6 +125,7 @@ fn view(phase: Phase) -> View {
     View {
         pid: 7,
         version: "1.2.3".to_owned(),
+        kind: Some(kube_rebootd_core::kind::Kind::SoftReboot),
         node: Some("n1".to_owned()),
         group: "default".to_owned(),
         phase: Some(phase),
@@ -276,7 +277,7 @@ async fn every_property_can_be_read_and_what_is_installed_is_what_is_told() {
     let all = client.all().await.expect("properties");
     let expected = json!({
         "Version": "1.2.3", "Node": "n1", "Group": "default", "Phase": "queued",
-        "Status": "queued: default is held by n2", "Waits": ["default is held by n2"],
+        "Kind": "soft-reboot", "Status": "queued: default is held by n2", "Waits": ["default is held by n2"],
         "KeptBy": ["kube-rebootd drain"],
         "Holders": [["default", "n2"]], "Blockers": [["ns/web", "its budget allows none", "web"]],
         "ConfigError": ["/etc/kube-rebootd/config.toml:2: mode"],
@@ -295,7 +296,7 @@ async fn every_property_can_be_read_and_what_is_installed_is_what_is_told() {
         let properties = rows.lines().filter(|row| row.contains(" property "));
         assert_eq!(
             properties.count(),
-            if path == NODE.0 { 10 } else { 3 },
+            if path == NODE.0 { 11 } else { 3 },
             "{rows}"
         );
     }

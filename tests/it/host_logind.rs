@@ -13,6 +13,7 @@ use kube_rebootd::{
     },
     root::Root,
 };
+use kube_rebootd_core::kind::Kind;
 
 use crate::fake_bus::{FakeHostBus, Refusal};
 
@@ -31,10 +32,46 @@ async fn reboot_is_asked_once_with_its_message() {
     let bus = Bus::at(host.address());
     assert!(!logind::preparing_for_shutdown(&bus).await.unwrap());
     logind::announce_reboot(&bus, "kernel update").await;
-    logind::ask_reboot(&bus).await.unwrap();
+    logind::ask_reboot(&bus, Kind::Reboot).await.unwrap();
     assert_eq!(host.knobs().reboots, 1);
     assert_eq!(host.knobs().wall, "kernel update");
     assert!(logind::preparing_for_shutdown(&bus).await.unwrap());
+}
+
+/// Never more than is asked for: with the flag of kexec, or of a root that is prepared, a full reboot would be none.
+#[tokio::test]
+async fn a_soft_reboot_is_asked_for_by_its_flag_alone() {
+    let host = FakeHostBus::start().await;
+    let bus = Bus::at(host.address());
+    let asked = || {
+        let knobs = host.knobs();
+        (knobs.reboots, knobs.soft_reboots)
+    };
+    logind::ask_reboot(&bus, Kind::SoftReboot).await.unwrap();
+    assert_eq!(asked(), (1, 1));
+    logind::ask_reboot(&bus, Kind::Reboot).await.unwrap();
+    assert_eq!(asked(), (2, 1));
+    // A block lock keeps either from it.
+    host.knobs().refusal = Refusal::Blocked257;
+    let asked = logind::ask_reboot(&bus, Kind::SoftReboot).await;
+    assert!(
+        matches!(asked, Err(RebootError::BlockedByInhibitor(_))),
+        "{asked:?}"
+    );
+}
+
+/// As systemd 252 says it, and one that has no such method.
+#[tokio::test]
+async fn i8_an_older_logind_knows_no_soft_reboot_and_does_no_full_one() {
+    let host = FakeHostBus::start().await;
+    let bus = Bus::at(host.address());
+    host.knobs().knows_soft_reboots = false;
+    let error = logind::ask_reboot(&bus, Kind::SoftReboot)
+        .await
+        .unwrap_err();
+    assert!(matches!(error, RebootError::NoSoftReboot(_)), "{error}");
+    assert_eq!(host.knobs().reboots, 0);
+    assert!(!logind::preparing_for_shutdown(&bus).await.unwrap());
 }
 
 #[tokio::test]
@@ -50,7 +87,7 @@ async fn i2_each_refusal_has_its_name() {
         Refusal::InProgress,
     ] {
         host.knobs().refusal = refusal;
-        let error = logind::ask_reboot(&bus).await.unwrap_err();
+        let error = logind::ask_reboot(&bus, Kind::Reboot).await.unwrap_err();
         let right = match refusal {
             Refusal::Blocked252 | Refusal::Blocked257 | Refusal::Blocked258 => {
                 matches!(error, RebootError::BlockedByInhibitor(_))
@@ -74,7 +111,7 @@ async fn silence_ends_in_a_timeout() {
         tokio::time::advance(Duration::from_secs(11)).await;
         tokio::time::resume();
     };
-    let (asked, ()) = tokio::join!(logind::ask_reboot(&bus), hurry);
+    let (asked, ()) = tokio::join!(logind::ask_reboot(&bus, Kind::Reboot), hurry);
     assert!(matches!(asked, Err(RebootError::NoAnswer(_))), "{asked:?}");
 }
 
@@ -85,7 +122,7 @@ async fn no_logind_is_an_error_and_not_an_open_gate() {
     host.stop_logind().await;
     logind::block_inhibitors(&bus).await.unwrap_err();
     logind::preparing_for_shutdown(&bus).await.unwrap_err();
-    let asked = logind::ask_reboot(&bus).await;
+    let asked = logind::ask_reboot(&bus, Kind::Reboot).await;
     assert!(matches!(asked, Err(RebootError::Bus(_))), "{asked:?}");
     host.start_logind().await;
     assert!(logind::block_inhibitors(&bus).await.unwrap().is_empty());

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use kube_rebootd::host::rebootmgr::Clients;
 use kube_rebootd::root::Root;
+use kube_rebootd_core::kind::Kind;
 use kube_rebootd_core::rebootmgr::{Ask, SOCKET, Shown, Stands};
 use serde_json::{Value, json};
 use tokio::process::Command;
@@ -45,6 +46,7 @@ async fn i14_only_root_asks_for_a_reboot_and_everybody_how_it_stands() {
     let mut clients = Clients::new(&root);
     clients.show(Shown {
         stands: Stands::Due,
+        kind: Kind::Reboot,
         when: "draining".to_owned(),
         disabled: false,
     });
@@ -78,5 +80,14 @@ async fn i14_only_root_asks_for_a_reboot_and_everybody_how_it_stands() {
         }
     };
     let (asked, ()) = tokio::join!(loops, asks);
-    assert_eq!(asked, [Ask::Reboot { now: false }, Ask::Cancel]);
+    assert_eq!(
+        asked,
+        [
+            Ask::Reboot {
+                kind: Kind::Reboot,
+                now: false
+            },
+            Ask::Cancel
+        ]
+    );
 }

@@ -76,6 +76,7 @@ fn busy(counters: &Counters) -> Page {
                 at: ago(3600),
                 boot: None,
                 ended: false,
+                kind: kube_rebootd_core::kind::Kind::Reboot,
             }],
         }),
         waiting: Some(Waiting {
@@ -145,6 +146,7 @@ fn past(at: Timestamp) -> Past {
             ..Times::default()
         }),
         rolled_back: None,
+        kind: kube_rebootd_core::kind::Kind::Reboot,
     }
 }
 

@@ -43,6 +43,8 @@ fn request(trigger: &str, pkgs: &[&str]) -> Request {
             since: Timestamp::UNIX_EPOCH,
             since_boot: Duration::ZERO,
             later: BTreeMap::new(),
+            kind: crate::kind::Kind::Reboot,
+            mark: None,
         }],
         latched: Vec::new(),
     }

@@ -376,11 +376,9 @@ fn drain(r: &mut Reader<'_>) -> Drain {
 }
 
 fn reboot(r: &mut Reader<'_>) -> Reboot {
-    let () = r.choice_but(&reboot::KIND, |kind| {
-        matches!(kind, "kexec" | "soft-reboot").then(|| {
-            format!(
-                "{kind:?} is not supported yet: it would skip firmware or kernel; write \"reboot\""
-            )
+    let kind = r.choice_but(&reboot::KIND, |kind| {
+        (kind == "kexec").then(|| {
+            format!("{kind:?} is not supported: it would skip the firmware; write \"reboot\"")
         })
     });
     let by_command = r.choice(&reboot::METHOD);
@@ -394,7 +392,13 @@ fn reboot(r: &mut Reader<'_>) -> Reboot {
             r.fault(&reboot::COMMAND, reason);
         }
     }
+    if r.sound(&["kind", "method"]) && by_command && kind.soft() {
+        let reason = "is \"soft-reboot\", which logind is asked for: reboot.command may do anything; write method = \"logind\", or \
+                      kind = \"reboot\"";
+        r.fault(&reboot::KIND, reason);
+    }
     Reboot {
+        kind,
         method: if by_command {
             Method::Command(command)
         } else {

@@ -10,6 +10,7 @@ use super::context::{Context, Step};
 use super::held::{Needs, advance, apply, cordoned, in_time, still_ours, undo, unopposed};
 use super::updater::{asks_once_more, granted, of_client};
 use crate::facts::{Effect, Facts};
+use crate::kind::Kind;
 use crate::node::Node;
 use crate::phase::Phase;
 use crate::record::{Hold, Stage, Why};
@@ -31,12 +32,12 @@ pub(super) fn decide(context: &Context, hold: &Hold) -> Step {
     let armed = armed(context.facts, hold);
     let step = match ready(context, hold, armed) {
         // Who is told must be on record (I6): what asks for the reboot has changed since the fence was chosen.
-        Continue(Fenced::Yes) if hold.granted != of_client(context) => fence(context, hold, false),
+        Continue(Fenced::Yes) if other(context, hold) => fence(context, hold, false),
         Continue(Fenced::Yes) => {
-            let words = if hold.granted {
-                "rebooting: telling the updater of this host to go on"
-            } else {
-                "rebooting: asking logind"
+            let words = match (hold.granted, hold.kind) {
+                (true, _) => "rebooting: telling the updater of this host to go on",
+                (false, Kind::Reboot) => "rebooting: asking logind",
+                (false, Kind::SoftReboot) => "rebooting: asking logind for a soft-reboot",
             };
             context.step(Phase::Rebooting, Effect::AskReboot, words)
         }
@@ -51,6 +52,11 @@ pub(super) fn decide(context: &Context, hold: &Hold) -> Step {
         _ if theirs => step,
         _ => in_time(context, hold, step),
     }
+}
+
+/// Another is to be asked than is on record, or for another kind of reboot.
+fn other(context: &Context, hold: &Hold) -> bool {
+    hold.granted != of_client(context) || hold.kind != context.facts.kind()
 }
 
 /// Whether the fence stands, and nothing was read after it.
@@ -267,6 +273,7 @@ fn fence(context: &Context, hold: &Hold, armed: bool) -> Step {
             asked: Some(context.now.boot),
             granted,
             promised: granted.then(|| promise(context, hold)),
+            kind: context.facts.kind(),
             before: context.before(Some(hold)),
             ..hold.clone()
         });

@@ -10,11 +10,12 @@ use crate::boot::Boot;
 use crate::booted;
 use crate::facts::{Effect, Point};
 use crate::history::Past;
+use crate::kind::Kind;
 use crate::names;
 use crate::node::{Node, Seen};
 use crate::node_fields::{self, NodeFields};
 use crate::phase::Phase;
-use crate::record::{HISTORY_MAX, Hold, Record, Stage};
+use crate::record::{Backoff, HISTORY_MAX, Hold, Record, Stage};
 use crate::slot::Keys;
 use crate::trigger::{Request, Settled, wish};
 
@@ -171,8 +172,11 @@ fn again(context: &Context) -> Step {
     let mut record = context.facts.record.clone();
     // What the Node carried of it after the state file was lost says nothing of what was settled.
     let (boot, now) = (&context.facts.boot, context.now.boot);
+    let hold = record.hold.as_ref();
     let settled = record.settled.take();
-    let settled = settled.unwrap_or_else(|| Settled::of(record.request.as_ref(), boot, now));
+    let done = hold.map_or(Kind::Reboot, |hold| Kind::between(&hold.boot, boot));
+    let served = || record.request.clone().and_then(|it| it.served_by(done).0);
+    let settled = settled.unwrap_or_else(|| Settled::by(done, served().as_ref(), boot, now));
     record.settled = Some(Settled {
         boot: boot.clone(),
         proved_boot: now,
@@ -296,30 +300,57 @@ fn reapply(context: &Context, hold: &Hold, node: &Node) -> Step {
 fn settle(context: &Context, hold: &Hold, node: &Node) -> Step {
     let mut record = advance(context, hold, Stage::Releasing);
     let request = record.request.take();
+    let done = Kind::between(&hold.boot, &context.facts.boot);
     // The same kernel goes on over a soft-reboot.
-    let another = hold.boot.id != context.facts.boot.id;
+    let another = !done.soft();
     let missed = booted::missed(&hold.before, &context.facts.before, request.as_ref());
     // What is staged comes with a shutdown, and not after a power cut: one that was not asked for was no attempt.
-    let missed = missed.filter(|_| another && hold.asked());
+    // Neither was a soft-reboot that was cut short by the power.
+    let missed = missed.filter(|_| another && hold.asked() && !hold.kind.soft());
+    let whole = request.clone();
+    // What wants a full reboot is not served by a soft one.
+    let (served, left) = request.map_or((None, None), |request| request.served_by(done));
+    // Where that was asked for it was an attempt that failed; else somebody else has soft-rebooted the host.
+    let failed = left.is_some() && hold.asked();
+    let failed = failed.then(|| ONLY_SOFT.to_owned());
     if !found_in_this_boot(context, hold) {
+        let missed = missed.as_ref().map(|missed| wish(&missed.words));
         let past = Past {
-            rolled_back: missed.as_ref().map(|missed| wish(&missed.words)),
-            ..past(context, hold, request.as_ref())
+            rolled_back: missed.or_else(|| failed.clone()),
+            kind: done,
+            ..past(context, hold, whole.as_ref())
         };
         record.history.insert(0, past);
         record.history.truncate(HISTORY_MAX);
     }
-    let mut settled = Settled::of(request.as_ref(), &context.facts.boot, context.now.boot);
-    if request.is_none()
+    let boot = &context.facts.boot;
+    let mut settled = Settled::by(done, served.as_ref(), boot, context.now.boot);
+    if whole.is_none()
         && !found_in_this_boot(context, hold)
         && let Some(text) = node.annotations.get(names::REBOOT)
     {
         // What was asked for is lost: the annotation that is there counts as served, else it would be twice (I10).
-        settled.serves(&wish(text));
+        settled.serves(&wish(text), done);
     }
     // Whoever wants the node drained wants it still: the host rebooted before it was.
-    record.request = request.and_then(Request::after_reboot);
-    record.backoff = None;
+    record.request = served.and_then(Request::after_reboot);
+    let tried = record.backoff.take();
+    let wishes = |request: &Option<Request>| request.as_ref().map(|it| it.latched.len());
+    let asked = wishes(&left);
+    let left = asks_on(left, failed.is_some());
+    if wishes(&left) != asked {
+        settled.missed.clone_from(&failed);
+    }
+    record.request = Request::with(record.request, left);
+    if let Some(words) = failed {
+        // Each attempt ends in another boot, and the pause is to grow with each all the same (I10).
+        record.backoff = tried.map(|tried| Backoff {
+            boot: boot.clone(),
+            until: context.now.boot,
+            ..tried
+        });
+        record.backoff = Some(backing_off(context, &record, words));
+    }
     if let Some(missed) = &missed {
         settled.did_not_take(missed);
         let words = format!("the update did not take: {}", missed.words);
@@ -339,6 +370,16 @@ fn settle(context: &Context, hold: &Hold, node: &Node) -> Step {
         record,
         ..context.step(Phase::Releasing, Effect::Wait, status)
     }
+}
+
+/// A full reboot was asked for.
+const ONLY_SOFT: &str = "a full reboot was to come, and the host has only soft-rebooted";
+
+/// What of a request asks on that no full reboot has served. Where one was asked for, and `failed` to come, a person who wanted this
+/// one reboot is told, and may ask again: no limit counts what a person asks for, and it would begin anew without end (I10). So may
+/// a client of FleetLock, which looks at its host after each boot.
+fn asks_on(left: Option<Request>, failed: bool) -> Option<Request> {
+    left?.without(|wish| failed && wish.boot.is_some() && wish.may_ask_again())
 }
 
 /// This reboot, and how the time of its cycle went.

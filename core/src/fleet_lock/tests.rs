@@ -138,3 +138,28 @@ proptest! {
         prop_assert!(body(&text, &client()).is_err());
     }
 }
+
+/// Clients count by these, and take each of 200 to 299 for a yes.
+#[test]
+fn each_no_has_a_word_and_a_status_of_its_own() {
+    for (kind, name, status) in [
+        (Kind::NotFound, "not_found", "404"),
+        (Kind::MethodNotAllowed, "method_not_allowed", "405"),
+        (Kind::MissingHeader, "missing_header", "400"),
+        (Kind::DecodeError, "decode_error", "400"),
+        (Kind::LengthRequired, "length_required", "411"),
+        (Kind::TooLarge, "too_large", "413"),
+        (Kind::Forbidden, "forbidden", "403"),
+        (Kind::UnknownClient, "unknown_client", "403"),
+        (Kind::UnknownGroup, "unknown_group", "403"),
+        (Kind::NotReady, "not_ready", "503"),
+        (Kind::GateClosed, "gate_closed", "423"),
+        (Kind::SlotTaken, "slot_taken", "423"),
+        (Kind::Draining, "draining", "423"),
+        (Kind::Undone, "undone", "423"),
+        (Kind::Verifying, "verifying", "423"),
+    ] {
+        assert_eq!(kind.name(), name);
+        assert_eq!(&kind.status()[..3], status, "{name}");
+    }
+}

@@ -101,8 +101,7 @@ mod tests {
                     State::Unknown { why } => Some(why),
                     other => panic!("{other:?}"),
                 };
-                let why = why.as_ref().map(|why| &**why);
-                assert_eq!(why, words, "{said:?} {on_error:?}");
+                assert_eq!(why.as_deref(), words, "{said:?} {on_error:?}");
             }
         }
     }

@@ -14,6 +14,7 @@ fn open() -> GateFacts<'static> {
     GateFacts {
         node_pause: Pause::None,
         group_pause: Pause::None,
+        soft_reboots: SoftReboots::NotWanted,
         rivals: Rivals::Ignored,
         capacity: Capacity::Ignored,
         api_servers: ApiServers::Ignored,
@@ -73,6 +74,7 @@ fn i8_what_is_unknown_is_closed() {
     facts.live_patches = LivePatches::Unknown {
         until: Duration::from_secs(200),
     };
+    facts.soft_reboots = SoftReboots::Unknown;
     facts.autoscaler = Signs::Unknown;
     facts.conditions = Signs::Unknown;
     facts.alerts = vec![Server {
@@ -119,6 +121,7 @@ fn every_gate_says_something() {
         [
             "node-paused",
             "group-paused",
+            "soft-reboot",
             "windows",
             "clock",
             "inhibitors",
@@ -156,6 +159,7 @@ fn a_node_that_somebody_keeps_drained_waits_for_what_speaks_against_drains() {
             at: Timestamp::UNIX_EPOCH,
             boot: None,
             ended: false,
+            kind: crate::kind::Kind::Reboot,
         }],
     };
     let mut facts = open();
@@ -167,6 +171,7 @@ fn a_node_that_somebody_keeps_drained_waits_for_what_speaks_against_drains() {
     let aside = all.iter().filter(|(_, state)| *state == State::Aside);
     let aside: Vec<Gate> = aside.map(|(gate, _)| *gate).collect();
     let reboots = [
+        Gate::SoftReboot,
         Gate::Windows,
         Gate::Clock,
         Gate::Inhibitors,
@@ -330,11 +335,15 @@ fn settle_waits_for_the_first_reason_to_last() {
         since: Timestamp::UNIX_EPOCH,
         since_boot: Duration::from_secs(since),
         later: std::collections::BTreeMap::new(),
+        kind: crate::kind::Kind::Reboot,
+        mark: None,
     };
     let finding = |trigger: &str, settle| Finding {
         trigger: trigger.to_owned(),
         verdict: Verdict::No,
         settle: Duration::from_secs(settle),
+        kind: None,
+        mark: None,
     };
     let request = Request {
         since: Timestamp::UNIX_EPOCH,
@@ -430,6 +439,8 @@ fn old_request(since: i64) -> Request {
             since,
             since_boot: Duration::ZERO,
             later: std::collections::BTreeMap::new(),
+            kind: crate::kind::Kind::Reboot,
+            mark: None,
         }],
         latched: Vec::new(),
     }
@@ -453,6 +464,7 @@ fn a_request_is_as_old_as_what_asks_for_a_reboot_now() {
         at: Timestamp::from_second(at).unwrap(),
         boot: None,
         ended: true,
+        kind: crate::kind::Kind::Reboot,
     };
     let mut request = old_request(999);
     request.since = Timestamp::UNIX_EPOCH;

@@ -6,6 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{State, shut, shut_until};
 use crate::history::Past;
+use crate::kind::Kind;
 use crate::now::Now;
 use crate::text::span;
 use crate::windows::{Close, Run, Window, Windows};
@@ -40,16 +41,16 @@ pub(crate) struct ClosePolicy {
 impl Expected {
     /// The longest that it took here, by `history`; what is not known there takes as long as it `may`, and nothing longer: a host
     /// that was off over a weekend once would close every window for good. `rest`: what the drain waits for by configuration alone,
-    /// which may be newer than the history.
-    pub(crate) fn of(history: &[Past], may: Self, rest: Duration) -> Self {
-        let longest = |took: fn(&Past) -> Option<u64>| {
-            let longest = history.iter().filter_map(took).max();
-            longest.map(Duration::from_secs)
-        };
+    /// which may be newer than the history. How long a full boot takes no soft-reboot tells.
+    pub(crate) fn of(history: &[Past], kind: Kind, may: Self, rest: Duration) -> Self {
+        let drained = history.iter().filter_map(Past::drained_in).max();
+        let back = history.iter().filter(|past| past.kind >= kind);
+        let back = back.filter_map(Past::back_in).max();
         Self {
-            drain: longest(Past::drained_in)
-                .map_or(may.drain, |took| took.max(rest).min(may.drain)),
-            boot: longest(Past::back_in).map_or(may.boot, |took| took.min(may.boot)),
+            drain: drained.map_or(may.drain, |took| {
+                Duration::from_secs(took).max(rest).min(may.drain)
+            }),
+            boot: back.map_or(may.boot, |took| Duration::from_secs(took).min(may.boot)),
         }
     }
 }

@@ -221,7 +221,11 @@ fn the_kubelet_is_alive_by_boot_id_or_by_a_change() {
     by_lease.renewed(Some(stamp(2)));
     assert_eq!(kubelet_alive(&by_lease, &soft, Some(&old)), Ok(()));
     pulse.node(&node(true, "a", Some(2)), secs(2));
-    assert_eq!(kubelet_alive(&pulse, &soft, Some(&old)), Ok(()));
+    assert!(
+        kubelet_alive(&pulse, &soft, Some(&old)).is_err(),
+        "I14: whoever may patch the status of Nodes writes a heartbeat"
+    );
+    assert_eq!(kubelet_alive(&pulse, &old, None), Ok(()));
     let mut silent = Pulse::default();
     silent.node(&node(true, "", Some(1)), secs(1));
     silent.renewed(Some(stamp(1)));

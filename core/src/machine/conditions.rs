@@ -8,6 +8,7 @@ use crate::condition::{Condition, Kind, OURS, Status};
 use crate::decide::{Policy, Step};
 use crate::facts::Facts;
 use crate::gates::Gate;
+use crate::kind;
 use crate::phase::Phase;
 use crate::reason::Reason;
 use crate::record::{Hold, Stage};
@@ -110,6 +111,7 @@ fn message(step: &Step, facts: &Facts, policy: &Policy) -> String {
         Phase::Pending if step.reason == Reason::Observing => {
             "observing: a reboot is required, and nothing is begun".to_owned()
         }
+        Phase::Pending if soft(step) => because("soft-reboot pending", &gates(step, facts, policy)),
         Phase::Pending => because("reboot pending", &gates(step, facts, policy)),
         Phase::Claiming => {
             let hooks: Vec<String> = step.waits.iter().cloned().collect();
@@ -134,15 +136,19 @@ fn message(step: &Step, facts: &Facts, policy: &Policy) -> String {
                 "drained: the updater of this host is told to reboot it; if it has not done so within {}, the drain is undone",
                 span(within(step, policy))
             ),
+            _ if soft(step) => "about to soft-reboot".to_owned(),
             _ => "about to reboot".to_owned(),
         },
         Phase::Verifying => {
             let late = step.reason == Reason::Unhealthy;
             let hold = step.record.hold.as_ref();
             let maintained = hold.is_some_and(|hold| hold.maintained(&facts.boot));
+            let softly =
+                hold.is_some_and(|hold| kind::Kind::between(&hold.boot, &facts.boot).soft());
             let head = match (late, maintained) {
                 (true, false) => "not healthy within health.timeout after the reboot",
                 (true, true) => "not healthy within health.timeout after maintenance",
+                (false, false) if softly => "soft-rebooted, not proved healthy yet",
                 (false, false) => "rebooted, not proved healthy yet",
                 (false, true) => "maintenance is over, not proved healthy yet",
             };
@@ -174,6 +180,11 @@ fn message(step: &Step, facts: &Facts, policy: &Policy) -> String {
 fn within(step: &Step, policy: &Policy) -> Duration {
     let hold = step.record.hold.as_ref();
     hold.map_or(policy.granted, |hold| hold.granted_within(policy.granted))
+}
+
+/// A soft-reboot is asked for, or was.
+fn soft(step: &Step) -> bool {
+    step.record.kind().is_some_and(kind::Kind::soft)
 }
 
 /// A client of FleetLock reboots the host.

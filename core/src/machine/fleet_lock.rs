@@ -55,6 +55,7 @@ impl Machine {
                     // Whoever reboots the host meanwhile does what was asked for.
                     boot: Some(self.facts.boot.clone()),
                     ended: false,
+                    kind: crate::kind::Kind::Reboot,
                 };
                 latch(&mut record, wish, Latched::of_client);
                 Ok(Some(record))

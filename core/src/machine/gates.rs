@@ -51,6 +51,7 @@ impl Machine {
         let gate_facts = GateFacts {
             node_pause: node_pause(&self.facts.node),
             group_pause: self.group_pause(),
+            soft_reboots: self.soft_reboots(),
             rivals: self.rivals(),
             capacity,
             api_servers,
@@ -107,7 +108,7 @@ impl Machine {
         };
         WindowFacts {
             windows: &self.config.gates.windows,
-            expected: Expected::of(&record.history, may, self.config.rest()),
+            expected: Expected::of(&record.history, self.facts.kind(), may, self.config.rest()),
             begun: begun.map(|hold| hold.take.acquire_time),
             urgent: request.is_some_and(Request::urgent),
         }

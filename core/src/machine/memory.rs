@@ -54,6 +54,8 @@ pub struct HostNow {
     pub live_patches: Option<Vec<String>>,
     /// None: nothing is scheduled, or it is not known, and then neither is `shutting_down`.
     pub scheduled: Option<Scheduled>,
+    /// systemd's version; none when it did not say, or was not asked.
+    pub systemd: Option<String>,
 }
 
 /// A stage of a hold, and since when this process has worked on it without a rest.
@@ -128,6 +130,8 @@ pub(super) struct Memory {
     /// What the time since then goes to (boot clock).
     pub(super) spent: Option<(Spent, Duration)>,
     pub(super) told: tell::Told,
+    /// logind does not know what a soft-reboot is, in its own words.
+    pub(super) no_soft_reboots: Option<String>,
     /// When each session was warned of the reboot, by its id; those that have ended are forgotten.
     pub(super) warned_users: BTreeMap<String, Duration>,
     /// For how long they have been waited for.

@@ -4,6 +4,7 @@ use super::Machine;
 use crate::config::Mode;
 use crate::facts::Rehearsed;
 use crate::gates::Gate;
+use crate::kind::Kind;
 use crate::now::Now;
 use crate::order::{Order, OrderError};
 use crate::phase::Phase;
@@ -16,6 +17,8 @@ use crate::trigger::{BY_NOW, BY_PERSON, BY_SCHEDULE, Keeper, Latched, Request};
 pub(super) struct Wish<'a> {
     pub(super) by: &'a str,
     pub(super) reason: &'a str,
+    /// None: what the configuration says.
+    pub(super) kind: Option<Kind>,
     /// It does not wait for what a person may judge.
     pub(super) at_once: bool,
     /// Those in whose place it comes.
@@ -53,11 +56,13 @@ impl Machine {
         match order {
             Order::Reboot {
                 reason,
+                kind,
                 now: at_once,
             } => {
                 let wish = Wish {
                     by: if *at_once { BY_NOW } else { BY_PERSON },
                     reason,
+                    kind: *kind,
                     at_once: *at_once,
                     replaces: Latched::reboots_for_person,
                 };
@@ -100,9 +105,21 @@ impl Machine {
             return Err(OrderError::Observing);
         }
         self.follows()?;
+        let kind = self.kinds().of_wish(wish.kind);
+        let lacks = || self.lacks_soft_reboots();
+        if wish.kind.is_some_and(Kind::soft)
+            && let Some(why) = lacks()
+        {
+            return Err(OrderError::NoSoftReboot(why));
+        }
         let mut record = self.facts.record.clone();
+        // Whoever asked before, and for a full one, has taken nothing back.
+        let before = record.request.iter().flat_map(|request| &request.latched);
+        let before = before.filter(|other| (wish.replaces)(other));
+        let kind = before.map(|other| other.kind).fold(kind, Kind::max);
         let mut words = vec![format!(
-            "asked to reboot when it is this node's turn: {reason}"
+            "asked to {} when it is this node's turn: {reason}",
+            kind.name()
         )];
         if at_once {
             words.extend(self.ends_wait(&mut record, now)?);
@@ -114,6 +131,7 @@ impl Machine {
             // Whoever reboots the host meanwhile does what was asked for.
             boot: Some(self.facts.boot.clone()),
             ended: false,
+            kind,
         };
         latch(&mut record, latched, wish.replaces);
         let request = record.request.iter();
@@ -163,6 +181,7 @@ impl Machine {
             at: now.wall,
             boot: None,
             ended: false,
+            kind: Kind::Reboot,
         };
         latch(&mut record, wish, |other| other.keeper() == Some(keeper));
         Ok(Ordered {

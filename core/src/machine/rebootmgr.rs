@@ -23,23 +23,30 @@ impl Machine {
             return Err(OrderError::Starting.into());
         }
         let request = self.facts.record.request.as_ref();
-        let known = request.is_some_and(|it| it.latched.iter().any(Latched::of_rebootmgr));
+        let wishes = request.iter().flat_map(|it| &it.latched);
+        let known: Vec<&Latched> = wishes.filter(|wish| wish.of_rebootmgr()).collect();
+        let asked_now = known.iter().any(|wish| wish.of_rebootmgr_now());
+        let known = known.iter().map(|wish| wish.kind).max();
         match ask {
-            // rebootmgr's own goes on as well, `now` or not.
-            Ask::Reboot { .. } if known => {
+            // rebootmgr's own goes on as well, `now` or not; but a full one is asked for in place of a soft one.
+            Ask::Reboot { kind, .. } if known >= Some(kind) => {
                 self.follows()?;
                 Err(No::Asked)
             }
-            Ask::Reboot { now: at_once } => {
+            Ask::Reboot { kind, now: at_once } => {
+                // Who asked for a soft one at once has not taken that back.
+                let at_once = at_once || asked_now;
+                let by = Ask::Reboot { kind, now: at_once }.name();
                 let wish = Wish {
-                    by: ask.name(),
+                    by,
                     reason: rebootmgr::REASON,
+                    kind: Some(kind),
                     at_once,
                     replaces: Latched::of_rebootmgr,
                 };
                 Ok(self.with_times(self.wished(&wish, now)?))
             }
-            Ask::Cancel if known => {
+            Ask::Cancel if known.is_some() => {
                 let ordered = self.taken_back(Latched::of_rebootmgr)?;
                 Ok(self.with_times(ordered))
             }
@@ -61,6 +68,7 @@ impl Machine {
             || facts.closed.iter().any(|closed| paused(closed.gate));
         Shown {
             stands,
+            kind: facts.kind(),
             when: words.to_owned(),
             disabled,
         }

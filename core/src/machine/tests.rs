@@ -23,6 +23,7 @@ mod clock;
 mod commands;
 mod draining;
 mod due;
+mod fleet_lock;
 mod gates;
 mod hooks;
 mod live_patches;
@@ -31,6 +32,7 @@ mod orders;
 mod own_inhibitor;
 mod proof;
 mod rebootmgr;
+mod soft_reboots;
 mod tell;
 mod times;
 mod tries;
@@ -62,6 +64,7 @@ fn request() -> Request {
             at: wall(),
             boot: None,
             ended: false,
+            kind: crate::kind::Kind::Reboot,
         }],
     }
 }
@@ -128,6 +131,7 @@ fn host(read: Duration) -> HostNow {
         rivals: Some(Vec::new()),
         live_patches: Some(Vec::new()),
         scheduled: None,
+        systemd: Some("257".to_owned()),
     }
 }
 

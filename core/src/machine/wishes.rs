@@ -91,6 +91,7 @@ impl Machine {
                 scheduled: adopts.as_deref(),
                 staged: self.memory.staged.as_deref(),
                 client_gone,
+                kinds: self.kinds(),
             },
             &self.facts.boot,
             now,

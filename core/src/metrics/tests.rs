@@ -48,6 +48,8 @@ fn asks(triggers: &[&str]) -> Request {
         since: wall(0),
         since_boot: Duration::ZERO,
         later: std::collections::BTreeMap::new(),
+        kind: crate::kind::Kind::Reboot,
+        mark: None,
     };
     Request {
         since: wall(0),
@@ -58,6 +60,7 @@ fn asks(triggers: &[&str]) -> Request {
             at: wall(0),
             boot: None,
             ended: false,
+            kind: crate::kind::Kind::Reboot,
         }],
     }
 }

@@ -6,6 +6,7 @@ use crate::varlink::call;
 fn shown() -> Shown {
     Shown {
         stands: Stands::Waits,
+        kind: Kind::Reboot,
         when: "queued: n1 holds the slot".to_owned(),
         disabled: false,
     }
@@ -27,21 +28,53 @@ fn own(method: &str, parameters: &Value, root: bool) -> Result<Wants, Fault> {
 #[test]
 fn root_asks_and_takes_back() {
     for (method, parameters, ask) in [
-        ("Reboot", json!({"Reboot": 1}), Ask::Reboot { now: false }),
+        (
+            "Reboot",
+            json!({"Reboot": 1}),
+            Ask::Reboot {
+                kind: Kind::Reboot,
+                now: false,
+            },
+        ),
         (
             "Reboot",
             json!({"Reboot": 1, "Force": null}),
-            Ask::Reboot { now: false },
+            Ask::Reboot {
+                kind: Kind::Reboot,
+                now: false,
+            },
         ),
         (
             "Reboot",
             json!({"Reboot": 1, "Force": false}),
-            Ask::Reboot { now: false },
+            Ask::Reboot {
+                kind: Kind::Reboot,
+                now: false,
+            },
         ),
         (
             "Reboot",
             json!({"Reboot": 1, "Force": true}),
-            Ask::Reboot { now: true },
+            Ask::Reboot {
+                kind: Kind::Reboot,
+                now: true,
+            },
+        ),
+        (
+            "Reboot",
+            json!({"Reboot": 2}),
+            Ask::Reboot {
+                kind: Kind::SoftReboot,
+                now: false,
+            },
+        ),
+        (
+            "Reboot",
+            json!({"Reboot": 2, "Force": true}),
+            Ask::Reboot {
+                kind: Kind::SoftReboot,
+                now: true,
+            },
         ),
         ("Cancel", json!({}), Ask::Cancel),
     ] {
@@ -63,6 +96,12 @@ fn what_is_refused_is_told_by_its_name() {
         (
             "Reboot",
             json!({}),
+            "org.varlink.service.InvalidParameter",
+            "Reboot",
+        ),
+        (
+            "Reboot",
+            json!({"Reboot": 3}),
             "org.varlink.service.InvalidParameter",
             "Reboot",
         ),
@@ -153,13 +192,23 @@ fn what_is_refused_is_told_by_its_name() {
     }
 }
 
+/// Where the host does none, it is no full one in its place.
 #[test]
-fn a_soft_reboot_is_refused_with_a_reason() {
-    let fault = own("Reboot", &json!({"Reboot": 2}), true).expect_err("refused");
+fn a_soft_reboot_is_one_or_is_refused_with_a_reason() {
+    let soft = Ask::Reboot {
+        kind: Kind::SoftReboot,
+        now: false,
+    };
+    assert_eq!(soft.name(), "rebootmgrctl soft-reboot");
+    let done = answer(soft, &Ok(()));
+    assert_eq!(done, Ok(json!({"Method": 2, "Scheduled": TURN})));
+    let why = OrderError::NoSoftReboot("systemd 252".to_owned());
+    let fault = answer(soft, &Err(No::Order(why))).expect_err("refused");
     assert_eq!(fault.name, "org.openSUSE.rebootmgr.InvalidParameter");
-    assert!(fault.words().contains("no soft-reboot"), "{fault:?}");
-    let fault = own("Reboot", &json!({"Reboot": 2}), false).expect_err("refused");
-    assert_eq!(fault.name, "org.varlink.service.PermissionDenied");
+    assert!(
+        fault.words().contains("no soft-reboot: systemd 252"),
+        "{fault:?}"
+    );
 }
 
 #[test]
@@ -184,11 +233,13 @@ fn everybody_is_shown_how_it_stands() {
     assert_eq!(answers("Status", &shown()), waits);
     let due = Shown {
         stands: Stands::Due,
+        kind: Kind::SoftReboot,
         disabled: true,
         ..shown()
     };
     let status = answers("FullStatus", &due);
     assert_eq!(status["RebootStatus"], 1);
+    assert_eq!(status["RequestedMethod"], 2);
     assert_eq!(status["RebootStrategy"], 1);
     assert_eq!(status["RebootDisabled"], true);
     assert_eq!(
@@ -236,7 +287,10 @@ fn the_service_describes_itself() {
 
 #[test]
 fn what_came_of_it_is_answered_as_rebootmgr_does() {
-    let reboot = Ask::Reboot { now: false };
+    let reboot = Ask::Reboot {
+        kind: Kind::Reboot,
+        now: false,
+    };
     assert_eq!(
         answer(reboot, &Ok(())),
         Ok(json!({"Method": 1, "Scheduled": TURN}))

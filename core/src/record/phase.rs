@@ -2,6 +2,7 @@
 
 use super::{Record, Stage};
 use crate::boot::Boot;
+use crate::kind::Kind;
 use crate::phase::Phase;
 use crate::trigger::Request;
 
@@ -9,6 +10,13 @@ impl Record {
     /// Somebody wants the node drained.
     pub(crate) fn keeps(&self) -> bool {
         self.request.as_ref().is_some_and(Request::keeps)
+    }
+
+    /// Of the reboot that is asked for, or was; none: none is.
+    pub fn kind(&self) -> Option<Kind> {
+        let hold = self.hold.as_ref().filter(|hold| hold.asked());
+        let request = self.request.as_ref().filter(|it| it.reboots());
+        hold.map(|hold| hold.kind).or(request.map(Request::kind))
     }
 
     /// The phase that the record alone tells, in this boot; without one, as if nothing had happened since it was written.

@@ -121,6 +121,7 @@ prop_compose! {
             asked,
             granted: flags.2 && asked.is_some(),
             promised: asked.filter(|_| flags.2),
+            kind: if flags.1 { Kind::SoftReboot } else { Kind::Reboot },
             askers: flags.1.then(|| "kube-rebootd reboot".to_owned()).into_iter().collect(),
         }
     }
@@ -142,12 +143,14 @@ prop_compose! {
     fn any_record()(hold in prop::option::of(any_hold()), words in prop::collection::vec(any::<String>(), 4),
                     at in moment(), since in clock(), boot in any_boot(), flags in any::<[bool; 6]>()) -> Record {
         let pkgs = BTreeSet::from([words[0].clone()]);
-        let reason = Reason { trigger: words[1].clone(), pkgs, words: words[2].clone(), since: at, since_boot: since, later: std::collections::BTreeMap::new() };
-        let latched = Latched { by: words[0].clone(), reason: words[3].clone(), at, boot: flags[2].then(|| boot.clone()), ended: false };
+        let reason = Reason { trigger: words[1].clone(), pkgs, words: words[2].clone(), since: at, since_boot: since, later: std::collections::BTreeMap::new(),
+            kind: if flags[3] { Kind::SoftReboot } else { Kind::Reboot }, mark: flags[3].then(|| words[3].clone()) };
+        let latched = Latched { by: words[0].clone(), reason: words[3].clone(), at, boot: flags[2].then(|| boot.clone()), ended: false,
+            kind: if flags[4] { Kind::SoftReboot } else { Kind::Reboot } };
         let request = Request { since: at, reasons: vec![reason], latched: vec![latched] };
         Record {
             version: VERSION,
-            settled: flags[1].then(|| Settled::of(Some(&request), &boot, since)),
+            settled: flags[1].then(|| Settled::by(request.kind(), Some(&request), &boot, since)),
             history: if flags[0] { vec![Past::of(Some(&request), at).took(any_times(at), at); 3] } else { Vec::new() },
             request: flags[2].then_some(request),
             waiting: flags[3].then(|| Waiting { group: words[0].clone(), since: at }),
@@ -172,6 +175,8 @@ fn full() -> Record {
         since: at,
         since_boot: Duration::from_secs(7),
         later: std::collections::BTreeMap::new(),
+        kind: Kind::Reboot,
+        mark: None,
     };
     let request = Request {
         since: at,
@@ -361,6 +366,8 @@ fn i6_the_record_on_the_node_is_bounded_and_still_enough() {
         since: Timestamp::UNIX_EPOCH,
         since_boot: Duration::from_secs(1),
         later: std::collections::BTreeMap::new(),
+        kind: Kind::Reboot,
+        mark: None,
     };
     let take = Take {
         namespace: "kube-rebootd".to_owned(),
@@ -389,6 +396,7 @@ fn i6_the_record_on_the_node_is_bounded_and_still_enough() {
                 at: Timestamp::UNIX_EPOCH,
                 boot: None,
                 ended: false,
+                kind: Kind::Reboot,
             }],
         }),
         ..Record::default()
@@ -627,4 +635,39 @@ fn the_node_carries_only_what_the_rest_of_a_cycle_needs() {
     expected[0] = newest;
     assert_eq!(shown, expected);
     assert_eq!(Record::default().history_annotation(), None);
+}
+
+/// I6: what an older daemon has written names no kind, and means a full reboot; and of a full one nothing is written that it
+/// would not read.
+#[test]
+fn i6_a_record_without_a_kind_is_of_a_full_reboot() {
+    let record = full();
+    let texts = [record.encode(), record.annotation().expect("a hold")];
+    for text in &texts {
+        assert!(
+            !text.contains("\"kind\"") && !text.contains("\"mark\""),
+            "{text}"
+        );
+    }
+    let read = Record::decode(&texts[0]).expect("a record");
+    assert_eq!(read.kind(), Some(Kind::Reboot));
+    assert_eq!(read.hold.expect("a hold").kind, Kind::Reboot);
+    // Of a soft one each copy alone says it.
+    let mut soft = record;
+    let mark = "1:7:100.000000000:100.000000000".to_owned();
+    for reason in &mut soft.request.as_mut().expect("a request").reasons {
+        (reason.kind, reason.mark) = (Kind::SoftReboot, Some(mark.clone()));
+    }
+    for wish in &mut soft.request.as_mut().expect("a request").latched {
+        wish.kind = Kind::SoftReboot;
+    }
+    let hold = soft.hold.as_mut().expect("a hold");
+    (hold.kind, hold.asks) = (Kind::SoftReboot, 1);
+    for text in [soft.encode(), soft.annotation().expect("a hold")] {
+        let read = Record::decode(&text).expect("a record").cleaned();
+        assert_eq!(read.kind(), Some(Kind::SoftReboot));
+        let request = read.request.expect("a request");
+        assert_eq!(request.kind(), Kind::SoftReboot);
+        assert_eq!(request.reasons[0].mark.as_ref(), Some(&mark));
+    }
 }

@@ -30,6 +30,8 @@ fn request() -> Request {
             since,
             since_boot: Duration::ZERO,
             later: BTreeMap::new(),
+            kind: Kind::Reboot,
+            mark: None,
         }],
         latched: Vec::new(),
     }

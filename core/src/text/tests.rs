@@ -106,6 +106,7 @@ proptest! {
         let facts = gates::GateFacts {
             node_pause: gates::Pause::None,
             group_pause: gates::Pause::None,
+            soft_reboots: gates::SoftReboots::NotWanted,
             rivals: gates::Rivals::Ignored,
             capacity: gates::Capacity::Ignored,
             api_servers: gates::ApiServers::Ignored,

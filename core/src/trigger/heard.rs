@@ -31,6 +31,8 @@ impl Asked<'_> {
             trigger: BY_ANNOTATION.to_owned(),
             verdict,
             settle: Duration::ZERO,
+            kind: None,
+            mark: None,
         }
     }
 }
@@ -66,6 +68,8 @@ mod tests {
             trigger: "check x".to_owned(),
             verdict: verdict.clone(),
             settle: Duration::ZERO,
+            kind: None,
+            mark: None,
         };
         let yes = |words: &str| Verdict::Reboot {
             pkgs: BTreeSet::new(),

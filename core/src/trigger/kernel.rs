@@ -22,7 +22,7 @@ const BEGIN: [&str; 3] = ["linux-image-", "linux-modules-", "kernel-"];
 const OTHERS: [&str; 2] = ["kernel-firmware", "kernel-tools"];
 
 /// A package of a kernel, as sentinels and checks list it.
-fn of_kernel(package: &str) -> bool {
+pub(crate) fn of_kernel(package: &str) -> bool {
     let begins = |all: &[&str]| all.iter().any(|begin| package.starts_with(begin));
     KERNELS.contains(&package) || begins(&BEGIN) && !begins(&OTHERS)
 }
@@ -70,6 +70,8 @@ mod tests {
             since: Timestamp::UNIX_EPOCH,
             since_boot: Duration::from_secs(since),
             later: std::collections::BTreeMap::new(),
+            kind: crate::kind::Kind::Reboot,
+            mark: None,
         }
     }
 
@@ -218,6 +220,7 @@ mod tests {
             at: Timestamp::UNIX_EPOCH,
             boot: None,
             ended: false,
+            kind: crate::kind::Kind::Reboot,
         });
         assert_eq!(since(&request, Some("6.8")), None);
     }

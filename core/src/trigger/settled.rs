@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{BY_ANNOTATION, Reason, Request, same_pkgs, wish};
 use crate::boot::Boot;
 use crate::booted::{Missed, Target};
+use crate::kind::Kind;
 use crate::now::Now;
 
 /// A reason that is there again this soon after the proof was not cleared by the reboot (I10): jobs
@@ -40,14 +41,40 @@ pub struct SettledReason {
     /// The reboot did not bring this, so that it is not tried again until something else is to come.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missed: Option<Target>,
+    /// The reboot that served it.
+    #[serde(default, skip_serializing_if = "Kind::full")]
+    pub kind: Kind,
+    /// Of a file, which one it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mark: Option<String>,
+    /// The last one that was written since, and that was not taken for a new request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub anew: Option<String>,
 }
 
 impl SettledReason {
-    fn of(pkgs: BTreeSet<String>) -> Self {
+    fn of(pkgs: BTreeSet<String>, kind: Kind) -> Self {
         Self {
             pkgs,
             gone: false,
             missed: None,
+            kind,
+            mark: None,
+            anew: None,
+        }
+    }
+
+    /// It is the very file that was there before the soft-reboot, which leaves /run as it is: that says nothing.
+    fn survived(&self, reason: &Reason) -> bool {
+        self.kind.soft() && self.anew.is_none() && self.mark.is_some() && self.mark == reason.mark
+    }
+
+    /// It was written anew: the one from before has gone.
+    fn follow(&mut self, reason: &Reason) {
+        let known = self.anew.as_ref().or(self.mark.as_ref());
+        if known.is_some() && reason.mark.is_some() && known != reason.mark.as_ref() {
+            self.gone = true;
+            self.anew.clone_from(&reason.mark);
         }
     }
 
@@ -59,11 +86,20 @@ impl SettledReason {
 
 impl Settled {
     /// What a proved reboot settles of `request`.
+    #[cfg(test)]
     pub(crate) fn of(request: Option<&Request>, boot: &Boot, proved: Duration) -> Self {
+        Self::by(Kind::Reboot, request, boot, proved)
+    }
+
+    /// What a proved reboot of this kind settles of `request`, which wants no stronger one.
+    pub(crate) fn by(kind: Kind, request: Option<&Request>, boot: &Boot, proved: Duration) -> Self {
         let reasons = request.map_or(&[][..], |request| &request.reasons);
         let settle = |reason: &Reason| {
-            let pkgs = reason.pkgs.clone();
-            (reason.trigger.clone(), SettledReason::of(pkgs))
+            let settled = SettledReason {
+                mark: reason.mark.clone().filter(|_| kind.soft()),
+                ..SettledReason::of(reason.pkgs.clone(), kind)
+            };
+            (reason.trigger.clone(), settled)
         };
         let latched = request.map_or(&[][..], |request| &request.latched);
         let mut asked = latched.iter().filter(|wish| wish.by == BY_ANNOTATION);
@@ -75,7 +111,7 @@ impl Settled {
             missed: None,
         };
         if let Some(wish) = asked.next() {
-            settled.serves(&wish.reason);
+            settled.serves(&wish.reason, kind);
         }
         settled
     }
@@ -94,10 +130,10 @@ impl Settled {
     }
 
     /// The reboot was for the Node annotation with this text, too.
-    pub(crate) fn serves(&mut self, text: &str) {
+    pub(crate) fn serves(&mut self, text: &str, kind: Kind) {
         self.annotation = Some(text.to_owned());
         let pkgs = BTreeSet::from([text.to_owned()]);
-        let reason = SettledReason::of(pkgs);
+        let reason = SettledReason::of(pkgs, kind);
         self.reasons.insert(BY_ANNOTATION.to_owned(), reason);
     }
 
@@ -132,31 +168,60 @@ pub(super) fn gone(settled: &mut Option<Settled>, trigger: &str) {
     }
 }
 
+/// What becomes of a trigger that says yes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Again {
+    /// It asks for a reboot, and this kind serves it.
+    Asks(Kind),
+    /// The last reboot was for this very reason, and did not clear it (I10).
+    NotCleared,
+    /// The last soft-reboot was for it, and could not take the file away.
+    Served,
+}
+
 /// Whether the last reboot was for this very reason (I10), or one before it for what did not take and is to come again;
-/// `staged`: the deployment that the next boot is to bring. If not, its trigger is settled no more.
-pub(super) fn uncleared(
+/// `staged`: the deployment that the next boot is to bring. If not, its trigger is settled no more. `named`: the trigger
+/// itself names its kind of reboot.
+pub(super) fn again(
     settled: &mut Option<Settled>,
     reason: &Reason,
+    named: bool,
     staged: Option<&str>,
     boot: &Boot,
     now: Now,
-) -> bool {
-    let Some(settled) = settled else { return false };
+) -> Again {
+    let Some(settled) = settled else {
+        return Again::Asks(reason.kind);
+    };
     let over = settled.over(boot, now);
     let Some(entry) = settled.reasons.get_mut(&reason.trigger) else {
-        return false;
+        return Again::Asks(reason.kind);
     };
     let same = same_pkgs(&entry.pkgs, &reason.pkgs);
+    if entry.kind < reason.kind {
+        // No soft-reboot has served what wants a full one.
+        settled.reasons.remove(&reason.trigger);
+        return Again::Asks(reason.kind);
+    }
+    if same && entry.survived(reason) {
+        return Again::Served;
+    }
+    entry.follow(reason);
     let missed = entry.missed.as_ref();
     let again = missed.is_some_and(|missed| missed.again(same, staged));
     let passed = missed.is_some_and(|missed| missed.passed(same, staged));
     if again || same && !passed && !(entry.gone && over) {
         // There again: it must go once more.
         entry.gone = false;
-        return true;
+        // Who names no kind, and asks on after a soft-reboot, was not served by it. It stands there until a full one is.
+        return if entry.kind.soft() && !named {
+            Again::Asks(Kind::Reboot)
+        } else {
+            Again::NotCleared
+        };
     }
     settled.reasons.remove(&reason.trigger);
-    false
+    Again::Asks(reason.kind)
 }
 
 /// Drops what has gone once and can no longer be "there again".

@@ -26,6 +26,7 @@ fn annotated(reason: &str) -> Wishes<'_> {
         scheduled: None,
         staged: None,
         client_gone: false,
+        kinds: Kinds::default(),
     }
 }
 
@@ -34,6 +35,8 @@ fn finding(verdict: Verdict) -> Finding {
         trigger: "check dnf".to_owned(),
         verdict,
         settle: Duration::ZERO,
+        kind: None,
+        mark: None,
     }
 }
 
@@ -219,6 +222,7 @@ fn an_annotation_is_latched_beside_others() {
         at: at(1).wall,
         boot: None,
         ended: false,
+        kind: Kind::Reboot,
     };
     let request = Request {
         since: at(1).wall,
@@ -266,6 +270,7 @@ fn what_was_scheduled_is_a_wish_of_its_boot() {
         scheduled: Some("a reboot"),
         staged: None,
         client_gone: false,
+        kinds: Kinds::default(),
     };
     let asked = observe(None, None, &[], scheduled, &boot("b"), at(1)).request;
     let after = |of: &str| {
@@ -274,6 +279,7 @@ fn what_was_scheduled_is_a_wish_of_its_boot() {
             scheduled: None,
             staged: None,
             client_gone: false,
+            kinds: Kinds::default(),
         };
         observe(asked.clone(), None, &[], wishes, &boot(of), at(2)).request
     };
@@ -307,6 +313,8 @@ fn a_request_on_the_node_is_bounded() {
         since: at(0).wall,
         since_boot: at(0).boot,
         later: BTreeMap::new(),
+        kind: Kind::Reboot,
+        mark: None,
     };
     let shortened = |reasons: Vec<Reason>| {
         let mut request = Request {
@@ -364,6 +372,7 @@ fn an_annotation_is_a_request_as_long_as_it_stands() {
             scheduled: None,
             staged: None,
             client_gone: false,
+            kinds: Kinds::default(),
         };
         observe(request, None, &[], wishes, &boot("b"), at(seconds)).request
     };
@@ -404,6 +413,7 @@ fn i10_an_annotation_that_is_set_again_at_once_is_not_cleared() {
             scheduled: None,
             staged: None,
             client_gone: false,
+            kinds: Kinds::default(),
         };
         let seen = observe(None, settled, &[], wishes, &boot("b"), at(second));
         assert_eq!(seen.request.is_some(), wanted, "{annotation:?} {second}");
@@ -418,6 +428,7 @@ fn i10_an_annotation_that_is_set_again_at_once_is_not_cleared() {
             scheduled: None,
             staged: None,
             client_gone: false,
+            kinds: Kinds::default(),
         };
         observe(None, settled, &[], wishes, &boot("b"), at(second))
     };
@@ -439,6 +450,7 @@ fn i10_an_annotation_that_is_set_again_at_once_is_not_cleared() {
             scheduled: None,
             staged: None,
             client_gone: false,
+            kinds: Kinds::default(),
         };
         let seen = observe(None, settled, &[], wishes, &boot("b"), at(second));
         assert_eq!(seen.request.is_some(), wanted, "{second}");
@@ -460,6 +472,8 @@ fn i10_what_was_not_cleared_is_not_cleared_by_another_reboot() {
             since: at(0).wall,
             since_boot: at(0).boot,
             later: BTreeMap::new(),
+            kind: Kind::Reboot,
+            mark: None,
         }],
         ..served
     };
@@ -474,6 +488,7 @@ fn i10_what_was_not_cleared_is_not_cleared_by_another_reboot() {
             scheduled: None,
             staged: None,
             client_gone: false,
+            kinds: Kinds::default(),
         };
         let seen = observe(None, Some(second), &[], wishes, &boot("c"), at(5_000));
         assert_eq!(seen.request.is_some(), gone);
@@ -530,6 +545,7 @@ fn request_by(by: &str, reason: &str) -> Request {
             at: at(0).wall,
             boot: None,
             ended: false,
+            kind: Kind::Reboot,
         }],
     }
 }
@@ -692,6 +708,7 @@ fn a_person_may_ask_again_for_what_did_not_take() {
             at: at(0).wall,
             boot: None,
             ended: false,
+            kind: Kind::Reboot,
         }],
     };
     let mut settled = Settled::of(Some(&request), &boot("b"), Duration::ZERO);
@@ -711,3 +728,5 @@ fn a_person_may_ask_again_for_what_did_not_take() {
     let again = look(gone.settled, Asked::Yes("update"), 1000);
     assert!(again.request.is_some());
 }
+
+mod soft_reboots;

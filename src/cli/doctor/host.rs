@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use kube_rebootd_core::config::{Config, Method};
+use kube_rebootd_core::kind;
 use kube_rebootd_core::text::{NAME, clean};
 
 use super::{Check, Diagnosis, aside, slow};
@@ -16,6 +17,7 @@ const UNIT_CHECK: &str = "unit";
 const LOGIND: &str = "logind";
 const INHIBITORS: &str = "inhibitors";
 const GUARD: &str = "guard";
+const SOFT_REBOOTS: &str = "soft-reboots";
 const PACKAGES: &str = "packages";
 const STATE: &str = "state";
 const CLOCK: &str = "clock sync";
@@ -47,6 +49,9 @@ pub(super) async fn checks(root: &Root, bus: &Bus, config: Option<&Config>) -> V
     ];
     if config.is_some_and(|config| config.reboot.guard) {
         checks.push(guard(bus).await);
+    }
+    if config.is_some_and(|config| config.reboot.kind.soft()) {
+        checks.push(soft_reboots(bus).await);
     }
     if config.is_some_and(|config| config.health.boot_complete) {
         checks.push(boot_complete(bus).await);
@@ -121,7 +126,7 @@ async fn systemd_version(bus: &Bus) -> Check {
         Ok(version) => version,
         Err(err) => return Check::fail(SYSTEMD, err.to_string(), bus_cure(&err, SYSTEMD)),
     };
-    match number(&version) {
+    match kind::systemd_number(&version) {
         Some(number) if number >= SYSTEMD_MIN => Check::ok(SYSTEMD, version),
         Some(number) => Check::fail(
             SYSTEMD,
@@ -134,13 +139,6 @@ async fn systemd_version(bus: &Bus) -> Check {
             format!("see that it is {SYSTEMD_MIN} or newer: systemctl --version"),
         ),
     }
-}
-
-/// `257.13-1~deb13u1` and `v258-rc2` begin with the number that counts.
-fn number(version: &str) -> Option<u32> {
-    let version = version.trim_start_matches('v');
-    let end = version.find(|c: char| !c.is_ascii_digit());
-    version[..end.unwrap_or(version.len())].parse().ok()
 }
 
 async fn unit(bus: &Bus) -> Check {
@@ -225,6 +223,22 @@ async fn guard(bus: &Bus) -> Check {
     }
 }
 
+/// Whether the host does what `reboot.kind` asks for.
+async fn soft_reboots(bus: &Bus) -> Check {
+    let why = match systemd::version(bus).await {
+        Ok(version) => match kind::lacking(&version) {
+            None => return Check::ok(SOFT_REBOOTS, "systemd does them"),
+            Some(why) => why,
+        },
+        Err(err) => err.to_string(),
+    };
+    Check::fail(
+        SOFT_REBOOTS,
+        format!("reboot.kind is \"soft-reboot\", and no reboot begins that is to be one: {why}"),
+        "reboot.kind = \"reboot\", or update the distribution",
+    )
+}
+
 async fn packages(root: &Root) -> Check {
     let here = root.clone();
     match aside(move || outdated::package_manager(&here)).await {
@@ -268,18 +282,5 @@ async fn state(root: &Root) -> Check {
             "make /var/lib writable and free space on it: findmnt -T /var/lib; df /var/lib",
         ),
         None => slow(STATE),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_of_all_sorts() {
-        assert_eq!(number("257.13-1~deb13u1"), Some(257));
-        assert_eq!(number("v258-rc2"), Some(258));
-        assert_eq!(number("240"), Some(240));
-        assert_eq!(number("next"), None);
     }
 }

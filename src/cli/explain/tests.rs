@@ -43,6 +43,7 @@ fn status() -> Status {
             packages: vec!["libc6".to_owned()],
             since: time("2026-11-18T03:00:00Z"),
         }],
+        kind: Some(kube_rebootd_core::kind::Kind::Reboot),
         since: Some(time("2026-11-18T03:00:00Z")),
         waits: vec!["node paused: the rack is moved".to_owned()],
         kept_by: Vec::new(),
@@ -72,6 +73,7 @@ fn status() -> Status {
                 ..Times::default()
             })),
             rolled_back: None,
+            kind: kube_rebootd_core::kind::Kind::Reboot,
         }],
         problems: Vec::new(),
         config_error: Vec::new(),

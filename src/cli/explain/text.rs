@@ -44,6 +44,8 @@ fn head(page: &mut Page, explained: &Explained) {
     row("group", status.group.clone());
     row("version", status.version.clone());
     row("phase", status.phase.map(|phase| phase.name().to_owned()));
+    let kind = status.kind.filter(|kind| kind.soft());
+    row("kind", kind.map(|kind| kind.name().to_owned()));
     row("reason", explained.reason.clone());
     row("status", status.status.clone());
     let kept = status.kept_by.join(", ");
@@ -129,6 +131,7 @@ fn trigger(page: &Page, one: &Trigger) -> Vec<String> {
         Verdict::Yes => "yes",
         Verdict::No => "no",
         Verdict::Unknown => "unknown",
+        Verdict::Served => "served by the last soft-reboot, which does not take it away,",
         Verdict::NotCleared => "not cleared by the last reboot, and ignored,",
     };
     let mut lines = vec![says(word, page, one.since, &one.words)];
@@ -284,7 +287,8 @@ pub(super) fn reboots(page: &mut Page, history: &[Done]) {
                 all => format!(" ({})", all.join(", ")),
             };
             let asked = past.reasons.join(", ");
-            let mut lines = vec![format!("{} for {asked}{packages}", page.when(past.at))];
+            let (when, how) = (page.when(past.at), status::softly(past.kind));
+            let mut lines = vec![format!("{when}{how} for {asked}{packages}")];
             lines.extend(past.rolled_back.as_deref().map(status::did_not_take));
             lines.extend(past.times.as_ref().map(|times| times.words.clone()));
             (String::new(), lines)

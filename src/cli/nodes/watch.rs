@@ -223,7 +223,7 @@ impl<W: Write> Screen<'_, W> {
         }
         self.said = words;
         let denied = |trouble: &&ApiError| matches!(trouble, ApiError::Denied { .. });
-        self.denied = troubles.iter().any(|trouble| denied(trouble));
+        self.denied = troubles.iter().any(denied);
     }
 
     /// Shows the group where it has changed; false: nobody reads any more.

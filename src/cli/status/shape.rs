@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use kube_rebootd_core::history::Past;
+use kube_rebootd_core::kind::Kind;
 use kube_rebootd_core::phase::Phase;
 use kube_rebootd_core::record::{Hold, Record, Stage};
 use kube_rebootd_core::times::Times;
@@ -32,6 +33,8 @@ pub struct Status {
     pub phase: Option<Phase>,
     /// Why a reboot is wanted; empty: it is not.
     pub reasons: Vec<Reason>,
+    /// `reboot` or `soft-reboot`: what serves all reasons; null: no reboot is wanted.
+    pub kind: Option<Kind>,
     /// Since when a reboot is wanted.
     pub since: Option<Timestamp>,
     /// Every closed gate, or what is missing after a boot, by the running daemon.
@@ -99,6 +102,8 @@ pub struct Done {
     pub since: Vec<Timestamp>,
     /// Packages that were first seen after the first of `reasons`, and when; the cluster does not know it.
     pub later: BTreeMap<String, Timestamp>,
+    /// `reboot` or `soft-reboot`.
+    pub kind: Kind,
     /// How the time went; null: it is not known.
     pub times: Option<Took>,
     /// The update that it was for did not take, in words; null: it did, nothing was expected, or an older release did not keep it.
@@ -166,6 +171,7 @@ pub(in crate::cli) fn done(past: Past) -> Done {
         packages: past.packages,
         since: past.since,
         later: past.later,
+        kind: past.kind,
         times: past.times.map(took),
         rolled_back: past.rolled_back,
     }

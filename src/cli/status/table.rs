@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use kube_rebootd_core::kind::Kind;
 use kube_rebootd_core::phase::Phase;
 use kube_rebootd_core::text::span;
 
@@ -36,6 +37,9 @@ pub(super) fn table(status: &Status) -> String {
         "none: nothing is on record on this host"
     };
     line("phase", status.phase.map_or(none, Phase::name));
+    if let Some(kind) = status.kind.filter(|kind| kind.soft()) {
+        line("kind", kind.name());
+    }
     waiting(status, &mut line);
     for reason in &status.reasons {
         let words = match reason.words.as_str() {
@@ -78,8 +82,9 @@ pub(super) fn table(status: &Status) -> String {
         line(
             "rebooted",
             &format!(
-                "{:.0} for {}{}",
+                "{:.0}{} for {}{}",
                 past.at,
+                softly(past.kind),
                 past.reasons.join(", "),
                 of(&past.packages)
             ),
@@ -118,6 +123,14 @@ fn waiting(status: &Status, line: &mut impl FnMut(&str, &str)) {
 /// What a reboot did not bring.
 pub(in crate::cli) fn did_not_take(why: &str) -> String {
     format!("the update did not take: {why}")
+}
+
+/// Of a reboot that was not a full one.
+pub(in crate::cli) fn softly(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Reboot => "",
+        Kind::SoftReboot => " by a soft-reboot",
+    }
 }
 
 /// Packages in brackets.

@@ -44,6 +44,8 @@ fn record(stage: Stage) -> Record {
                 since: time("2026-11-21T09:00:00Z"),
                 since_boot: Duration::from_secs(60),
                 later: BTreeMap::new(),
+                kind: kube_rebootd_core::kind::Kind::Reboot,
+                mark: None,
             }],
             latched: Vec::new(),
         }),
@@ -71,6 +73,7 @@ fn record(stage: Stage) -> Record {
                 ..Default::default()
             }),
             rolled_back: Some("kernel 2 was to come up, and 1 came again".to_owned()),
+            kind: kube_rebootd_core::kind::Kind::Reboot,
         }],
         ..Record::default()
     }

@@ -27,6 +27,9 @@ fn said(heard: &Heard, facts: &Facts) -> Trigger {
     let since = reason.map_or(heard.since, |one| one.since_boot);
     let (verdict, words) = match &finding.verdict {
         trigger::Verdict::Reboot { words, .. } if uncleared => (Verdict::NotCleared, words.clone()),
+        trigger::Verdict::Reboot { words, .. } if observed.served.contains(name) => {
+            (Verdict::Served, words.clone())
+        }
         trigger::Verdict::Reboot { words, .. } => (Verdict::Yes, words.clone()),
         trigger::Verdict::No => (Verdict::No, String::new()),
         trigger::Verdict::Unknown { why } => (Verdict::Unknown, why.clone()),
@@ -113,6 +116,8 @@ mod tests {
             since: Timestamp::UNIX_EPOCH,
             since_boot: seconds(since),
             later: std::collections::BTreeMap::new(),
+            kind: kube_rebootd_core::kind::Kind::Reboot,
+            mark: None,
         }
     }
 
@@ -131,6 +136,8 @@ mod tests {
                 trigger: SENTINEL.to_owned(),
                 verdict,
                 settle: seconds(600),
+                kind: None,
+                mark: None,
             },
             since: seconds(70),
         }];
@@ -159,7 +166,10 @@ mod tests {
         let mut left = facts(yes());
         left.observed.uncleared = vec![reason(80)];
         let why = "timeout".to_owned();
+        let mut served = facts(yes());
+        served.observed.served = vec![SENTINEL.to_owned()];
         for (facts, verdict) in [
+            (served, Verdict::Served),
             (left, Verdict::NotCleared),
             (facts(trigger::Verdict::No), Verdict::No),
             (facts(trigger::Verdict::Unknown { why }), Verdict::Unknown),

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use kube_rebootd_core::kind::Kind;
 use kube_rebootd_core::order::{Order, OrderError};
 use kube_rebootd_core::text::printable;
 use kube_rebootd_core::trigger::Keeper;
@@ -134,8 +135,8 @@ pub(super) enum Change {
 }
 
 /// Methods of the Node that change something.
-const ORDERS: [&str; 7] = [
-    "Reboot", "Cancel", "Retry", "Drain", "Undrain", "Hold", "Release",
+const ORDERS: [&str; 8] = [
+    "Reboot", "RebootBy", "Cancel", "Retry", "Drain", "Undrain", "Hold", "Release",
 ];
 
 /// Properties and their values.
@@ -165,6 +166,7 @@ pub(super) fn values(shown: &Shown) -> Values {
         ("Node", text(view.node.as_deref().unwrap_or_default())),
         ("Group", text(&view.group)),
         ("Phase", text(&phase.to_ascii_lowercase())),
+        ("Kind", text(view.kind.map_or("", Kind::name))),
         ("Status", text(&shown.status)),
         ("Waits", Variant::from(waits)),
         ("KeptBy", Variant::from(view.kept_by.clone())),
@@ -264,7 +266,15 @@ fn order(call: &Message, member: &str) -> Result<Order, Refused> {
             let (reason, now): (&str, bool) = body.deserialize().map_err(|_| {
                 Refused::Arguments("Reboot wants a reason, and whether it is to be now")
             })?;
-            Ok(Order::reboot(reason, now))
+            Ok(Order::reboot(reason, now, None))
+        }
+        "RebootBy" => {
+            const WRONG: Refused = Refused::Arguments(
+                "RebootBy wants a reason, whether it is to be now, and \"reboot\" or \"soft-reboot\"",
+            );
+            let (reason, now, kind): (&str, bool, &str) = body.deserialize().map_err(|_| WRONG)?;
+            let kind = Kind::of(kind).ok_or(WRONG)?;
+            Ok(Order::reboot(reason, now, Some(kind)))
         }
         "Drain" | "Hold" => {
             let reason: &str = body

@@ -73,10 +73,10 @@ async fn loops(mut given: mpsc::Receiver<Given>) {
     let mut kept = Vec::new();
     while let Some(given) = given.recv().await {
         match given.ask {
-            Ask::Reboot { now: false } | Ask::Cancel => {
+            Ask::Reboot { now: false, .. } | Ask::Cancel => {
                 given.answer(Ok(()));
             }
-            Ask::Reboot { now: true } => kept.push(given),
+            Ask::Reboot { now: true, .. } => kept.push(given),
         }
     }
 }
@@ -113,6 +113,7 @@ async fn root_asks_the_loop_and_everybody_how_it_stands() {
     assert_eq!(answer["parameters"]["RebootStatus"], 0, "{answer}");
     there.shown.send_replace(Shown {
         stands: Stands::Waits,
+        kind: kube_rebootd_core::kind::Kind::Reboot,
         when: "queued".to_owned(),
         disabled: false,
     });

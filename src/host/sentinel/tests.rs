@@ -3,6 +3,7 @@ use std::os::unix::fs::symlink;
 
 use proptest::prelude::*;
 
+use kube_rebootd_core::kind::Kind;
 use kube_rebootd_core::text::{MESSAGE, block};
 use tokio::time::timeout;
 
@@ -44,7 +45,7 @@ fn content_and_packages_are_read() {
     let bare = read(&root, PATH).unwrap().unwrap();
     assert!(bare.pkgs.is_empty());
     assert_eq!(bare.content, "*** System restart required ***");
-    assert_eq!(bare.other_kind(), None);
+    assert_eq!((bare.kind(), bare.asks_for()), (None, None));
     fs::write(
         root.path("/run/reboot-required.pkgs"),
         "libc6\nlinux\x1b\n\nlibc6\n",
@@ -58,8 +59,31 @@ fn content_and_packages_are_read() {
     assert_eq!(full.identity, bare.identity);
     fs::write(root.path(PATH), "soft-reboot\n").unwrap();
     let other = read(&root, PATH).unwrap().unwrap();
-    assert_eq!(other.other_kind(), Some("soft-reboot"));
+    assert_eq!(other.kind(), Some(Kind::SoftReboot));
+    assert_eq!(other.asks_for(), Some("asks for a soft-reboot"));
     assert_ne!(other.identity, bare.identity);
+    assert_ne!(other.identity.mark(), bare.identity.mark());
+    // As a label that is set anew, or `chmod`.
+    let same = Identity {
+        ctime: (1, 1),
+        ..other.identity.clone()
+    };
+    assert_eq!(same.mark(), other.identity.mark());
+    for (content, kind) in [
+        ("reboot\n", Some(Kind::Reboot)),
+        // It would skip the firmware; a full one does it as well.
+        ("kexec\n", Some(Kind::Reboot)),
+        ("Soft-Reboot\n", None),
+        ("soft-reboot\nreboot\n", None),
+        ("", None),
+    ] {
+        fs::write(root.path(PATH), content).unwrap();
+        assert_eq!(
+            read(&root, PATH).unwrap().unwrap().kind(),
+            kind,
+            "{content:?}"
+        );
+    }
 }
 
 #[test]
@@ -269,7 +293,10 @@ proptest! {
         // Control characters are gone before it is compared (I14), also those inside of the word.
         let text = block(String::from_utf8_lossy(&content).trim(), MESSAGE);
         prop_assert_eq!(&found.content, &text);
-        prop_assert_eq!(found.other_kind(), ["kexec", "soft-reboot"].into_iter().find(|kind| text == *kind));
+        let words = [("kexec", Kind::Reboot), ("reboot", Kind::Reboot), ("soft-reboot", Kind::SoftReboot)];
+        prop_assert_eq!(found.kind(), words.into_iter().find(|(word, _)| text == *word).map(|(_, kind)| kind));
+        // I14: what others write tells files apart, and no more.
+        prop_assert!(found.identity.mark().chars().all(|c| c.is_ascii_digit() || ":.-".contains(c)));
         for name in &found.pkgs {
             prop_assert!(!name.is_empty() && name.trim() == name && !name.contains(char::is_control));
         }

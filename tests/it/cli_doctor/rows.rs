@@ -70,7 +70,7 @@ async fn a_guarded_door_is_judged_by_what_logind_says() {
     assert!(next.contains("systemctl restart systemd-logind"), "{next}");
 }
 
-/// A running pod of a ReplicaSet, and a budget over it that allows nothing.
+/// A running pod of a `ReplicaSet`, and a budget over it that allows nothing.
 async fn held(node: &Host, name: &str) -> (Api<Pod>, Api<PodDisruptionBudget>) {
     let pods: Api<Pod> = Api::namespaced(node.admin.clone(), "default");
     let budgets: Api<PodDisruptionBudget> = Api::namespaced(node.admin.clone(), "default");

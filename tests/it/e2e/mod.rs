@@ -10,6 +10,7 @@ use serde_json::Value;
 use testbed::{Bed, Host, HostSpec, Standing, at_once};
 
 mod adoption;
+mod boot_ok;
 mod builtin;
 mod checks;
 mod conditions;
@@ -40,6 +41,7 @@ pub(crate) mod phases;
 pub(crate) mod pods;
 mod rebootmgr;
 mod rivals;
+mod soft_reboot;
 mod sorts;
 mod stop_points;
 mod three_hosts;
@@ -280,6 +282,20 @@ impl Site {
                 // Only then: a shutdown waits up to 90 s for a process that entered the host meanwhile.
                 let boots = host.boots()?;
                 anyhow::ensure!(boots == times + 1, "{boots} boots");
+                let status = host.status()?;
+                anyhow::ensure!(status.starts_with("idle"), "it says {status:?}");
+                Ok(true)
+            })
+            .unwrap();
+    }
+
+    /// Waits until a host has rebooted its userspace `times`, never more than that, and is idle again.
+    pub(crate) fn wait_soft_rebooted(&self, host: &Host, times: u32) {
+        let what = format!("{} to have soft-rebooted {times} times", host.name());
+        self.bed
+            .wait_for(&what, CYCLE, || {
+                let (count, _) = host.soft_reboots()?;
+                anyhow::ensure!(count == times, "{count} times");
                 let status = host.status()?;
                 anyhow::ensure!(status.starts_with("idle"), "it says {status:?}");
                 Ok(true)

@@ -7,6 +7,9 @@ use super::{Site, pods};
 /// Long enough for anything to happen while the host waits to go down.
 const INHIBIT: &str = "[Login]\nInhibitDelayMaxSec=120\n";
 
+/// As zypp writes it: its text is the kind of the reboot.
+pub(crate) const NEEDED: &str = "/run/reboot-needed";
+
 /// A made-up node that holds the slot.
 const HOLDER: &str = "somebody-else";
 
@@ -40,6 +43,8 @@ pub(crate) struct Journey {
     pub(crate) host: Host,
     pub(crate) lease: String,
     pod: String,
+    /// Userspace alone is rebooted.
+    soft: bool,
 }
 
 impl Journey {
@@ -67,7 +72,13 @@ impl Journey {
             host,
             lease,
             pod,
+            soft: false,
         }
+    }
+
+    /// To a soft-reboot.
+    pub(crate) fn softly(self) -> Self {
+        Self { soft: true, ..self }
     }
 
     /// What STATUS says in a phase.
@@ -86,13 +97,19 @@ impl Journey {
         self.host.systemctl(&["disable", "kubelet"]).unwrap();
         // Held by a process of its own, so that the shutdown waits for it and not for us.
         self.host.delay_shutdowns().unwrap();
-        self.host.touch("/run/reboot-required").unwrap();
+        if self.soft {
+            self.host.write(NEEDED, "soft-reboot\n").unwrap();
+        } else {
+            self.host.touch("/run/reboot-required").unwrap();
+        }
     }
 
     pub(crate) fn reach(&self, phase: Phase) {
         self.site.wait_status(&self.host, &self.words(phase));
         if phase == Phase::Verifying {
-            assert_eq!(self.host.boots().unwrap(), 2);
+            let soft = self.soft && self.host.soft_reboots().unwrap().0 == 1;
+            let boots = if soft { 1 } else { 2 };
+            assert_eq!(self.host.boots().unwrap(), boots);
         }
         let holder = match phase {
             Phase::Queued => HOLDER,
@@ -119,7 +136,11 @@ impl Journey {
 
     /// Exactly one reboot, and nothing left.
     pub(crate) fn end(self) {
-        self.site.wait_rebooted(&self.host, 1);
+        if self.soft {
+            self.site.wait_soft_rebooted(&self.host, 1);
+        } else {
+            self.site.wait_rebooted(&self.host, 1);
+        }
         self.site.nothing_left(&self.host);
         pods::let_go(&self.site, &self.pod);
         pods::gone(&self.site, &self.pod);

@@ -94,8 +94,13 @@ async fn the_command_line_says_what_became_of_it() {
     let (code, said) = run(&bus, &["retry"]).await;
     assert_eq!(code, Some(1), "{said}");
     let given = loops.await.expect("three orders");
-    assert_eq!(given[0], Order::reboot("new firmware", true));
-    let Order::Reboot { reason, now: false } = &given[1] else {
+    assert_eq!(given[0], Order::reboot("new firmware", true, None));
+    let Order::Reboot {
+        reason,
+        now: false,
+        kind: None,
+    } = &given[1]
+    else {
         panic!("{:?}", given[1]);
     };
     assert!(reason.starts_with("by root, 2"), "{reason}");

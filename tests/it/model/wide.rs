@@ -88,6 +88,7 @@ pub(super) fn request() -> Request {
             at: acquired(0),
             boot: None,
             ended: false,
+            kind: kube_rebootd_core::kind::Kind::Reboot,
         }],
     }
 }
@@ -121,6 +122,7 @@ impl Hold {
             cordoned: None,
             alone: false,
             marks: None,
+            kind: kube_rebootd_core::kind::Kind::Reboot,
             hooked: false,
             before: Before::default(),
             drain_spent: 0,

@@ -62,6 +62,11 @@ impl World {
                 }
                 self.service.asked(index, self.hosts[index].sentinel);
                 let host = &mut self.hosts[index];
+                // As it was written: the kind is on disk before (I6).
+                let machine = host.machine.as_ref().unwrap();
+                let hold = machine.facts().record.hold.as_ref();
+                host.softly = hold.is_some_and(|hold| hold.kind.soft());
+                assert_eq!(host.softly, host.soft && host.sentinel, "{}", host.status);
                 host.asked += 1;
                 host.shutting_down = !host.deaf;
                 Said::Done

@@ -68,6 +68,14 @@ pub(crate) struct Host {
     /// As it is configured now; its daemon reloads it.
     pub(crate) config: Config,
     pub(super) boots: u64,
+    /// Soft-reboots.
+    pub(super) userspaces: u64,
+    /// Its sentinel asks for one; it lies in /run.
+    pub(crate) soft: bool,
+    /// Which file that is.
+    pub(super) file: u64,
+    /// The shutdown that is under way is one of userspace alone.
+    pub(super) softly: bool,
     pub(super) booted: Duration,
     pub(super) disk: Option<String>,
     pub(super) machine: Option<Machine>,
@@ -133,6 +141,10 @@ impl Host {
             name: name.to_owned(),
             config,
             boots: 0,
+            userspaces: 0,
+            soft: false,
+            file: 0,
+            softly: false,
             booted: Duration::ZERO,
             disk: None,
             machine: None,
@@ -205,6 +217,7 @@ impl Host {
             rivals: Some(Vec::new()),
             live_patches: Some(Vec::new()),
             scheduled: None,
+            systemd: Some("257".to_owned()),
         }
     }
 }
@@ -249,7 +262,7 @@ fn pod(number: usize) -> Pod {
 pub(super) fn fresh(host: &Host) -> Machine {
     let boot = Boot {
         id: host.boot_id(),
-        userspace: 1,
+        userspace: 1 + host.userspaces,
     };
     let record = host
         .disk

@@ -27,6 +27,7 @@ mod people;
 mod place;
 mod queue;
 mod service;
+mod soft;
 mod storm;
 mod told;
 mod turn;

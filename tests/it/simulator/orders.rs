@@ -178,8 +178,8 @@ fn i1_i6_orders_at_any_moment_end_at_rest() {
         let mut chance = Chance::seed(seed);
         let mut world = World::new(3, 1, 0);
         let orders = [
-            Order::reboot("firmware", false),
-            Order::reboot("firmware", true),
+            Order::reboot("firmware", false, None),
+            Order::reboot("firmware", true, None),
             Order::Cancel,
             Order::Retry,
             drain(),

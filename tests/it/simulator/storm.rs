@@ -140,6 +140,7 @@ impl Storm {
                 at: Timestamp::UNIX_EPOCH,
                 boot: None,
                 ended: false,
+                kind: kube_rebootd_core::kind::Kind::Reboot,
             };
             let request = Request {
                 since: Timestamp::UNIX_EPOCH,

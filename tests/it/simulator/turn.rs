@@ -57,6 +57,10 @@ impl World {
         if self.hosts[index].shutting_down {
             // The shutdown takes its second; then the firmware starts the host again.
             self.clock += Duration::from_secs(1);
+            if self.hosts[index].softly {
+                self.soft_boot(index);
+                return true;
+            }
             self.boot(index);
             self.hosts[index].wake = self.clock + self.hosts[index].firmware;
             return true;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kube_rebootd_core::hook::Hook;
+use kube_rebootd_core::kind::Kind;
 use kube_rebootd_core::machine::{Machine, Sight};
 use kube_rebootd_core::trigger::{Finding, Verdict};
 
@@ -49,6 +50,8 @@ impl World {
                 Verdict::No
             },
             settle: Duration::ZERO,
+            kind: host.soft.then_some(Kind::SoftReboot),
+            mark: Some(host.file.to_string()),
         };
         let findings = [finding];
         machine.observe(&findings, now);

@@ -290,6 +290,7 @@ impl World {
 
     pub(crate) fn touch(&mut self, host: usize) {
         self.hosts[host].sentinel = true;
+        self.hosts[host].file += 1;
         self.hosts[host].wake = Duration::ZERO;
     }
 
@@ -306,6 +307,15 @@ impl World {
         self.updater_lost(host, false);
     }
 
+    /// A soft-reboot by whomever: the kernel goes on, and what lies in /run.
+    pub(crate) fn soft_boot(&mut self, host: usize) {
+        let (boots, sentinel) = (self.hosts[host].boots, self.hosts[host].sentinel);
+        self.boot(host);
+        let host = &mut self.hosts[host];
+        (host.boots, host.sentinel) = (boots, sentinel);
+        host.userspaces += 1;
+    }
+
     /// A reboot by whomever.
     pub(crate) fn boot(&mut self, host: usize) {
         let clock = self.clock;
@@ -315,6 +325,7 @@ impl World {
         host.boots += 1;
         host.booted = clock;
         host.shutting_down = false;
+        host.softly = false;
         host.kubelet_up = false;
         host.shown = None;
         host.answers.clear();

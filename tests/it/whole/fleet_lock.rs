@@ -228,7 +228,9 @@ async fn a_drained_node_says_for_whom_it_waits_and_until_when() {
     let words = "drained: the updater of this host is told to reboot it; if it has not done so within 30m, the drain is undone; asked for by";
     world.require(told(&world).starts_with(words), &told(&world));
     let words = "the updater of this host was told to reboot it; if it has not done so by";
-    world.require(world.said(0, words), words);
+    world
+        .until(words, MINUTE, |world| world.said(0, words))
+        .await;
 }
 
 /// It was told to go on, and does not: the next node has waited long enough.

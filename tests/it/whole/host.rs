@@ -28,6 +28,8 @@ use crate::memory::{Server, User};
 
 /// From logind's yes to the end of the daemon.
 const SHUTDOWN: Duration = Duration::from_secs(5);
+/// systemd alone.
+const USERSPACE: Duration = Duration::from_secs(3);
 /// Firmware, kernel, systemd.
 const BOOT: Duration = Duration::from_secs(40);
 /// From the daemon's start to the kubelet's first sign of life.
@@ -40,6 +42,8 @@ pub(super) enum Order {
     Kill(Duration),
     /// The plug.
     PowerLoss,
+    /// Somebody has asked logind for one, or systemd itself.
+    SoftReboot,
 }
 
 /// A host; clones are the same one.
@@ -61,6 +65,8 @@ pub(super) struct State {
     clock: Clock,
     /// Boots so far, the first one not counted.
     pub(super) boots: u64,
+    /// Of the userspace alone.
+    pub(super) soft_reboots: u64,
     /// The sentinel comes back with the boot.
     pub(super) sticky: bool,
     /// The kubelet stays dead in later boots.
@@ -96,6 +102,7 @@ impl Host {
             state: Arc::new(Mutex::new(State {
                 clock,
                 boots: 0,
+                soft_reboots: 0,
                 sticky: false,
                 no_kubelet: false,
                 ended: None,
@@ -191,10 +198,12 @@ impl Host {
                 End::Ordered(Order::Kill(_)) if self.logind().preparing => {
                     // The shutdown goes on without the daemon.
                     tokio::time::sleep(SHUTDOWN).await;
-                    self.boot().await;
+                    self.goes_on().await;
                 }
                 End::Ordered(Order::Kill(time)) => tokio::time::sleep(time).await,
-                End::Ordered(Order::PowerLoss) | End::Down => self.boot().await,
+                End::Ordered(Order::PowerLoss) => self.boot().await,
+                End::Ordered(Order::SoftReboot) => self.soft_reboot().await,
+                End::Down => self.goes_on().await,
             }
         }
     }
@@ -256,6 +265,41 @@ impl Host {
         }
     }
 
+    /// After the shutdown, as logind was asked.
+    async fn goes_on(&self) {
+        if self.logind().softly {
+            self.soft_reboot().await;
+        } else {
+            self.boot().await;
+        }
+    }
+
+    /// All services end and start: kernel, boot ID, clock and /run stay.
+    async fn soft_reboot(&self) {
+        cluster::kubelet_gone(&self.server, &self.name);
+        tokio::time::sleep(USERSPACE).await;
+        self.state().soft_reboots += 1;
+        self.starts(&self.boot_id());
+    }
+
+    /// A userspace begins, on the kernel `boot`.
+    fn starts(&self, boot: &str) {
+        {
+            let mut logind = self.logind();
+            logind.preparing = false;
+            logind.softly = false;
+            logind.boot_usec += 1;
+        }
+        if self.state().no_kubelet {
+            return;
+        }
+        let (host, boot) = (self.clone(), boot.to_owned());
+        tokio::spawn(async move {
+            tokio::time::sleep(KUBELET).await;
+            cluster::kubelet_back(&host.server, &host.name, &boot);
+        });
+    }
+
     /// Down, and up again.
     async fn boot(&self) {
         cluster::kubelet_gone(&self.server, &self.name);
@@ -271,21 +315,11 @@ impl Host {
             });
         }
         self.name_boot();
-        {
-            let mut logind = self.logind();
-            logind.preparing = false;
-            logind.boot_usec += 1;
-        }
         if !self.state().sticky {
-            let _ = std::fs::remove_file(self.path("/run/reboot-required"));
+            for name in ["reboot-required", "reboot-required.pkgs", "reboot-needed"] {
+                let _ = std::fs::remove_file(self.path("/run").join(name));
+            }
         }
-        if self.state().no_kubelet {
-            return;
-        }
-        let host = self.clone();
-        tokio::spawn(async move {
-            tokio::time::sleep(KUBELET).await;
-            cluster::kubelet_back(&host.server, &host.name, &host.boot_id());
-        });
+        self.starts(&self.boot_id());
     }
 }

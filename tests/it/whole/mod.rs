@@ -51,6 +51,7 @@ mod rivals;
 mod rolled_back;
 mod room;
 mod slow;
+mod soft_reboots;
 mod story;
 mod tools;
 mod unlock;

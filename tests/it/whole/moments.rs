@@ -43,7 +43,10 @@ struct Row {
 /// Long enough for a gate to close on a drained node before its answers are asked for.
 const DELAY: &str = "[reboot]\ndelay = \"3m\"\n";
 /// Gates that need a server of their own, and where the same is tried for them.
-const ELSEWHERE: [(Gate, &str); 1] = [(Gate::Alerts, "whole::alerts")];
+const ELSEWHERE: [(Gate, &str); 2] = [
+    (Gate::Alerts, "whole::alerts"),
+    (Gate::SoftReboot, "whole::soft_reboots"),
+];
 
 #[rustfmt::skip] // A table.
 const ROWS: [Row; 18] = [

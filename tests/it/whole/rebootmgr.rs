@@ -155,15 +155,49 @@ async fn i3_a_reboot_is_taken_back_in_its_drain() {
     world.require(untouched(&world, 0) && world.boots(0) == 0, "it stays so");
 }
 
-/// A pause keeps it back and is shown; a soft-reboot and a daemon that only looks refuse.
+/// `rebootmgrctl soft-reboot`: one, and not a full one; a full one after it takes its place.
+#[tokio::test(start_paused = true)]
+async fn i8_a_soft_reboot_is_one_or_is_refused() {
+    let world = World::pair(CONFIG).await;
+    slow(&world, 30);
+    until_served(&world, 0, true).await;
+    world.hosts[0].logind().version = "252.39-1~deb12u1".to_owned();
+    world.hosts[0].order(Order::Kill(SECOND));
+    world.pass(MINUTE).await;
+    let soft = json!({"Reboot": 2, "Force": false});
+    let refused = error(&world, 0, "Reboot", &soft).await;
+    assert_eq!(refused, "org.openSUSE.rebootmgr.InvalidParameter");
+    world.hosts[0].logind().version = "257".to_owned();
+    world.hosts[0].order(Order::Kill(SECOND));
+    world.pass(MINUTE).await;
+    does(&world, 0, "Reboot", &soft).await;
+    let again = error(&world, 0, "Reboot", &soft).await;
+    assert_eq!(again, "org.openSUSE.rebootmgr.AlreadyInProgress");
+    let idle = |world: &World| world.phase(0) == "Idle" && world.hosts[0].state().soft_reboots == 1;
+    world.until("the soft-reboot", HOUR, idle).await;
+    world.pass(HOUR).await;
+    world.at_rest();
+    assert_eq!(
+        (world.boots(0), world.hosts[0].state().soft_reboots),
+        (0, 1)
+    );
+    // Both ask, and the stronger is done.
+    slow(&world, 30);
+    does(&world, 0, "Reboot", &soft).await;
+    reboot(&world, 0).await;
+    world.until_rebooted(&[0], 1, HOUR).await;
+    assert_eq!(world.hosts[0].state().soft_reboots, 1);
+}
+
+/// A pause keeps it back and is shown; a daemon that only looks refuses.
 #[tokio::test(start_paused = true)]
 async fn what_is_refused_changes_nothing() {
     let world = World::pair("mode = \"observe\"\n[triggers]\nrebootmgr = true\n").await;
     until_served(&world, 0, true).await;
-    let soft = error(&world, 0, "Reboot", &json!({"Reboot": 2})).await;
-    assert_eq!(soft, "org.openSUSE.rebootmgr.InvalidParameter");
-    let observes = error(&world, 0, "Reboot", &json!({"Reboot": 1})).await;
-    assert_eq!(observes, "org.openSUSE.rebootmgr.InternalError");
+    for method in [1, 2] {
+        let observes = error(&world, 0, "Reboot", &json!({"Reboot": method})).await;
+        assert_eq!(observes, "org.openSUSE.rebootmgr.InternalError");
+    }
     let answer = calls(&world, 0, "Status", &json!({})).await;
     let answer = answer.expect("it is served")["parameters"].clone();
     assert_eq!(answer, json!({"RebootStatus": 0, "RebootDisabled": true}));

@@ -1,13 +1,19 @@
 //! `[reboot]`
 
+use crate::kind::Kind;
+
 use super::{Choice, Command, DAY, Number, SECOND, Span, TEXT, Word, ZERO, choice, hours, minutes};
 
 keys! {
     /// How the host is rebooted, and how often.
     section "reboot";
 
-    /// The only kind so far.
-    KIND "kind": Choice<()> = choice(&[("reboot", ())]);
+    /// What is done: a full reboot, or a soft-reboot (`systemd-soft-reboot.service(8)`), which ends and starts all services, but goes on
+    /// with the running kernel, and needs systemd 254. With `reboot` every trigger gets a full one, whatever the text of a sentinel
+    /// is. With `soft-reboot` those get a full one that may want a new kernel, firmware or boot loader, that a soft one did not clear,
+    /// or whose sentinel has the text `reboot`. `kube-rebootd reboot --kind` and rebootmgrctl name their own. The strongest among all
+    /// that ask is done.
+    KIND "kind": Choice<Kind> = choice(Kind::WORDS);
 
     // Whether it is the command.
     /// Who is asked to reboot: systemd-logind(8), which respects block inhibitors, or `command`.

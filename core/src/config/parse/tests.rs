@@ -3,6 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::budget::MaxUnavailable;
 use crate::config::{Builtin, Entry};
+use crate::kind::Kind;
 use std::time::Duration;
 
 mod damage;
@@ -190,7 +191,7 @@ const WRONG: &[(&str, &str, &[&str])] = &[
     ("drain.escalate", "after", &["5", "\"0s\"", "\"10m\"", "\"9000h\""]),
     ("drain.escalate", "grace", &["30", "\"0s\"", "\"500ms\"", "\"25h\""]),
     ("drain.escalate", "action", &["1", "\"force\""]),
-    ("reboot", "kind", &["1", "\"kexec\"", "\"soft-reboot\"", "\"halt\""]),
+    ("reboot", "kind", &["1", "\"kexec\"", "\"soft\"", "\"halt\"", "true"]),
     ("reboot", "method", &["1", "\"systemctl\"", "\"command\""]),
     ("reboot", "command", &["\"reboot\"", "[\"/sbin/reboot\"]", "[1]"]),
     ("reboot", "delay", &["0", "\"25h\""]),
@@ -332,6 +333,27 @@ fn i12_an_unknown_key_names_the_nearest() {
         [format!(
             "{FILE}:2: drian: is unknown; did you mean `drain`? Else remove it"
         )]
+    );
+}
+
+/// What a command does nobody knows.
+#[test]
+fn i12_a_soft_reboot_by_a_command_is_refused() {
+    let soft = "[reboot]\nkind = \"soft-reboot\"\n";
+    let parsed = parse(Path::new(FILE), soft).unwrap();
+    assert_eq!(parsed.config.reboot.kind, Kind::SoftReboot);
+    assert_eq!(Config::default().reboot.kind, Kind::Reboot);
+    let command = "method = \"command\"\ncommand = [\"/sbin/reboot\"]\n";
+    let found = problems(&format!("{soft}{command}"));
+    assert!(
+        found.len() == 1
+            && found[0].contains("reboot.kind: is \"soft-reboot\", which logind is asked for"),
+        "{found:?}"
+    );
+    let found = problems("[reboot]\nkind = \"kexec\"\n");
+    assert!(
+        found.len() == 1 && found[0].contains("would skip the firmware"),
+        "{found:?}"
     );
 }
 

@@ -20,6 +20,7 @@ fn wish() -> Latched {
         at: wall(),
         boot: Some(boot("now")),
         ended: false,
+        kind: Kind::Reboot,
     }
 }
 

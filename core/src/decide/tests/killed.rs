@@ -132,6 +132,7 @@ fn i6_a_scheduled_reboot_of_its_own_is_not_cancelled() {
             at: wall(),
             boot: Some(here),
             ended: false,
+            kind: Kind::Reboot,
         });
         facts.observed.request = facts.record.request.clone();
         let step = decide(&facts, &policy(), now());

@@ -104,6 +104,7 @@ fn i6_only_the_annotation_that_was_served_is_removed() {
             at: wall(),
             boot: None,
             ended: false,
+            kind: Kind::Reboot,
         }));
         facts.record.settled = Some(Settled::of(Some(&request), &boot("now"), NOW));
         facts.applied = Some(Applied {
@@ -198,6 +199,7 @@ fn i4_an_annotation_that_comes_back_keeps_no_slot() {
         at: wall(),
         boot: None,
         ended: false,
+        kind: Kind::Reboot,
     });
     facts.record.settled = Some(Settled::of(Some(&request), &boot("now"), NOW));
     let point = Point::of(facts.record.hold.as_ref().unwrap());

@@ -19,6 +19,7 @@ use crate::facts::{
 use crate::gates::{Closed, Gate};
 use crate::health::Marks;
 use crate::hook::{Hook, Last, Said, Stand, Standing};
+use crate::kind::Kind;
 use crate::names;
 use crate::node::Node;
 use crate::node_fields::NodeFields;
@@ -45,6 +46,7 @@ mod others;
 mod queue;
 mod records;
 mod says;
+mod soft_reboots;
 mod starts;
 mod table;
 mod taken_back;
@@ -73,6 +75,8 @@ fn request() -> Request {
         since: wall(),
         since_boot: Duration::ZERO,
         later: BTreeMap::new(),
+        kind: Kind::Reboot,
+        mark: None,
     };
     Request {
         since: wall(),
@@ -89,6 +93,7 @@ fn kept(keeper: Keeper, ended: bool) -> Latched {
         at: wall(),
         boot: None,
         ended,
+        kind: Kind::Reboot,
     }
 }
 
@@ -187,6 +192,7 @@ prop_compose! {
             asked: (asks > 0).then(|| NOW.checked_sub(Duration::from_secs(ago)).unwrap()),
             granted: hooked && asks > 0,
             promised: None,
+            kind: if foreign { Kind::SoftReboot } else { Kind::Reboot },
             askers: BTreeSet::new(),
         }
     }

@@ -159,7 +159,10 @@ fn i10_what_a_reboot_did_not_clear_is_said_with_when_that_ends() {
                 since: now().wall,
                 since_boot: NOW,
                 later: BTreeMap::new(),
+                kind: Kind::Reboot,
+                mark: None,
             }],
+            served: Vec::new(),
             unknown: Vec::new(),
         };
         decide(&facts, &policy(), now()).status

@@ -218,6 +218,7 @@ fn i6_a_cancelled_shutdown_takes_the_place_of_the_step() {
             at: wall(),
             boot: Some(boot("now")),
             ended: false,
+            kind: Kind::Reboot,
         });
         facts.observed.request = facts.record.request.clone();
         change(&mut facts);

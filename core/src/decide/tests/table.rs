@@ -23,6 +23,7 @@ pub(super) fn about_to_reboot() -> Facts {
         asked: Some(NOW),
         granted: false,
         promised: None,
+        kind: Kind::Reboot,
         askers: BTreeSet::new(),
     };
     let record = Record {

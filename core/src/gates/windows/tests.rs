@@ -191,10 +191,10 @@ fn what_is_expected_is_the_longest_that_was_seen_here() {
         drain: minutes(30),
         boot: minutes(15),
     };
-    assert_eq!(Expected::of(&[], none, Duration::ZERO), none);
+    assert_eq!(Expected::of(&[], Kind::Reboot, none, Duration::ZERO), none);
     let unknown = [past(1, 600, None, 5), Past::of(None, at("12:00:00"))];
     assert_eq!(
-        Expected::of(&unknown, none, Duration::ZERO),
+        Expected::of(&unknown, Kind::Reboot, none, Duration::ZERO),
         none,
         "no boot was seen: nothing was proved"
     );
@@ -208,18 +208,38 @@ fn what_is_expected_is_the_longest_that_was_seen_here() {
         drain: seconds(201),
         boot: seconds(130),
     };
-    assert_eq!(Expected::of(&known, none, Duration::ZERO), longest);
+    assert_eq!(
+        Expected::of(&known, Kind::Reboot, none, Duration::ZERO),
+        longest
+    );
     // Found by review: with a wait that is newer than the history a node began, rested until its window closed, and gave up,
     // each night.
     let rested = Expected {
         drain: minutes(20),
         ..longest
     };
-    assert_eq!(Expected::of(&known, none, minutes(20)), rested);
-    assert_eq!(Expected::of(&known, none, minutes(40)).drain, none.drain);
+    assert_eq!(
+        Expected::of(&known, Kind::Reboot, none, minutes(20)),
+        rested
+    );
+    assert_eq!(
+        Expected::of(&known, Kind::Reboot, none, minutes(40)).drain,
+        none.drain
+    );
     // Found by review: one reboot that took a weekend closed all windows, which only a reboot could have opened again.
+    // Found by review: a full reboot was expected to be back as soon as the soft ones of before.
+    let soft = known.clone().map(|past| Past {
+        kind: Kind::SoftReboot,
+        ..past
+    });
+    let of = |kind| Expected::of(&soft, kind, none, Duration::ZERO).boot;
+    assert_eq!(of(Kind::Reboot), none.boot);
+    assert_eq!(of(Kind::SoftReboot), longest.boot);
     let weekend = [past(1, 9_000, Some(200_000), 5)];
-    assert_eq!(Expected::of(&weekend, none, Duration::ZERO), none);
+    assert_eq!(
+        Expected::of(&weekend, Kind::Reboot, none, Duration::ZERO),
+        none
+    );
 }
 
 /// Found by reading: it said that no window was long enough.

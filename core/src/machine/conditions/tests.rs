@@ -44,6 +44,7 @@ fn step(phase: Phase, stage: Option<Stage>) -> Step {
             at: wall(0),
             boot: None,
             ended: false,
+            kind: kind::Kind::Reboot,
         }],
     };
     let take = Take::of(

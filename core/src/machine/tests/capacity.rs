@@ -181,3 +181,15 @@ fn nobody_is_asked_for_what_nobody_wants() {
     request.latched[0].by = crate::trigger::Keeper::Person.begins().to_owned();
     assert!(ask(&mut machine, 0) && closed(&mut machine, 0));
 }
+
+/// Whoever waits for a closed gate is told sooner that it has opened.
+#[test]
+fn a_closed_gate_is_looked_at_more_often() {
+    for (waited, again) in [(1_000, 120), (1, 300)] {
+        let mut machine = machine();
+        ask(&mut machine, 0);
+        list(&mut machine, 0, &[pod("big", Some(waited))], false);
+        assert_eq!(closed(&mut machine, 1), waited == 1_000);
+        assert!(!ask(&mut machine, again - 1) && ask(&mut machine, again));
+    }
+}

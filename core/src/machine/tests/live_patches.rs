@@ -14,6 +14,8 @@ fn asks(trigger: &str, pkgs: &[&str]) -> Finding {
             words: "a newer kernel".to_owned(),
         },
         settle: Duration::ZERO,
+        kind: None,
+        mark: None,
     }
 }
 
@@ -166,4 +168,23 @@ fn i2_a_drain_goes_on_whatever_is_patched() {
     assert!(shut(&mut machine, &kernel, now()));
     machine.facts.record.hold = Some(hold(Stage::Draining));
     assert!(!shut(&mut machine, &kernel, now()));
+}
+
+/// Nobody reads them where nothing waits for them, and of many some are named.
+#[test]
+fn patches_are_read_where_they_matter_and_named() {
+    assert!(!machine("").live_patches_matter());
+    assert!(machine(WAIT).live_patches_matter());
+    let kernel = [asks(&Builtin::Kernel.trigger(), &["6.8.0-47"])];
+    for (patches, named) in [
+        ("a b c", "(a, b, c): "),
+        ("a b c d", "(a, b, c and 1 more): "),
+    ] {
+        let mut machine = machine(WAIT);
+        let all = patches.split(' ').map(str::to_owned).collect();
+        machine.memory.host.as_mut().unwrap().live_patches = Some(all);
+        assert!(shut(&mut machine, &kernel, now()));
+        let why = &machine.facts.closed[0].why;
+        assert!(why.contains(named), "{why}");
+    }
 }

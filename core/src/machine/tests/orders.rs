@@ -38,7 +38,7 @@ fn failed(machine: &mut Machine) {
 #[test]
 fn a_reboot_is_a_wish_of_this_boot_until_it_is_taken_back() {
     let mut machine = idle();
-    let words = ask(&mut machine, &Order::reboot("new firmware", false));
+    let words = ask(&mut machine, &Order::reboot("new firmware", false, None));
     assert_eq!(
         words,
         ["asked to reboot when it is this node's turn: new firmware"]
@@ -48,7 +48,7 @@ fn a_reboot_is_a_wish_of_this_boot_until_it_is_taken_back() {
     assert!(!request.automatic() && !request.urgent());
     assert_eq!(request.latched[0].boot, Some(boot("now")));
     // Asked again, it is the same wish.
-    ask(&mut machine, &Order::reboot("  ", true));
+    ask(&mut machine, &Order::reboot("  ", true, None));
     assert_eq!(asked(&machine), [BY_NOW]);
     let request = machine.facts.observed.request.clone().unwrap();
     assert!(!request.automatic() && request.urgent());
@@ -67,7 +67,7 @@ fn a_reboot_is_a_wish_of_this_boot_until_it_is_taken_back() {
 #[test]
 fn a_reboot_that_was_asked_for_is_not_done_twice() {
     let mut machine = idle();
-    ask(&mut machine, &Order::reboot("", false));
+    ask(&mut machine, &Order::reboot("", false, None));
     machine.facts.boot = boot("next");
     machine.observe(&[], now());
     assert_eq!(machine.facts.observed.request, None);
@@ -76,7 +76,7 @@ fn a_reboot_that_was_asked_for_is_not_done_twice() {
 #[test]
 fn a_cancellation_leaves_what_was_not_asked_here() {
     let mut machine = idle();
-    ask(&mut machine, &Order::reboot("", false));
+    ask(&mut machine, &Order::reboot("", false, None));
     let request = machine.facts.record.request.as_mut().unwrap();
     for by in [BY_SCHEDULE, BY_ANNOTATION] {
         let wish = request.latched[0].clone();
@@ -92,6 +92,8 @@ fn a_cancellation_leaves_what_was_not_asked_here() {
         since: wall(),
         since_boot: NOW,
         later: std::collections::BTreeMap::new(),
+        kind: crate::kind::Kind::Reboot,
+        mark: None,
     });
     let ordered = machine.order(&Order::Cancel, now()).unwrap();
     let left = ordered.record.request.unwrap();
@@ -118,16 +120,16 @@ fn only_now_skips_the_time_after_a_boot() {
         let closed = machine.facts.closed.iter().map(|closed| closed.gate);
         closed.collect::<Vec<_>>()
     };
-    assert_eq!(gates(&Order::reboot("", false)), [Gate::MinUptime]);
-    assert_eq!(gates(&Order::reboot("", true)), []);
+    assert_eq!(gates(&Order::reboot("", false, None)), [Gate::MinUptime]);
+    assert_eq!(gates(&Order::reboot("", true, None)), []);
 }
 
 #[test]
 fn a_wait_after_a_failure_ends_and_stays_counted() {
     for (order, ends) in [
         (Order::Retry, true),
-        (Order::reboot("", true), true),
-        (Order::reboot("", false), false),
+        (Order::reboot("", true, None), true),
+        (Order::reboot("", false, None), false),
     ] {
         let mut machine = wanted();
         failed(&mut machine);
@@ -154,7 +156,7 @@ fn a_wait_after_a_failure_ends_and_stays_counted() {
 #[test]
 fn i10_what_is_asked_for_now_is_not_tried_at_full_speed() {
     let mut machine = wanted();
-    ask(&mut machine, &Order::reboot("", true));
+    ask(&mut machine, &Order::reboot("", true, None));
     failed(&mut machine);
     machine.observe(&[], now());
     machine.judge(&[], now());
@@ -172,7 +174,7 @@ fn a_pause_is_told_to_whoever_asks() {
     node.annotations.extend([pause]);
     machine.facts.node = Seen::Present(Box::new(node));
     machine.judge(&[], now());
-    let words = ask(&mut machine, &Order::reboot("", true));
+    let words = ask(&mut machine, &Order::reboot("", true, None));
     assert_eq!(
         words[1],
         "it waits as long as this lasts: node paused: training"
@@ -200,7 +202,7 @@ fn i6_an_order_is_refused_where_it_would_pass_for_served() {
     let mut observing = wanted();
     observing.config.mode = Mode::Observe;
     let undoing = held(Stage::Undoing(Why::Withdrawn));
-    let [plain, urgent] = [false, true].map(|now| Order::reboot("", now));
+    let [plain, urgent] = [false, true].map(|now| Order::reboot("", now, None));
     let rows = [
         (&unread, [const { Some(Starting) }; 4]),
         (
@@ -324,7 +326,7 @@ fn what_speaks_against_a_reboot_does_not_speak_against_a_drain() {
         Gate::PackageManager,
         Gate::MinUptime,
     ];
-    assert_eq!(gates(&Order::reboot("", false)), reboot);
+    assert_eq!(gates(&Order::reboot("", false, None)), reboot);
 }
 
 #[test]
@@ -418,7 +420,7 @@ fn who_keeps_a_rebooted_node_drained_is_told_how_that_ends() {
         }],
         ..request()
     });
-    for order in [Order::reboot("", false), Order::Cancel] {
+    for order in [Order::reboot("", false, None), Order::Cancel] {
         assert_eq!(machine.order(&order, now()), Err(Kept));
     }
 }

@@ -3,11 +3,18 @@
 use super::*;
 use crate::config::Mode;
 use crate::gates::Gate;
+use crate::kind::Kind;
 use crate::order::{Order, OrderError};
 use crate::rebootmgr::{Ask, BY, BY_NOW, No, Stands};
 
-const PLAIN: Ask = Ask::Reboot { now: false };
-const NOW_ONE: Ask = Ask::Reboot { now: true };
+const PLAIN: Ask = Ask::Reboot {
+    kind: Kind::Reboot,
+    now: false,
+};
+const NOW_ONE: Ask = Ask::Reboot {
+    kind: Kind::Reboot,
+    now: true,
+};
 
 fn asked(machine: &mut Machine, ask: Ask) {
     let ordered = machine.rebootmgr_asks(ask, now()).expect("it is done");
@@ -75,7 +82,7 @@ fn i10_a_reboot_that_was_asked_for_is_not_done_twice() {
 #[test]
 fn each_cancel_knows_whose_it_is() {
     let mut machine = idle();
-    let person = Order::reboot("firmware", false);
+    let person = Order::reboot("firmware", false, None);
     let ordered = machine.order(&person, now()).expect("done");
     machine.ordered(ordered);
     let nothing = machine.rebootmgr_asks(Ask::Cancel, now());

@@ -1,3 +1,4 @@
+use kube_rebootd_core::kind::Kind;
 use kube_rebootd_core::phase::Phase;
 
 use super::*;
@@ -272,7 +273,21 @@ fn i14_only_root_gives_orders() {
     }
     let reboot = asked.order(0, "Reboot", &("a\u{1b}[2J kernel", true));
     let reason = "a[2J kernel".to_owned();
-    assert_eq!(reboot, Ok(Some(Order::Reboot { reason, now: true })));
+    assert_eq!(
+        reboot,
+        Ok(Some(Order::Reboot {
+            reason,
+            now: true,
+            kind: None
+        }))
+    );
+    let soft = asked.order(0, "RebootBy", &("libraries", false, "soft-reboot"));
+    let wanted = Order::reboot("libraries", false, Some(Kind::SoftReboot));
+    assert_eq!(soft, Ok(Some(wanted)));
+    for (user, kind, error) in [(0, "kexec", "InvalidArgs"), (1, "reboot", "AccessDenied")] {
+        let refused = asked.order(user, "RebootBy", &("", false, kind));
+        assert_eq!(refused.unwrap_err(), error);
+    }
     assert_eq!(asked.order(0, "Cancel", &()), Ok(Some(Order::Cancel)));
     assert_eq!(asked.order(0, "Retry", &()), Ok(Some(Order::Retry)));
     for member in ["Reboot", "Cancel", "Retry"] {

@@ -33,7 +33,7 @@ fn words_to_choose_from_are_shown_as_one_reads_them() {
     let tables = reference();
     let entries = || tables.iter().flat_map(|table| &table.entries);
     for (name, wanted) in [
-        ("kind", "\"reboot\""),
+        ("kind", "\"reboot\" or \"soft-reboot\""),
         ("jobs", "\"evict\" or \"wait\""),
         ("unmanaged", "\"leave\", \"evict\" or \"block\""),
     ] {
