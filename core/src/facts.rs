@@ -103,6 +103,8 @@ pub struct Facts {
     pub drain: Drained,
     /// From when on the cordon of this drain has been on the Node, where that is waited with before the first eviction.
     pub cordoned: Option<Duration>,
+    /// Evictions and escalations that this process has asked for, and that are not answered yet.
+    pub evicting: usize,
     /// Pods without a controller that stay and that the kubelet ends for ever with the shutdown.
     pub ending: Vec<PodRef>,
     /// Pods whose eviction would be refused now, as was tried before the cordon: for people alone.
@@ -188,6 +190,7 @@ impl Facts {
             before: Before::default(),
             drain: Drained::Starting,
             cordoned: None,
+            evicting: 0,
             ending: Vec::new(),
             refusing: Vec::new(),
             last_list: None,

@@ -212,18 +212,21 @@ impl Machine {
         self.memory.answered = Some((sent, at));
     }
 
-    /// The evictions that were due are asked for.
-    pub fn sent(&mut self) {
+    /// The evictions that were due are asked for, so many of them; each will be answered.
+    pub fn sent(&mut self, evictions: usize) {
         self.memory.queue.clear();
+        self.facts.evicting += evictions;
     }
 
-    /// The escalations that were due are asked for.
-    pub fn escalations_sent(&mut self) {
+    /// The escalations that were due are asked for, so many of them; each will be answered.
+    pub fn escalations_sent(&mut self, escalations: usize) {
         self.memory.escalate.clear();
+        self.facts.evicting += escalations;
     }
 
     /// The eviction of the pod `uid`, or its escalation, was answered.
     pub fn evicted(&mut self, uid: &str, answer: EvictAnswer, now: Duration) {
+        self.facts.evicting = self.facts.evicting.saturating_sub(1);
         let Some(drain) = &mut self.memory.drain else {
             return;
         };

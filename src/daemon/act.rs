@@ -237,7 +237,7 @@ impl Daemon {
     /// Evictions go beside the loop; every one is answered, a lost one as busy.
     #[allow(clippy::unnecessary_wraps)] // as every other effect
     fn evict(&mut self, requests: &Requests, pods: Vec<PodRef>) -> Result<(), ApiError> {
-        self.machine.sent();
+        self.machine.sent(pods.len());
         for pod in pods {
             let (own, send) = (requests.pods.clone(), self.evictions.clone());
             tokio::spawn(async move {
@@ -256,7 +256,7 @@ impl Daemon {
     /// As evictions: each is answered.
     #[allow(clippy::unnecessary_wraps)] // as every other effect
     fn escalate(&mut self, requests: &Requests, pods: Vec<Escalated>) -> Result<(), ApiError> {
-        self.machine.escalations_sent();
+        self.machine.escalations_sent(pods.len());
         for one in pods {
             let (own, send) = (requests.pods.clone(), self.evictions.clone());
             tokio::spawn(async move {

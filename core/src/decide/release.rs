@@ -37,6 +37,11 @@ pub(super) fn decide(context: &Context, hold: &Hold, undone: Option<&Why>) -> St
         // A cordon taken off now would bring pods onto a host that goes down.
         return context.stay(phase, "the host is shutting down");
     }
+    if undone.is_some() && context.facts.evicting > 0 {
+        // One that landed after the uncordon would take a pod off a node that is in use. Each has a time limit (I7).
+        let status = format!("{words}; waiting for the answers to evictions");
+        return context.stay(phase, status);
+    }
     if let Some(step) = clean(context, hold, phase, undone.is_none(), &words) {
         return step;
     }

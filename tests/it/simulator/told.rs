@@ -69,11 +69,11 @@ impl World {
             }
             (Effect::ListPods, Some(Said::Done)) => machine.listed(&host.pods, now.boot),
             (Effect::Evict(pods), said) => {
-                machine.sent();
+                machine.sent(pods.len());
                 host.answers.extend(answers(pods, said));
             }
             (Effect::Escalate(all), said) => {
-                machine.escalations_sent();
+                machine.escalations_sent(all.len());
                 let pods: Vec<PodRef> = all.iter().map(|one| one.pod.clone()).collect();
                 host.answers.extend(answers(&pods, said));
             }

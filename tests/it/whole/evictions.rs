@@ -44,6 +44,29 @@ async fn meets(fate: Fate, times: u32) {
     world.require(evictions(&world) > 0, "nothing was evicted");
 }
 
+/// Found by the judge, in one run of many: who took the wish back in this very moment had the node uncordoned and its slot given up,
+/// and then a pod evicted from it.
+#[tokio::test(start_paused = true)]
+async fn i1_an_eviction_on_its_way_is_answered_before_the_node_is_uncordoned() {
+    let world = one_pod().await;
+    let slow = Fault::of(
+        Fate::Slow(Duration::from_secs(5)),
+        Verb::Create,
+        "pods/eviction",
+    );
+    world.server.set(|state| state.faults.push(slow));
+    world.want(0);
+    world.until_phase(0, "Draining", HOUR).await;
+    world.pass(Duration::from_secs(1)).await;
+    world.unwant(0);
+    world.until_phase(0, "Undoing", MINUTE).await;
+    world.require(world.cordoned(0), "it is cordoned until that is answered");
+    let undone = |world: &World| world.phase(0) == "Idle";
+    world.until("it is undone", MINUTE, undone).await;
+    world.require(evictions(&world) == 1, "it was on its way");
+    world.at_rest();
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_end_of_a_pod_that_closes_the_gate_is_seen_at_once_and_without_polling() {
     let world = World::new(2, 1).await;

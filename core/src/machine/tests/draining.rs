@@ -41,7 +41,7 @@ fn i9_pods_are_evicted_and_waited_for_as_mode_and_hold_say() {
             assert_eq!(evicts(&mut machine), evicted, "{mode:?} {alone}");
         }
         if drains {
-            machine.sent();
+            machine.sent(1);
             machine.saw_pods(Some(vec![web()]), Some(Sight::Unseen));
             assert_eq!(evicts(&mut machine), Some((0, true)), "asked for once");
         }
@@ -154,7 +154,7 @@ fn i7_a_drain_is_told_what_was_answered_and_when() {
         machine.wrote(machine.facts.record.clone());
         machine.saw_pods(Some(vec![web()]), Some(Sight::Seen));
         assert_eq!(evicts(&mut machine), Some((1, false)));
-        machine.sent();
+        machine.sent(1);
         assert_eq!(blocked(&machine), (Duration::ZERO, 0));
         sign(&mut machine, later);
         machine.evicted("web", EvictAnswer::TwoBudgets("two".to_owned()), NOW);
@@ -182,7 +182,7 @@ fn i9_a_drain_that_leaves_pods_behind_keeps_no_node_drained() {
         machine.wrote(machine.facts.record.clone());
         machine.saw_pods(Some(vec![web()]), Some(Sight::Seen));
         assert_eq!(evicts(&mut machine), Some((1, false)));
-        machine.sent();
+        machine.sent(1);
         machine.evicted("web", EvictAnswer::TwoBudgets("two".to_owned()), NOW);
         let later = NOW + machine.config.drain.policy.timeout + Duration::from_secs(1);
         machine.heard(later);
@@ -209,7 +209,7 @@ fn i7_what_was_answered_before_the_drain_began_does_not_count() {
         sign(&mut machine, ago(3600));
         machine.saw_pods(Some(vec![web()]), Some(Sight::Seen));
         assert_eq!(evicts(&mut machine), Some((1, false)));
-        machine.sent();
+        machine.sent(1);
         machine.answered(NOW, NOW);
         assert_eq!(evicts(&mut machine), Some((0, false)));
         let spent = match &machine.facts.drain {
