@@ -74,12 +74,12 @@ pub struct Config {
 }
 
 impl Config {
-    /// What it makes of those who ask for a reboot.
-    pub(crate) fn kinds(&self) -> Kinds {
+    /// What it makes of those who ask for a reboot; `staged`: a deployment is to come with the next boot.
+    pub(crate) fn kinds(&self, staged: bool) -> Kinds {
         Kinds {
             unnamed: self.reboot.kind,
             by_command: matches!(self.reboot.method, Method::Command(_)),
-            staged: false,
+            staged,
         }
     }
 

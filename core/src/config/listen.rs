@@ -38,12 +38,9 @@ impl Listen {
         }
     }
 
-    /// Whether a client of this URL connects there; a name other than `localhost` may be anybody's. Before a socket there must be a
-    /// proxy, of whose address nothing is known here.
+    /// Whether a client of this URL connects there; a name other than `localhost` may be anybody's. Before a Unix socket there must
+    /// be a proxy, which is on this host and has some port.
     pub(crate) fn is_at(&self, url: &str) -> bool {
-        let Self::Tcp(address) = self else {
-            return true;
-        };
         let Some(rest) = url.strip_prefix("http://") else {
             return false;
         };
@@ -53,8 +50,13 @@ impl Listen {
             _ => (host, Some(HTTP)),
         };
         let bare = name.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+        let ip = bare.unwrap_or(name).parse::<IpAddr>();
+        let Self::Tcp(address) = self else {
+            let local = ip.map_or(name == "localhost", |ip| ip.to_canonical().is_loopback());
+            return local && port.is_some();
+        };
         let (own, all) = (address.ip(), address.ip().is_unspecified());
-        let is = match bare.unwrap_or(name).parse::<IpAddr>() {
+        let is = match ip {
             // Whoever listens at all addresses listens at the loopback ones; another address may be another host's.
             Ok(ip) => ip == own || all && ip.is_loopback(),
             Err(_) => name == "localhost" && (all || self.is_local()),
@@ -127,7 +129,9 @@ mod tests {
             ("0.0.0.0:3333", "http://127.0.0.1:3333/"),
             ("[::]:3333", "http://localhost:3333/"),
             ("10.0.0.1:3333", "http://10.0.0.1:3333/"),
-            ("unix:/run/x", "http://anything/"),
+            ("unix:/run/x", "http://127.0.0.1:8080/"),
+            ("unix:/run/x", "http://[::1]/"),
+            ("unix:/run/x", "http://localhost:8080/"),
         ] {
             let listen = Listen::new(listen).expect(listen);
             assert!(listen.is_at(here), "{listen} {here}");
@@ -146,6 +150,10 @@ mod tests {
             ("127.0.0.1:3333", "http://[::1]:3333/"),
             ("10.0.0.1:3333", "http://localhost:3333/"),
             ("0.0.0.0:3333", "http://10.0.0.1:3333/"),
+            ("unix:/run/x", "http://lock.example/"),
+            ("unix:/run/x", "http://10.0.0.1:8080/"),
+            ("unix:/run/x", "http://localhost:none/"),
+            ("unix:/run/x", ""),
         ] {
             let listen = Listen::new(listen).expect(listen);
             assert!(!listen.is_at(elsewhere), "{listen} {elsewhere}");

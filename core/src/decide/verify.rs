@@ -17,7 +17,7 @@ use crate::node_fields::{self, NodeFields};
 use crate::phase::Phase;
 use crate::record::{Backoff, HISTORY_MAX, Hold, Record, Stage};
 use crate::slot::Keys;
-use crate::trigger::{Request, Settled, wish};
+use crate::trigger::{Latched, Request, Settled, wish};
 
 pub(super) fn decide(context: &Context, hold: &Hold) -> Step {
     let node = match &context.facts.node {
@@ -335,14 +335,14 @@ fn settle(context: &Context, hold: &Hold, node: &Node) -> Step {
     // Whoever wants the node drained wants it still: the host rebooted before it was.
     record.request = served.and_then(Request::after_reboot);
     let tried = record.backoff.take();
-    let wishes = |request: &Option<Request>| request.as_ref().map(|it| it.latched.len());
-    let asked = wishes(&left);
-    let left = asks_on(left, failed.is_some());
-    if wishes(&left) != asked {
-        settled.missed.clone_from(&failed);
-    }
-    record.request = Request::with(record.request, left);
     if let Some(words) = failed {
+        if left
+            .as_ref()
+            .is_some_and(|left| left.latched.iter().any(once))
+        {
+            settled.missed = Some(words.clone());
+        }
+        record.request = Request::with(record.request, left.and_then(|left| left.without(once)));
         // Each attempt ends in another boot, and the pause is to grow with each all the same (I10).
         record.backoff = tried.map(|tried| Backoff {
             boot: boot.clone(),
@@ -350,6 +350,8 @@ fn settle(context: &Context, hold: &Hold, node: &Node) -> Step {
             ..tried
         });
         record.backoff = Some(backing_off(context, &record, words));
+    } else {
+        record.request = Request::with(record.request, left);
     }
     if let Some(missed) = &missed {
         settled.did_not_take(missed);
@@ -375,11 +377,11 @@ fn settle(context: &Context, hold: &Hold, node: &Node) -> Step {
 /// A full reboot was asked for.
 const ONLY_SOFT: &str = "a full reboot was to come, and the host has only soft-rebooted";
 
-/// What of a request asks on that no full reboot has served. Where one was asked for, and `failed` to come, a person who wanted this
-/// one reboot is told, and may ask again: no limit counts what a person asks for, and it would begin anew without end (I10). So may
-/// a client of FleetLock, which looks at its host after each boot.
-fn asks_on(left: Option<Request>, failed: bool) -> Option<Request> {
-    left?.without(|wish| failed && wish.boot.is_some() && wish.may_ask_again())
+/// Asks for one attempt. A person whose full reboot was asked for, and did not come, is told and may ask again: no limit counts what
+/// a person asks for, and it would begin anew without end (I10). So may a client of FleetLock, which looks at its host after each
+/// boot. All else asks on until a full reboot has served it.
+fn once(wish: &Latched) -> bool {
+    wish.boot.is_some() && wish.may_ask_again()
 }
 
 /// This reboot, and how the time of its cycle went.

@@ -15,10 +15,7 @@ impl Machine {
 
     /// What becomes of those who ask, as it is configured and as the host is.
     pub(super) fn kinds(&self) -> Kinds {
-        Kinds {
-            staged: self.memory.staged.is_some(),
-            ..self.config.kinds()
-        }
+        self.config.kinds(self.memory.staged.is_some())
     }
 
     pub(super) fn soft_reboots(&self) -> SoftReboots {
@@ -34,7 +31,7 @@ impl Machine {
 
     /// Why it does none, as far as is known.
     pub(super) fn lacks_soft_reboots(&self) -> Option<String> {
-        if self.config.kinds().by_command {
+        if self.kinds().by_command {
             return Some(BY_COMMAND.to_owned());
         }
         let refused = self.memory.no_soft_reboots.as_ref().map(|why| {

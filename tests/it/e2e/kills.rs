@@ -10,16 +10,19 @@ use super::phases::{Journey, PHASES, Phase};
 fn i6_sigkill_in_every_phase_reboots_once_and_leaves_nothing() {
     // With the real kubelet, whose pods and mounts go on while the daemon is away.
     let real = |spec: HostSpec| spec.on(Runtime::Containerd);
-    Journey::with(Site::new("kill", 1), real).in_every_phase(|on, _| {
-        let before = on.host.daemon_pid().unwrap();
-        assert_ne!(before, "0", "it does not run");
-        on.host.kill_daemon().unwrap();
-        on.site.wait("systemd to see that it was killed", || {
-            Ok(on.host.daemon_pid()? != before)
-        });
-        // Instead of RestartSec=; that it restarts by itself is seen below.
-        on.host.systemctl(&["start", "kube-rebootd"]).unwrap();
+    Journey::with(Site::new("kill", 1), real).in_every_phase(|on, _| killed(on));
+}
+
+/// By SIGKILL, and started anew.
+pub(super) fn killed(on: &Journey) {
+    let before = on.host.daemon_pid().unwrap();
+    assert_ne!(before, "0", "it does not run");
+    on.host.kill_daemon().unwrap();
+    on.site.wait("systemd to see that it was killed", || {
+        Ok(on.host.daemon_pid()? != before)
     });
+    // Instead of RestartSec=; that it restarts by itself is seen below.
+    on.host.systemctl(&["start", "kube-rebootd"]).unwrap();
 }
 
 #[test]

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use testbed::{Host, HostSpec};
 
 use super::Site;
+use super::kills::killed;
 use super::orders::status as shown;
 use super::phases::{Journey, NEEDED};
 
@@ -73,15 +74,7 @@ fn i6_sigkill_in_every_phase_soft_reboots_once_and_leaves_nothing() {
     let journey = Journey::with(site, |spec| {
         spec.file("/etc/kube-rebootd/config.d/50-soft.toml", SOFT)
     });
-    journey.softly().in_every_phase(|on, _| {
-        let before = on.host.daemon_pid().unwrap();
-        assert_ne!(before, "0", "it does not run");
-        on.host.kill_daemon().unwrap();
-        on.site.wait("systemd to see that it was killed", || {
-            Ok(on.host.daemon_pid()? != before)
-        });
-        on.host.systemctl(&["start", "kube-rebootd"]).unwrap();
-    });
+    journey.softly().in_every_phase(|on, _| killed(on));
 }
 
 /// Somebody soft-reboots a host that is to have a full reboot: the boot is proved, and the full one comes.

@@ -77,6 +77,16 @@ impl<'a> Pod<'a> {
         }
     }
 
+    /// One on the first node that takes so many seconds to end.
+    pub(super) fn slow(server: &Server, seconds: u64) {
+        let slow = Pod {
+            ends: seconds,
+            grace: seconds,
+            ..Pod::new("slow", "n0")
+        };
+        slow.make(server);
+    }
+
     pub(super) fn make(&self, server: &Server) {
         let owner = json!({"apiVersion": "apps/v1", "kind": self.owner, "name": self.app,
             "uid": format!("owner-{}", self.app), "controller": true});

@@ -71,15 +71,6 @@ async fn until_served(world: &World, host: usize, served: bool) {
     world.fail(&format!("served: {served}"));
 }
 
-fn slow(world: &World, seconds: u64) {
-    Pod {
-        ends: seconds,
-        grace: seconds,
-        ..Pod::new("slow", "n0")
-    }
-    .make(&world.server);
-}
-
 fn untouched(world: &World, host: usize) -> bool {
     world.holder("default").is_none() && !world.cordoned(host)
 }
@@ -88,7 +79,7 @@ fn untouched(world: &World, host: usize) -> bool {
 #[tokio::test(start_paused = true)]
 async fn i1_i10_hosts_reboot_one_after_another_each_once() {
     let world = World::pair(CONFIG).await;
-    slow(&world, 60);
+    Pod::slow(&world.server, 60);
     for host in [0, 1] {
         until_served(&world, host, true).await;
         assert_eq!(status(&world, host).await, Some(0));
@@ -123,7 +114,7 @@ async fn i1_i10_hosts_reboot_one_after_another_each_once() {
 async fn i6_killed_right_after_the_answer_and_in_every_phase_it_reboots_once() {
     for phase in ["", "Claiming", "Draining", "Rebooting", "Verifying"] {
         let world = World::pair(CONFIG).await;
-        slow(&world, 30);
+        Pod::slow(&world.server, 30);
         until_served(&world, 0, true).await;
         reboot(&world, 0).await;
         if !phase.is_empty() {
@@ -140,7 +131,7 @@ async fn i6_killed_right_after_the_answer_and_in_every_phase_it_reboots_once() {
 #[tokio::test(start_paused = true)]
 async fn i3_a_reboot_is_taken_back_in_its_drain() {
     let world = World::pair(CONFIG).await;
-    slow(&world, 600);
+    Pod::slow(&world.server, 600);
     until_served(&world, 0, true).await;
     let none = error(&world, 0, "Cancel", &json!({})).await;
     assert_eq!(none, "org.openSUSE.rebootmgr.NoRebootScheduled");
@@ -159,7 +150,7 @@ async fn i3_a_reboot_is_taken_back_in_its_drain() {
 #[tokio::test(start_paused = true)]
 async fn i8_a_soft_reboot_is_one_or_is_refused() {
     let world = World::pair(CONFIG).await;
-    slow(&world, 30);
+    Pod::slow(&world.server, 30);
     until_served(&world, 0, true).await;
     world.hosts[0].logind().version = "252.39-1~deb12u1".to_owned();
     world.hosts[0].order(Order::Kill(SECOND));
@@ -182,7 +173,7 @@ async fn i8_a_soft_reboot_is_one_or_is_refused() {
         (0, 1)
     );
     // Both ask, and the stronger is done.
-    slow(&world, 30);
+    Pod::slow(&world.server, 30);
     does(&world, 0, "Reboot", &soft).await;
     reboot(&world, 0).await;
     world.until_rebooted(&[0], 1, HOUR).await;

@@ -19,15 +19,6 @@ fn needs(world: &World, kind: &str) {
     world.hosts[0].write(FILE, &format!("{kind}\n"));
 }
 
-fn slow(world: &World, seconds: u64) {
-    Pod {
-        ends: seconds,
-        grace: seconds,
-        ..Pod::new("slow", "n0")
-    }
-    .make(&world.server);
-}
-
 /// Full reboots, and soft ones.
 fn did(world: &World) -> (u64, u64) {
     let state = world.hosts[0].state();
@@ -67,7 +58,7 @@ fn exists(world: &World) -> bool {
 #[tokio::test(start_paused = true)]
 async fn i10_one_soft_reboot_for_a_sentinel_that_survives_it() {
     let world = World::pair(SOFT).await;
-    slow(&world, 30);
+    Pod::slow(&world.server, 30);
     needs(&world, "soft-reboot");
     world.until_phase(0, "Draining", HOUR).await;
     until_rests(&world, (0, 1), "the same boot goes on").await;
@@ -140,7 +131,7 @@ async fn i6_killed_in_every_phase_it_soft_reboots_once() {
     ] {
         for down in [SECOND, 20 * SECOND] {
             let world = World::pair(SOFT).await;
-            slow(&world, 30);
+            Pod::slow(&world.server, 30);
             needs(&world, "soft-reboot");
             world.until_phase(0, phase, HOUR).await;
             world.hosts[0].order(Order::Kill(down));
@@ -155,7 +146,7 @@ async fn i6_killed_in_every_phase_it_soft_reboots_once() {
 async fn i6_power_that_goes_instead_serves_as_well() {
     for phase in ["Draining", "Verifying"] {
         let world = World::pair(SOFT).await;
-        slow(&world, 30);
+        Pod::slow(&world.server, 30);
         needs(&world, "soft-reboot");
         world.until_phase(0, phase, HOUR).await;
         let soft = did(&world).1;
@@ -215,7 +206,7 @@ async fn i8_a_logind_that_refuses_the_flag_is_asked_once() {
 async fn i10_a_soft_reboot_of_somebody_else_serves_no_full_request() {
     for phase in ["Draining", "Queued"] {
         let world = World::pair("").await;
-        slow(&world, 30);
+        Pod::slow(&world.server, 30);
         if phase == "Queued" {
             // The other node holds the slot.
             Pod {
@@ -239,7 +230,7 @@ async fn i10_a_soft_reboot_of_somebody_else_serves_no_full_request() {
 #[tokio::test(start_paused = true)]
 async fn i10_a_soft_reboot_of_somebody_else_serves_a_soft_request() {
     let world = World::pair(SOFT).await;
-    slow(&world, 30);
+    Pod::slow(&world.server, 30);
     needs(&world, "soft-reboot");
     world.until_phase(0, "Draining", HOUR).await;
     world.hosts[0].order(Order::SoftReboot);
