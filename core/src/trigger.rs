@@ -395,10 +395,16 @@ pub(crate) fn observe(
                 // As long as it asks, it wants what it has wanted: who writes less into a file takes nothing back.
                 let wanted = old.as_ref().map_or(kind, |old| old.kind);
                 let kind = kind.max(wanted);
+                let names_less = finding.kind.is_some_and(|named| named < kind);
+                let words = if names_less {
+                    format!("{words}; a full reboot does it")
+                } else {
+                    words.clone()
+                };
                 let fresh = Reason {
                     trigger: finding.trigger.clone(),
                     pkgs: pkgs.clone(),
-                    words: words.clone(),
+                    words,
                     since: now.wall,
                     since_boot: now.boot,
                     later: BTreeMap::new(),

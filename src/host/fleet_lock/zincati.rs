@@ -195,6 +195,33 @@ mod tests {
         assert!(asks(&root), "but for later places");
     }
 
+    /// Of many the last were left out once, which win; and a place that could not be read was an empty one.
+    #[test]
+    fn i1_i8_it_asks_only_where_all_of_its_files_were_looked_at() {
+        let (_dir, root) = tree();
+        let place = root.path("/etc/zincati/config.d");
+        fs::create_dir_all(&place).expect("made");
+        let write = |name: &str, text: &str| fs::write(place.join(name), text).expect("written");
+        write("055.toml", "updates.strategy = 'fleet_lock'\n");
+        for number in 100..=198 {
+            write(&format!("{number}.toml"), "");
+        }
+        assert!(asks(&root), "a hundred files");
+        write(".999.toml", "updates.strategy = 'immediate'\n");
+        assert!(asks(&root), "it reads none that is hidden");
+        write("199.toml", "");
+        assert!(!asks(&root), "more than are looked at");
+        fs::remove_file(place.join("199.toml")).expect("removed");
+        write("198.toml", "updates.strategy = 'immediate'\n");
+        assert!(!asks(&root), "the last of many");
+        fs::remove_file(place.join("198.toml")).expect("removed");
+        assert!(asks(&root));
+        // What is no directory cannot be listed, also by root.
+        fs::create_dir_all(root.path("/run/zincati")).expect("made");
+        fs::write(root.path("/run/zincati/config.d"), "").expect("written");
+        assert!(!asks(&root), "a place that cannot be read");
+    }
+
     /// Zincati is not root: what it may not list it goes on without.
     #[test]
     fn i1_a_place_that_zincati_may_not_list_may_as_well_not_be_there() {

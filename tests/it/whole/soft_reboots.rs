@@ -117,6 +117,8 @@ async fn i8_a_file_that_names_a_soft_reboot_gets_a_full_one_by_default() {
     needs(&world, "soft-reboot");
     until_rests(&world, (1, 0), "a full one").await;
     assert!(!exists(&world));
+    let words = "(asks for a soft-reboot; a full reboot does it)";
+    world.require(world.said(0, words), words);
 }
 
 /// I6: the kind is on record before logind is asked, and the new userspace is known as a new boot.

@@ -101,6 +101,8 @@ fn i8_a_file_that_names_a_soft_reboot_gets_a_full_one_by_default() {
     let named = std::slice::from_ref(&named);
     let asks = seen(Observed::default(), named, Kinds::default(), 1);
     assert_eq!(kind(&asks), Some(Kind::Reboot));
+    let words = &asks.request.as_ref().expect("it asks").reasons[0].words;
+    assert!(words.ends_with("; a full reboot does it"), "{words}");
     // A person's soft-reboot does not serve it.
     let (served, left) = asks.request.expect("it asks").served_by(Kind::SoftReboot);
     assert!(served.is_none() && left.is_some());
