@@ -1,7 +1,7 @@
 //! Killed anywhere, it finishes (I6): SIGKILL, `systemctl restart` and `try-restart` in every phase that
 //! waits; stopped, and started when all else has moved on.
 
-use testbed::{HostSpec, Runtime};
+use testbed::{Host, HostSpec, Runtime};
 
 use super::Site;
 use super::phases::{Journey, PHASES, Phase};
@@ -10,19 +10,19 @@ use super::phases::{Journey, PHASES, Phase};
 fn i6_sigkill_in_every_phase_reboots_once_and_leaves_nothing() {
     // With the real kubelet, whose pods and mounts go on while the daemon is away.
     let real = |spec: HostSpec| spec.on(Runtime::Containerd);
-    Journey::with(Site::new("kill", 1), real).in_every_phase(|on, _| killed(on));
+    Journey::with(Site::new("kill", 1), real).in_every_phase(|on, _| killed(&on.site, &on.host));
 }
 
 /// By SIGKILL, and started anew.
-pub(super) fn killed(on: &Journey) {
-    let before = on.host.daemon_pid().unwrap();
+pub(super) fn killed(site: &Site, host: &Host) {
+    let before = host.daemon_pid().unwrap();
     assert_ne!(before, "0", "it does not run");
-    on.host.kill_daemon().unwrap();
-    on.site.wait("systemd to see that it was killed", || {
-        Ok(on.host.daemon_pid()? != before)
+    host.kill_daemon().unwrap();
+    site.wait("systemd to see that it was killed", || {
+        Ok(host.daemon_pid()? != before)
     });
     // Instead of RestartSec=; that it restarts by itself is seen below.
-    on.host.systemctl(&["start", "kube-rebootd"]).unwrap();
+    host.systemctl(&["start", "kube-rebootd"]).unwrap();
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! `[[drain.order]]` on a host with the real kubelet: a group leaves when the one before it has gone.
 
-use std::time::Duration;
-
+use jiff::{SignedDuration, Timestamp};
 use kube_rebootd_core::names;
 use serde_json::json;
 use testbed::HostSpec;
@@ -27,11 +26,15 @@ fn pods_of_a_later_group_leave_when_the_earlier_ones_have_gone() {
     site.wait_status(&host, "1 in later groups of drain.order (next: databases)");
     assert_eq!(work.answers("db"), [0; 0], "not before its turn");
     site.wait_rebooted(&host, 1);
-    let evicted: Vec<String> = work.evictions().into_iter().map(|(pod, _)| pod).collect();
-    let app = |pod: &String| pod.split('-').next().unwrap_or_default().to_owned();
-    let apps: Vec<String> = evicted.iter().map(app).collect();
-    assert_eq!(apps, ["web", "web", "db"], "{evicted:?}");
+    assert_eq!(apps(&work), ["web", "web", "db"]);
     site.nothing_left(&host);
+}
+
+/// Whose pods were asked to leave, in this order.
+fn apps(work: &Workload) -> Vec<String> {
+    let evicted = work.evictions().into_iter();
+    let app = |(pod, _): (String, u16)| pod.split('-').next().unwrap_or_default().to_owned();
+    evicted.map(app).collect()
 }
 
 const REST: &str = "[drain]\nmode = \"always\"\ncordon_only = \"5s\"\nload_balancer_wait = \"25s\"\n\
@@ -55,6 +58,7 @@ fn i9_load_balancers_have_their_time_and_priorities_leave_in_their_order() {
     work.wait_running(&host, 3);
     let label = || string(&site.node(&host)["metadata"]["labels"][names::EXCLUDED.0]);
     assert_eq!(label(), "");
+    let began = Timestamp::now();
     host.touch("/run/reboot-required").unwrap();
     // The longer wait is the one that is named.
     site.wait_status(
@@ -63,16 +67,15 @@ fn i9_load_balancers_have_their_time_and_priorities_leave_in_their_order() {
     );
     assert!(site.cordoned(&host));
     assert_eq!(label(), "true", "with the cordon");
-    // Longer than drain.cordon_only, and shorter than both waits one after the other would be.
-    std::thread::sleep(Duration::from_secs(10));
-    assert_eq!(work.evictions(), [], "nobody is asked to leave");
     site.wait_status(&host, "1 in later groups of drain.order (next: databases)");
     assert_eq!(work.answers("db"), [0; 0], "not before its turn");
     site.wait_rebooted(&host, 1);
-    let evicted: Vec<String> = work.evictions().into_iter().map(|(pod, _)| pod).collect();
-    let app = |pod: &String| pod.split('-').next().unwrap_or_default().to_owned();
-    let apps: Vec<String> = evicted.iter().map(app).collect();
-    assert_eq!(apps, ["web", "web", "db"], "{evicted:?}");
+    assert_eq!(apps(&work), ["web", "web", "db"]);
+    let first = work.first_asked().unwrap().duration_since(began);
+    assert!(
+        first >= SignedDuration::from_secs(25),
+        "asked after {first}"
+    );
     assert_eq!(label(), "", "it goes with the cordon");
     site.nothing_left(&host);
     site.kubectl(&["delete", "priorityclass", class]);

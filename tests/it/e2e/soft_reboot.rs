@@ -74,7 +74,9 @@ fn i6_sigkill_in_every_phase_soft_reboots_once_and_leaves_nothing() {
     let journey = Journey::with(site, |spec| {
         spec.file("/etc/kube-rebootd/config.d/50-soft.toml", SOFT)
     });
-    journey.softly().in_every_phase(|on, _| killed(on));
+    journey
+        .softly()
+        .in_every_phase(|on, _| killed(&on.site, &on.host));
 }
 
 /// Somebody soft-reboots a host that is to have a full reboot: the boot is proved, and the full one comes.

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
-use testbed::{Bed, Host, IMAGE};
+use testbed::{Bed, Host, IMAGE, Request};
 
 use super::Site;
 
@@ -93,15 +94,24 @@ impl Workload {
         said.split_whitespace().map(str::to_owned).collect()
     }
 
-    /// Every eviction the daemon asked for in this namespace: pod name and answer, in order.
-    pub(crate) fn evictions(&self) -> Vec<(String, u16)> {
+    /// Every eviction the daemon asked for in this namespace, in order.
+    fn asked(&self) -> impl Iterator<Item = Request> {
         let all = self.bed.requests_by("kube-rebootd/").unwrap();
         all.into_iter()
             .filter(|asked| asked.resource == "pods/eviction" && asked.namespace == self.namespace)
             // What is only tried moves nobody.
             .filter(|asked| !asked.uri.contains("dryRun="))
-            .map(|asked| (asked.name, asked.code))
-            .collect()
+    }
+
+    /// Of each the pod's name and the answer.
+    pub(crate) fn evictions(&self) -> Vec<(String, u16)> {
+        let asked = self.asked();
+        asked.map(|asked| (asked.name, asked.code)).collect()
+    }
+
+    /// When the API server got the first.
+    pub(crate) fn first_asked(&self) -> Option<Timestamp> {
+        self.asked().map(|asked| asked.at).min()
     }
 
     /// Answers to the evictions of pods whose name begins with `name`.

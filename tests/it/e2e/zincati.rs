@@ -7,6 +7,7 @@
 use anyhow::ensure;
 use testbed::{Content, Host, HostSpec, verdict};
 
+use super::kills::killed;
 use super::log::{Since, in_order};
 use super::{Site, pods};
 
@@ -90,16 +91,6 @@ fn updated(site: &Site, host: &Host) {
     assert!(journal.contains("to go on"), "{journal}");
 }
 
-fn kill(site: &Site, host: &Host) {
-    let before = host.daemon_pid().unwrap();
-    assert_ne!(before, "0", "it does not run");
-    host.kill_daemon().unwrap();
-    site.wait("systemd to see that it was killed", || {
-        Ok(host.daemon_pid()? != before)
-    });
-    host.systemctl(&["start", "kube-rebootd"]).unwrap();
-}
-
 #[test]
 fn i1_i4_three_real_zincatis_reboot_their_hosts_one_after_another() {
     let site = Site::new("zin", 1);
@@ -155,7 +146,7 @@ fn i6_the_daemon_killed_in_every_phase_of_an_updaters_hold_reboots_once() {
     // Killed there, it is there again.
     let killed_in = |words: &str| {
         site.wait_status(&host, words);
-        kill(&site, &host);
+        killed(&site, &host);
         site.wait_status(&host, words);
     };
     killed_in(&format!("queued: {lease} is held by {HOLDER}"));
