@@ -2,9 +2,16 @@
 
 use proptest::prelude::*;
 
+use jiff::Timestamp;
+
+use super::request::digest;
 use super::*;
 use crate::booted::{Missed, Target};
 use crate::history::Past;
+
+mod annotation;
+mod did_not_take;
+mod soft_reboots;
 
 fn boot(id: &str) -> Boot {
     Boot {
@@ -215,36 +222,6 @@ fn i10_in_another_boot_only_the_15_minutes_are_over() {
 }
 
 #[test]
-fn an_annotation_is_latched_beside_others() {
-    let by = |by: &str| Latched {
-        by: by.to_owned(),
-        reason: "please".to_owned(),
-        at: at(1).wall,
-        boot: None,
-        ended: false,
-        kind: Kind::Reboot,
-    };
-    let request = Request {
-        since: at(1).wall,
-        reasons: Vec::new(),
-        latched: vec![by(BY_PERSON)],
-    };
-    assert!(!Past::of(Some(&request), at(1).wall).automatic);
-    let first = observe(
-        Some(request),
-        None,
-        &[],
-        annotated("please"),
-        &boot("b"),
-        at(1),
-    )
-    .request;
-    let after = observe(first, None, &[], Wishes::default(), &boot("b"), at(2)).request;
-    let latched = after.map(|request| request.latched);
-    assert_eq!(latched, Some(vec![by(BY_PERSON), by(BY_ANNOTATION)]));
-}
-
-#[test]
 fn since_never_lies_ahead_after_a_boot() {
     let asked = look(Observed::default(), &wants("glibc"), 9000);
     let after = look(asked, &wants("glibc"), 5).request.unwrap();
@@ -260,32 +237,6 @@ fn what_has_gone_and_cannot_come_back_is_forgotten() {
     }
     let there = look(proved, &wants("glibc"), 5000);
     assert_eq!(there.settled.unwrap().reasons.len(), 1);
-}
-
-/// Any reboot is the one that somebody scheduled.
-#[test]
-fn what_was_scheduled_is_a_wish_of_its_boot() {
-    let scheduled = Wishes {
-        annotation: Asked::No,
-        scheduled: Some("a reboot"),
-        staged: None,
-        client_gone: false,
-        kinds: Kinds::default(),
-    };
-    let asked = observe(None, None, &[], scheduled, &boot("b"), at(1)).request;
-    let after = |of: &str| {
-        let wishes = Wishes {
-            annotation: Asked::No,
-            scheduled: None,
-            staged: None,
-            client_gone: false,
-            kinds: Kinds::default(),
-        };
-        observe(asked.clone(), None, &[], wishes, &boot(of), at(2)).request
-    };
-    assert!(asked.is_some());
-    assert_eq!(after("b"), asked);
-    assert_eq!(after("c"), None);
 }
 
 /// Or the record would be written each time a check counts something.
@@ -360,101 +311,6 @@ proptest! {
             observed = look(observed, &finding, seconds);
             prop_assert_eq!(&observed.request, &None);
         }
-    }
-}
-
-/// Once: a request by the Node annotation stayed for ever although the annotation was taken away.
-#[test]
-fn an_annotation_is_a_request_as_long_as_it_stands() {
-    let look = |request, annotation, seconds| {
-        let wishes = Wishes {
-            annotation,
-            scheduled: None,
-            staged: None,
-            client_gone: false,
-            kinds: Kinds::default(),
-        };
-        observe(request, None, &[], wishes, &boot("b"), at(seconds)).request
-    };
-    let asked = look(None, Asked::Yes("firmware"), 1);
-    let words = |request: &Option<Request>| request.as_ref().map(|it| it.latched[0].reason.clone());
-    assert_eq!(words(&asked).as_deref(), Some("firmware"));
-    // Not known is not gone.
-    let asked = look(asked, Asked::Unknown, 2);
-    assert_eq!(words(&asked).as_deref(), Some("firmware"));
-    let asked = look(asked, Asked::Yes("more of it"), 3);
-    assert_eq!(words(&asked).as_deref(), Some("more of it"));
-    assert_eq!(look(asked, Asked::No, 4), None);
-}
-
-/// Found by reading: a tool that owns the annotations of its Nodes set it again after each reboot, and the host rebooted
-/// twice a day for ever.
-#[test]
-fn i10_an_annotation_that_is_set_again_at_once_is_not_cleared() {
-    let served = request_by(BY_ANNOTATION, "firmware");
-    let proved = Settled::of(Some(&served), &boot("b"), Duration::from_secs(100));
-    // (text, at second): a request or not, one after another.
-    let rows: [(Option<&str>, u64, bool); 9] = [
-        (None, 101, false),
-        (Some("firmware"), 102, false),
-        (Some("firmware"), 100 + 3600, false),
-        (Some("more of it"), 100 + 3601, true),
-        // What the last reboot was for is forgotten by then.
-        (Some("firmware"), 100 + 3602, true),
-        (None, 100 + 3603, false),
-        (Some("firmware"), 100 + 3604, true),
-        (None, 100 + 3605, false),
-        (None, 100 + 3606, false),
-    ];
-    let mut settled = Some(proved.clone());
-    for (annotation, second, wanted) in rows {
-        let wishes = Wishes {
-            annotation: annotation.map_or(Asked::No, Asked::Yes),
-            scheduled: None,
-            staged: None,
-            client_gone: false,
-            kinds: Kinds::default(),
-        };
-        let seen = observe(None, settled, &[], wishes, &boot("b"), at(second));
-        assert_eq!(seen.request.is_some(), wanted, "{annotation:?} {second}");
-        let told = annotation.is_some() && !wanted;
-        assert_eq!(!seen.uncleared.is_empty(), told, "{annotation:?} {second}");
-        settled = seen.settled;
-    }
-    // Gone within the 15 minutes, and set again after them: a person's new wish.
-    let seen = |annotation, settled, second| {
-        let wishes = Wishes {
-            annotation,
-            scheduled: None,
-            staged: None,
-            client_gone: false,
-            kinds: Kinds::default(),
-        };
-        observe(None, settled, &[], wishes, &boot("b"), at(second))
-    };
-    let gone = seen(Asked::No, Some(proved.clone()), 102).settled;
-    assert!(
-        seen(Asked::Yes("firmware"), gone, 100 + 901)
-            .request
-            .is_some()
-    );
-    // Gone for once after the 15 minutes, it asks again.
-    let mut settled = Some(proved);
-    for (annotation, second, wanted) in [
-        (Asked::Yes("firmware"), 102, false),
-        (Asked::No, 100 + 901, false),
-        (Asked::Yes("firmware"), 100 + 902, true),
-    ] {
-        let wishes = Wishes {
-            annotation,
-            scheduled: None,
-            staged: None,
-            client_gone: false,
-            kinds: Kinds::default(),
-        };
-        let seen = observe(None, settled, &[], wishes, &boot("b"), at(second));
-        assert_eq!(seen.request.is_some(), wanted, "{second}");
-        settled = seen.settled;
     }
 }
 
@@ -591,142 +447,3 @@ fn i10_a_long_list_of_packages_compares_by_its_hash() {
     assert_eq!(look(pkgs(0)), None, "the same reason");
     assert!(look(pkgs(1)).is_some(), "another one");
 }
-
-/// What the boot of [`rebooted`] was to bring and did not.
-fn missed(finding: &Finding, target: Target) -> Observed {
-    let mut before = rebooted(finding);
-    before.settled.as_mut().unwrap().did_not_take(&Missed {
-        target: Some(target),
-        words: "the same came again".to_owned(),
-    });
-    before
-}
-
-/// The same, while this deployment is staged.
-fn look_staged(before: Observed, finding: &Finding, staged: &str, seconds: u64) -> Observed {
-    let wishes = Wishes {
-        staged: Some(staged).filter(|staged| !staged.is_empty()),
-        ..Wishes::default()
-    };
-    let (request, settled) = (before.request, before.settled);
-    let findings = std::slice::from_ref(finding);
-    observe(request, settled, findings, wishes, &boot("b"), at(seconds))
-}
-
-/// However long it was silent: a kernel that did not come up is not tried again, another one is.
-#[test]
-fn i10_a_kernel_that_did_not_take_is_asked_for_again_only_by_another_name() {
-    let kernel = |pkgs: &str| Finding {
-        trigger: Builtin::Kernel.trigger(),
-        ..wants(pkgs)
-    };
-    let no = Finding {
-        verdict: Verdict::No,
-        ..kernel("")
-    };
-    let first = missed(&kernel("6.1.0-29"), Target::Kernel);
-    let silent = look(look(first, &no, 10), &no, 90_000);
-    let again = look(silent, &kernel("6.1.0-29"), 90_001);
-    assert_eq!((&again.request, again.uncleared.len()), (&None, 1));
-    let other = look(look(again, &no, 90_010), &kernel("6.1.0-30"), 90_011);
-    assert!(other.request.is_some() && other.uncleared.is_empty());
-}
-
-/// Checks of ostree name no packages, and never rest while the deployment is the next one to boot.
-#[test]
-fn i10_a_deployment_that_did_not_take_is_not_tried_again_until_another_is_staged() {
-    let asks = wants("");
-    let no = finding(Verdict::No);
-    let first = || missed(&asks, Target::Deployment("bbb".to_owned()));
-    let rows = [
-        ("the same, at once", first(), "bbb.0", 10, false),
-        ("the same, staged anew", first(), "bbb.1", 90_000, false),
-        (
-            "the same, after a silence",
-            look_staged(first(), &no, "", 10),
-            "bbb.0",
-            90_000,
-            false,
-        ),
-        ("another, at once", first(), "ccc.0", 10, true),
-        (
-            "nothing that is known, and never silent",
-            first(),
-            "",
-            90_000,
-            false,
-        ),
-        (
-            "nothing that is known, after a silence",
-            look_staged(first(), &no, "", 10),
-            "",
-            90_000,
-            true,
-        ),
-    ];
-    for (what, before, staged, seconds, asked) in rows {
-        let after = look_staged(before, &asks, staged, seconds);
-        assert_eq!(after.request.is_some(), asked, "{what}");
-        assert_eq!(after.uncleared.is_empty(), asked, "{what}");
-    }
-}
-
-/// A person's reboot for another reason does not forget it, nor does a restart.
-#[test]
-fn i10_what_did_not_take_is_remembered_over_later_reboots() {
-    let asks = wants("");
-    let settled = missed(&asks, Target::Deployment("bbb".to_owned())).settled;
-    let gone = look(
-        Observed {
-            settled,
-            ..Observed::default()
-        },
-        &finding(Verdict::No),
-        10,
-    );
-    let later = Settled::of(None, &boot("b"), Duration::ZERO).after(gone.settled);
-    assert_eq!(later.missed, None, "this boot missed nothing");
-    let text = serde_json::to_string(&later).unwrap();
-    let settled = Some(serde_json::from_str(&text).unwrap());
-    let before = Observed {
-        settled,
-        ..Observed::default()
-    };
-    let after = look_staged(before, &asks, "bbb.2", 90_000);
-    assert_eq!((&after.request, after.uncleared.len()), (&None, 1));
-}
-
-/// Who writes the annotation is a person, and may try again.
-#[test]
-fn a_person_may_ask_again_for_what_did_not_take() {
-    let request = Request {
-        since: at(0).wall,
-        reasons: Vec::new(),
-        latched: vec![Latched {
-            by: BY_ANNOTATION.to_owned(),
-            reason: "update".to_owned(),
-            at: at(0).wall,
-            boot: None,
-            ended: false,
-            kind: Kind::Reboot,
-        }],
-    };
-    let mut settled = Settled::of(Some(&request), &boot("b"), Duration::ZERO);
-    settled.did_not_take(&Missed {
-        target: Some(Target::Deployment("bbb".to_owned())),
-        words: String::new(),
-    });
-    let look = |settled, annotation, second| {
-        let wishes = Wishes {
-            annotation,
-            staged: Some("bbb.0"),
-            ..Wishes::default()
-        };
-        observe(None, settled, &[], wishes, &boot("b"), at(second))
-    };
-    let gone = look(Some(settled), Asked::No, 1);
-    let again = look(gone.settled, Asked::Yes("update"), 1000);
-    assert!(again.request.is_some());
-}
-
-mod soft_reboots;

@@ -1,6 +1,7 @@
 //! Which kind of reboot what asks is served by, and what a soft-reboot settles, which leaves /run as it is (I8, I10).
 
 use super::*;
+use crate::fleet_lock;
 use crate::kind::{Kind, Kinds};
 
 const FILE: &str = "sentinel /run/reboot-needed";
