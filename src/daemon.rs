@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use kube_rebootd_core::config::Table;
 use kube_rebootd_core::decide::{Policy, Step};
-use kube_rebootd_core::facts::Effect;
+use kube_rebootd_core::effect::Effect;
 use kube_rebootd_core::machine::{HOST_POLL, Machine};
 use kube_rebootd_core::metrics::{Counters, Page};
 use kube_rebootd_core::motd::login;

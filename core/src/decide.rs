@@ -7,7 +7,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::facts::{Effect, Facts, Point};
+use crate::effect::Effect;
+use crate::facts::{Facts, Point};
 use crate::gates::{Closed, Gate};
 use crate::node::Seen;
 use crate::now::Now;

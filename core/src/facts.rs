@@ -1,4 +1,4 @@
-//! All that a decision rests on, gathered elsewhere; and the one list of outside effects (I6).
+//! All that a decision rests on, gathered elsewhere.
 //!
 //! A fact that is not known says so: there is no default that could pass for a yes (I8).
 
@@ -10,23 +10,21 @@ use jiff::Timestamp;
 use crate::beats::Beats;
 use crate::before::Before;
 use crate::boot::Boot;
-use crate::condition::{Condition, Event};
 use crate::config::ConfigError;
 use crate::drain::{Blocker, Escalated, PodRef};
 use crate::fleet_lock;
 use crate::gates::{Closed, Gate, Standing};
 use crate::health::Marks;
-use crate::hook::{self, Hook};
+use crate::hook;
 use crate::kind::Kind;
 use crate::node::Seen;
-use crate::node_fields::{Leftovers, NodeFields};
+use crate::node_fields::Leftovers;
 use crate::peers::Peers;
 use crate::record::{Hold, Record};
 use crate::shutdown::Scheduled;
-use crate::slot::{Crowd, Fence, GiveUp, Keys, Lease, Mark, Shown, Take, TakeAnswer, Waiter};
-use crate::stale::{Held, Look};
+use crate::slot::{Crowd, Lease, Mark, TakeAnswer, Waiter};
+use crate::stale::Look;
 use crate::times::Times;
-use crate::topic::Topic;
 use crate::trigger::{Heard, Observed, Request};
 
 /// The world as this daemon sees it at one moment.
@@ -111,7 +109,7 @@ pub struct Facts {
     pub refusing: Vec<Blocker>,
     /// The consistent list of pods after the drain.
     pub last_list: Option<LastList>,
-    /// When the last [`Effect::Confirm`] was asked for that was answered in full.
+    /// When the last [`Effect::Confirm`](crate::effect::Effect::Confirm) was asked for that was answered in full.
     pub confirmed: Option<Duration>,
     /// The heartbeats of the other nodes of the quorum, as far as this process has seen them in this hold.
     pub beats: Beats,
@@ -413,116 +411,4 @@ pub struct Fenced {
 pub struct Refusal {
     pub at: Duration,
     pub why: String,
-}
-
-/// Conditions to be written on the own Node.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tell {
-    /// Of the Node: one registered anew is another.
-    pub uid: String,
-    pub conditions: Vec<Condition>,
-    /// Those of [`OF_THE_DAEMON`](crate::names::OF_THE_DAEMON) that the Node lacks; or that are to go.
-    pub annotations: Keys,
-    /// What is told beside them, once they are written.
-    pub event: Option<Event>,
-    /// The same to whoever the configuration names.
-    pub topic: Option<Topic>,
-}
-
-/// Every outside effect there is, and the reads that must be consistent. What must be durable first
-/// is the record of the same step.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Effect {
-    /// Nothing to do until something changes or the step's `wake`.
-    Wait,
-    /// The three reads of a start: Leases of all groups, own Node, own kube-node-lease Lease.
-    ReadStart,
-    /// The record is merged: from now on it is decided upon.
-    Begin,
-    ReadLease(String),
-    ReadNode,
-    /// The waiting record on the own kube-node-lease Lease.
-    ReadMark,
-    /// Gates, inhibitors, `PreparingForShutdown`.
-    ReadHost,
-    ListPeers,
-    /// All waiters, for the hint of who gives up.
-    ListWaiters,
-    /// One page of the waiters, for who waits.
-    CountWaiters,
-    /// Whether the Node of a holder exists.
-    ReadHolder(Held),
-    ListPods,
-    /// All that a reboot rests on in the cluster, at once: the own Lease, Node and pods, and for a node of the
-    /// `quorum` the others.
-    Confirm {
-        lease: String,
-        quorum: bool,
-    },
-    CreateLease,
-    /// A dry run of what the hold would set on the own Node: it changes nothing.
-    Rehearse(NodeFields),
-    Take(Take),
-    Apply {
-        set: NodeFields,
-        point: Point,
-    },
-    Mend(Leftovers),
-    Mark(Shown),
-    Unmark,
-    /// What the cluster sees of this node: nothing rests on it.
-    Tell(Tell),
-    Evict(Vec<PodRef>),
-    /// Pods that `drain.escalate` selects get a shorter grace period, or are deleted past their budget.
-    Escalate(Vec<Escalated>),
-    /// A round of the hooks of one directory is begun, beside the loop: what it says comes later.
-    Hooks(Hook),
-    /// The last write before logind is asked; what is said on terminals goes to logind before it.
-    Fence(Fence),
-    AskReboot,
-    /// Cancels a scheduled shutdown that has become a request.
-    CancelShutdown,
-    GiveUp(GiveUp),
-    /// Gives a slot up for a holder whose Node is gone.
-    Clear {
-        holder: String,
-        give_up: GiveUp,
-    },
-}
-
-impl Effect {
-    /// It changes something outside this process.
-    pub fn outside(&self) -> bool {
-        match self {
-            Self::CreateLease
-            | Self::Take(_)
-            | Self::Apply { .. }
-            | Self::Mend(_)
-            | Self::Mark(_)
-            | Self::Unmark
-            | Self::Tell(_)
-            | Self::Evict(_)
-            | Self::Escalate(_)
-            | Self::Hooks(_)
-            | Self::Fence(_)
-            | Self::AskReboot
-            | Self::CancelShutdown
-            | Self::GiveUp(_)
-            | Self::Clear { .. } => true,
-            Self::Wait
-            | Self::ReadStart
-            | Self::Begin
-            | Self::ReadLease(_)
-            | Self::ReadNode
-            | Self::ReadMark
-            | Self::ReadHost
-            | Self::ListPeers
-            | Self::ListWaiters
-            | Self::CountWaiters
-            | Self::ReadHolder(_)
-            | Self::Rehearse(_)
-            | Self::ListPods
-            | Self::Confirm { .. } => false,
-        }
-    }
 }

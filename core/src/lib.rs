@@ -13,6 +13,7 @@ pub mod condition;
 pub mod config;
 pub mod decide;
 pub mod drain;
+pub mod effect;
 pub mod facts;
 pub mod fleet_lock;
 pub mod gates;

@@ -66,7 +66,7 @@ mod tests {
 
     use super::*;
     use crate::boot::Boot;
-    use crate::facts::Effect;
+    use crate::effect::Effect;
     use crate::record::Record;
     use crate::trigger::{BY_PERSON, Finding, Heard, Keeper, Latched};
 

@@ -4,22 +4,28 @@
 //! annotation carries all that the rest of a cycle needs, the file has the history and the back-off
 //! besides.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::backoff::remembered;
-use crate::before::Before;
 use crate::boot::Boot;
-use crate::health::Marks;
 use crate::history::Past;
 use crate::kind::Kind;
-use crate::slot::{Lease, Take, Waiting};
+use crate::slot::Waiting;
 use crate::text::{self, MESSAGE, NAME, WORDS};
 use crate::times::Times;
 use crate::trigger::{Flaps, Latched, Request, Settled};
+
+mod hold;
+mod phase;
+#[cfg(test)]
+mod tests;
+mod why;
+
+pub use hold::{Hold, Stage};
+pub use why::Why;
 
 /// The format this build writes; a higher number is a newer build's and is not touched.
 pub(crate) const VERSION: u32 = 1;
@@ -86,225 +92,6 @@ impl Default for Record {
     }
 }
 
-/// From the write-ahead of the take to the end of the give-up.
-#[allow(clippy::struct_excessive_bools)] // facts about a hold, not states
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Hold {
-    /// Lease, uid and acquire time are the hold's identity.
-    pub take: Take,
-    /// Counts the write-aheads; of two copies of one hold the higher is newer.
-    pub step: u64,
-    /// The boot in which the slot was taken.
-    pub boot: Boot,
-    /// UID of the Node that was labelled; none before that, or when it is not known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub node_uid: Option<String>,
-    pub stage: Stage,
-    /// Somebody else had cordoned the Node before us.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub foreign_cordon: bool,
-    /// Autoscalers are kept from the Node: [`names::GUARDS`](crate::names::GUARDS).
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub guards: bool,
-    /// Load balancers are told to take the Node out, from the cordon on: [`names::EXCLUDED`](crate::names::EXCLUDED).
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub excluded: bool,
-    /// From when on (boot clock of `boot`) the cordon was on the Node, where that is waited with before the first eviction.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cordoned: Option<Duration>,
-    /// The cluster had no other Node when this one was cordoned: with `drain.mode = "auto"` nothing is evicted.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub alone: bool,
-    /// What ran here before: see `health`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub marks: Option<Marks>,
-    /// Hooks of `pre-drain.d` or `pre-reboot.d` may have run: those of `undo.d` run before the hold ends.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub hooked: bool,
-    /// The host, as it was last looked at before the reboot.
-    #[serde(default, skip_serializing_if = "Before::knows_nothing")]
-    pub before: Before,
-    /// Seconds of the drain's clock used up so far, so that a restart goes on counting.
-    #[serde(default)]
-    pub drain_spent: u64,
-    /// How often logind was asked, and when last (boot clock of `boot`).
-    #[serde(default)]
-    pub asks: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub asked: Option<Duration>,
-    /// Not logind was asked last: a client of FleetLock was told to go on, and reboots the host by itself.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub granted: bool,
-    /// How long from `asked` on it was told that it may take: no other configuration makes that shorter.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub promised: Option<Duration>,
-    /// What logind was asked for last.
-    #[serde(default, skip_serializing_if = "Kind::full")]
-    pub kind: Kind,
-    /// Who asked before the cordon ([`Latched::asker`](crate::trigger::Latched::asker)): gates that nobody asks again may have
-    /// been passed for them alone, so that the hold ends with whoever takes the wish back.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub askers: BTreeSet<String>,
-}
-
-/// How far the hold is; the write-ahead points are the changes of this value (plus `asks`).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Stage {
-    /// The take may have been sent; repeat it until the answer is known.
-    Taking,
-    /// The slot is ours; label, peers and gates come next.
-    Claiming,
-    /// The cordon may have been set.
-    Draining,
-    /// Drained, and kept so until whoever wants it takes that back, in this boot or a later one.
-    Drained,
-    /// logind may have been asked.
-    Rebooting,
-    /// After the new boot: the cordon may have been taken off.
-    Uncordoned,
-    /// After the new boot: request settled, history written.
-    Releasing,
-    /// Nothing was rebooted: take everything back.
-    Undoing(Why),
-}
-
-/// Why a hold ended without a reboot.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Why {
-    /// The drain failed.
-    Drain(String),
-    /// Somebody uncordoned the Node: that cancels.
-    Uncordoned,
-    /// The Lease is not ours any more.
-    Lost,
-    /// Another Node claims the slot.
-    Collision(String),
-    /// Another control-plane Node is down (I13).
-    Quorum(String),
-    /// A gate closed.
-    Gate(String),
-    /// Too many other Nodes are down; the place in the queue is kept.
-    Budget(String),
-    /// All triggers are gone, or a wish that it was begun for.
-    Withdrawn,
-    /// A person paused this node; its cordon stays.
-    Paused(String),
-    /// The Node was deleted or replaced.
-    NodeReplaced,
-    /// logind did not reboot.
-    Reboot(String),
-    /// The state cannot be written.
-    Unwritable,
-    /// The API server refused the take, or what the hold sets on the own Node.
-    Refused(String),
-    /// The Lease named this node though there was no hold.
-    NoHold,
-    /// A person ordered it: `undrain --release`.
-    Ordered,
-    /// It was drained for a person or a script, who has ended that.
-    Maintained,
-    /// A hook before the cordon or before the reboot did not say yes.
-    Hook(String),
-}
-
-impl Why {
-    /// The same in bounded words: they are written to disk, and more than can be read back would be lost with all else.
-    #[must_use]
-    pub(crate) fn bounded(self) -> Self {
-        let cut = |words: String| text::clean(&words, MESSAGE);
-        match self {
-            Self::Drain(words) => Self::Drain(cut(words)),
-            Self::Collision(words) => Self::Collision(cut(words)),
-            Self::Quorum(words) => Self::Quorum(cut(words)),
-            Self::Gate(words) => Self::Gate(cut(words)),
-            Self::Budget(words) => Self::Budget(cut(words)),
-            Self::Paused(words) => Self::Paused(cut(words)),
-            Self::Reboot(words) => Self::Reboot(cut(words)),
-            Self::Refused(words) => Self::Refused(cut(words)),
-            Self::Hook(words) => Self::Hook(cut(words)),
-            Self::Uncordoned
-            | Self::Lost
-            | Self::Withdrawn
-            | Self::NodeReplaced
-            | Self::Unwritable
-            | Self::NoHold
-            | Self::Ordered
-            | Self::Maintained => self,
-        }
-    }
-
-    /// A failed attempt, after which the next one waits; the others are somebody's wish, or end by
-    /// themselves.
-    pub(crate) fn backs_off(&self) -> bool {
-        match self {
-            Self::Drain(_)
-            | Self::Uncordoned
-            | Self::Lost
-            | Self::Collision(_)
-            | Self::Reboot(_)
-            | Self::Refused(_)
-            | Self::Hook(_) => true,
-            Self::Quorum(_)
-            | Self::Gate(_)
-            | Self::Budget(_)
-            | Self::Withdrawn
-            | Self::Paused(_)
-            | Self::NodeReplaced
-            | Self::Unwritable
-            | Self::NoHold
-            | Self::Ordered
-            | Self::Maintained => false,
-        }
-    }
-
-    fn clean(&mut self) {
-        match self {
-            Self::Drain(why)
-            | Self::Collision(why)
-            | Self::Quorum(why)
-            | Self::Gate(why)
-            | Self::Budget(why)
-            | Self::Paused(why)
-            | Self::Reboot(why)
-            | Self::Refused(why)
-            | Self::Hook(why) => *why = text::clean(why, MESSAGE),
-            Self::Uncordoned
-            | Self::Lost
-            | Self::Withdrawn
-            | Self::NodeReplaced
-            | Self::Unwritable
-            | Self::NoHold
-            | Self::Ordered
-            | Self::Maintained => {}
-        }
-    }
-
-    /// As a sentence for people.
-    pub fn words(&self) -> String {
-        match self {
-            Self::Drain(why) => format!("the drain failed: {why}"),
-            Self::Uncordoned => "somebody uncordoned the node, which cancels".to_owned(),
-            Self::Lost => "the slot was taken away".to_owned(),
-            Self::Collision(why) => format!("another node claims the slot: {why}"),
-            Self::Quorum(why) => format!("control-plane nodes go one at a time: {why}"),
-            Self::Gate(why) => format!("a gate closed: {why}"),
-            Self::Budget(why) => format!("too few other nodes are available: {why}"),
-            Self::Withdrawn => "what it was begun for is not asked for any more".to_owned(),
-            Self::Paused(why) => format!("the node is paused: {why}"),
-            Self::NodeReplaced => "the Node was deleted or replaced".to_owned(),
-            Self::Reboot(why) => format!("no reboot: {why}"),
-            Self::Unwritable => "the state cannot be written".to_owned(),
-            Self::Refused(why) => format!("the API server refused: {why}"),
-            Self::NoHold => "the slot was ours without a hold".to_owned(),
-            Self::Ordered => "ordered by undrain --release".to_owned(),
-            Self::Maintained => "nobody keeps the node drained any more".to_owned(),
-            Self::Hook(why) => why.clone(),
-        }
-    }
-}
-
 /// A cordon of ours that a person's pause turned into theirs, until `resume` or an uncordon.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -350,68 +137,6 @@ impl Backoff {
             return 0;
         }
         remembered(self.failures, self.until, now, FORGOTTEN)
-    }
-}
-
-impl Hold {
-    /// It begins with a take that is not sent yet.
-    pub fn begin(take: Take, boot: Boot) -> Self {
-        Self {
-            take,
-            step: 1,
-            boot,
-            node_uid: None,
-            stage: Stage::Taking,
-            foreign_cordon: false,
-            guards: false,
-            excluded: false,
-            cordoned: None,
-            alone: false,
-            marks: None,
-            hooked: false,
-            before: Before::default(),
-            drain_spent: 0,
-            asks: 0,
-            asked: None,
-            granted: false,
-            promised: None,
-            kind: Kind::Reboot,
-            askers: BTreeSet::new(),
-        }
-    }
-
-    /// How long from `asked` on a client may take that was told to go on, where one that is told so now may take `configured`.
-    pub(crate) fn granted_within(&self, configured: Duration) -> Duration {
-        self.promised
-            .map_or(configured, |promised| promised.max(configured))
-    }
-
-    /// Both are records of the same hold.
-    pub(crate) fn same(&self, other: &Hold) -> bool {
-        self.take.uid == other.take.uid && self.take.acquire_time == other.take.acquire_time
-    }
-
-    /// The Lease says that this hold is ours. One that somebody wrote our name into has no time: it is the
-    /// hold that was found there, which has none either.
-    pub(crate) fn matches(&self, lease: &Lease, me: &str) -> bool {
-        lease.uid == self.take.uid
-            && lease.holder.as_deref() == Some(me)
-            && lease.acquire_time.unwrap_or_default() == self.take.acquire_time
-    }
-
-    /// The request on record is what the reboot was for, until that is settled: it follows its triggers no more.
-    pub(crate) fn settles(&self, boot: &Boot) -> bool {
-        self.asked() || self.boot != *boot || self.stage == Stage::Releasing
-    }
-
-    /// It was drained for somebody, and `boot` is still the one in which that was done.
-    pub(crate) fn maintained(&self, boot: &Boot) -> bool {
-        self.stage == Stage::Drained && self.boot == *boot
-    }
-
-    /// logind may have been asked in `boot`.
-    pub fn asked(&self) -> bool {
-        self.asks > 0
     }
 }
 
@@ -475,8 +200,8 @@ impl Record {
         if let Some(hold) = &mut self.hold {
             hold.take.lease = text::name(&hold.take.lease, NAME);
             hold.take.namespace = text::name(&hold.take.namespace, NAME);
-            if let Stage::Undoing(why) = &mut hold.stage {
-                why.clean();
+            if let Stage::Undoing(why) = &hold.stage {
+                hold.stage = Stage::Undoing(why.clone().bounded());
             }
             hold.before = std::mem::take(&mut hold.before).cleaned();
             let askers = std::mem::take(&mut hold.askers).into_iter();
@@ -630,7 +355,3 @@ impl Record {
         serde_json::to_string(&shown.collect::<Vec<_>>()).ok()
     }
 }
-
-mod phase;
-#[cfg(test)]
-mod tests;

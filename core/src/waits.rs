@@ -3,7 +3,8 @@
 
 use crate::decide::{Policy, Step};
 use crate::drain::Blocker;
-use crate::facts::{Drained, Effect, Facts};
+use crate::effect::Effect;
+use crate::facts::{Drained, Facts};
 use crate::hook::steady;
 use crate::phase::Phase;
 use crate::slot::Lease;

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use kube_rebootd_core::condition::{Condition, Kind, Status};
-use kube_rebootd_core::facts::Tell;
+use kube_rebootd_core::effect::Tell;
 use kube_rebootd_core::names;
 use kube_rebootd_core::node::Node;
 use kube_rebootd_core::node_fields::{Leftovers, NodeFields};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kube_rebootd_core::config::Method;
 use kube_rebootd_core::drain::{Escalated, How, PodRef};
-use kube_rebootd_core::facts::Effect;
+use kube_rebootd_core::effect::Effect;
 use kube_rebootd_core::kind::Kind;
 use kube_rebootd_core::metrics::Fault;
 use kube_rebootd_core::now::Now;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use kube_rebootd_core::facts::{Hidden, Point, Tell};
+use kube_rebootd_core::effect::Tell;
+use kube_rebootd_core::facts::{Hidden, Point};
 use kube_rebootd_core::node::Node;
 use kube_rebootd_core::node_fields::{self, Leftovers, NodeFields};
 use kube_rebootd_core::now::Now;

@@ -9,7 +9,7 @@
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 
-use kube_rebootd_core::facts::Effect;
+use kube_rebootd_core::effect::Effect;
 use kube_rebootd_core::record::{Record, Stage};
 use nix::sys::signal::{Signal, raise};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kube_rebootd_core::decide::released;
-use kube_rebootd_core::facts::Effect;
+use kube_rebootd_core::effect::Effect;
 use kube_rebootd_core::hook::Stand;
 use kube_rebootd_core::record::Record;
 use kube_rebootd_core::slot::Mark;

@@ -10,7 +10,8 @@ use super::held::{
 };
 use super::hooks;
 use super::release::backoff;
-use crate::facts::{Effect, Facts, Point};
+use crate::effect::Effect;
+use crate::facts::{Facts, Point};
 use crate::node::{Node, Seen};
 use crate::node_fields;
 use crate::peers::{Census, Claims, Peers};

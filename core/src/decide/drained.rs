@@ -7,7 +7,7 @@ use std::ops::ControlFlow::{Break, Continue};
 use super::context::{Context, Step};
 use super::held::{Holding, Needs, cordoned, same_node, still_ours, undo};
 use super::verify::{adopt, health, late};
-use crate::facts::Effect;
+use crate::effect::Effect;
 use crate::names;
 use crate::node::Node;
 use crate::phase::Phase;

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use super::context::{Context, Step};
 use super::timed;
-use crate::facts::{Effect, Point};
+use crate::effect::Effect;
+use crate::facts::Point;
 use crate::gates::Gate;
 use crate::names;
 use crate::node::{Node, Seen};

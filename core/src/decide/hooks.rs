@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::context::{Context, Step};
 use super::held::{Needs, undo};
 use crate::backoff::doubled;
-use crate::facts::Effect;
+use crate::effect::Effect;
 use crate::hook::{AGAIN, Hook, Last, Said, Stand, steady};
 use crate::phase::Phase;
 use crate::reason::Reason;

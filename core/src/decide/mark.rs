@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::context::{Context, Step};
-use crate::facts::Effect;
+use crate::effect::Effect;
 use crate::phase::Phase;
 use crate::record::Record;
 use crate::slot::{Mark, Shown};

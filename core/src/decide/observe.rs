@@ -5,7 +5,7 @@
 
 use super::context::{Context, LOOK_AGAIN, Step, too_few};
 use super::{mark, queue};
-use crate::facts::Effect;
+use crate::effect::Effect;
 use crate::node::Seen;
 use crate::phase::Phase;
 use crate::reason::Reason;

@@ -9,7 +9,7 @@ use super::context::{Context, LOOK_AGAIN, Step, too_few};
 use super::mark::show;
 use super::policy::Policy;
 use super::{rehearse, stale};
-use crate::facts::Effect;
+use crate::effect::Effect;
 use crate::names;
 use crate::node::Seen;
 use crate::peers::{Claims, Peers};

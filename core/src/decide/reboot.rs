@@ -9,7 +9,8 @@ use std::time::Duration;
 use super::context::{Context, Step};
 use super::held::{Needs, advance, apply, cordoned, in_time, still_ours, undo, unopposed};
 use super::updater::{asks_once_more, granted, of_client};
-use crate::facts::{Effect, Facts};
+use crate::effect::Effect;
+use crate::facts::Facts;
 use crate::kind::Kind;
 use crate::node::Node;
 use crate::phase::Phase;
@@ -68,40 +69,7 @@ enum Fenced {
 /// All that a reboot rests on is there.
 fn ready(context: &Context, hold: &Hold, armed: bool) -> Needs<Fenced> {
     let phase = Phase::Rebooting;
-    if context.facts.shutting_down {
-        return Break(context.stay(phase, "rebooting: accepted by logind"));
-    }
-    if !armed && let Some(scheduled) = on_its_way(context, hold) {
-        let status = format!("rebooting: waiting for {}", scheduled.words());
-        return Break(context.stay(phase, status));
-    }
-    let client = of_client(context);
-    // It was told to go on, and has said since that it does not.
-    let called_off = hold.granted && !client;
-    if hold.granted && !armed && !called_off {
-        granted(context, hold)?;
-    }
-    let again = next_ask(context.facts, context.policy.reboot_timeout, hold);
-    let again = again.filter(|_| !armed && !called_off);
-    if let Some(due) = again
-        && context.now.boot < due
-    {
-        let status = match &context.facts.ask {
-            Some(no) => format!("rebooting: refused, asked again soon: {}", no.why),
-            None => "rebooting: waiting for the shutdown to begin".to_owned(),
-        };
-        return Break(context.wait(phase, due, status));
-    }
-    if hold.asks >= ASKS && !armed {
-        let why = match &context.facts.ask {
-            Some(no) => no.why.clone(),
-            None if hold.granted => {
-                format!("the updater of this host was told to go on {ASKS} times")
-            }
-            None => format!("asked {ASKS} times, no shutdown within reboot.timeout"),
-        };
-        return Break(undo(context, hold, Why::Reboot(why)));
-    }
+    let again = asked_before(context, hold, armed)?;
     // Neither is logind asked again for what nobody wants any more.
     if context.facts.observed.request.is_none() {
         return Break(undo(context, hold, Why::Withdrawn));
@@ -115,7 +83,7 @@ fn ready(context: &Context, hold: &Hold, armed: bool) -> Needs<Fenced> {
         .filter(|_| armed)
         .and_then(|fence| fence.at);
     let fenced = fenced.filter(|done| context.facts.confirmed <= Some(*done));
-    let absent = client && !armed && !context.facts.client.waits;
+    let absent = of_client(context) && !armed && !context.facts.client.waits;
     if !context.fresh(context.facts.host_read) || context.facts.host_read < fenced {
         let step = context.step(phase, Effect::ReadHost, "rebooting: checking the gates");
         // It is waited for all the while, and that is what is shown.
@@ -152,6 +120,46 @@ fn ready(context: &Context, hold: &Hold, armed: bool) -> Needs<Fenced> {
         alive(context, hold)?;
     }
     Continue(Fenced::No)
+}
+
+/// Nothing that was asked for before is still waited for. When it is asked for again, if it was asked for at all.
+fn asked_before(context: &Context, hold: &Hold, armed: bool) -> Needs<Option<Duration>> {
+    let phase = Phase::Rebooting;
+    if context.facts.shutting_down {
+        return Break(context.stay(phase, "rebooting: accepted by logind"));
+    }
+    if !armed && let Some(scheduled) = on_its_way(context, hold) {
+        let status = format!("rebooting: waiting for {}", scheduled.words());
+        return Break(context.stay(phase, status));
+    }
+    let client = of_client(context);
+    // It was told to go on, and has said since that it does not.
+    let called_off = hold.granted && !client;
+    if hold.granted && !armed && !called_off {
+        granted(context, hold)?;
+    }
+    let again = next_ask(context.facts, context.policy.reboot_timeout, hold);
+    let again = again.filter(|_| !armed && !called_off);
+    if let Some(due) = again
+        && context.now.boot < due
+    {
+        let status = match &context.facts.ask {
+            Some(no) => format!("rebooting: refused, asked again soon: {}", no.why),
+            None => "rebooting: waiting for the shutdown to begin".to_owned(),
+        };
+        return Break(context.wait(phase, due, status));
+    }
+    if hold.asks >= ASKS && !armed {
+        let why = match &context.facts.ask {
+            Some(no) => no.why.clone(),
+            None if hold.granted => {
+                format!("the updater of this host was told to go on {ASKS} times")
+            }
+            None => format!("asked {ASKS} times, no shutdown within reboot.timeout"),
+        };
+        return Break(undo(context, hold, Why::Reboot(why)));
+    }
+    Continue(again)
 }
 
 /// The shutdown that an earlier ask scheduled, as a `reboot.command` of `shutdown -r +1` does, or one that comes as soon:

@@ -6,7 +6,8 @@
 use std::time::Duration;
 
 use super::context::{Context, Step};
-use crate::facts::{Effect, Rehearsed};
+use crate::effect::Effect;
+use crate::facts::Rehearsed;
 use crate::node::{Node, Seen};
 use crate::node_fields::NodeFields;
 use crate::phase::Phase;

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use super::context::Context;
-use crate::facts::{Effect, Waiters};
+use crate::effect::Effect;
+use crate::facts::Waiters;
 use crate::names;
 use crate::node::Seen;
 use crate::peers::Peer;

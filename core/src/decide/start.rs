@@ -3,7 +3,8 @@
 use super::context::{Context, Step};
 use super::timed;
 use crate::boot::Boot;
-use crate::facts::{Effect, Facts};
+use crate::effect::Effect;
+use crate::facts::Facts;
 use crate::history::Past;
 use crate::node::Seen;
 use crate::node_fields;

@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 
 use super::context::{Context, Step};
 use super::held::{Holding, Needs, cordoned, same_node, undo};
-use crate::facts::Effect;
+use crate::effect::Effect;
 use crate::fleet_lock::{self, SILENT};
 use crate::names;
 use crate::node::Seen;

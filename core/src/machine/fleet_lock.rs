@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::Machine;
 use crate::config::Mode;
 use crate::decide::Step;
-use crate::facts::Effect;
+use crate::effect::Effect;
 use crate::fleet_lock::{self, Answer, Ask, Kind, No};
 use crate::now::Now;
 use crate::phase::Phase;

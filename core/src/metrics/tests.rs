@@ -7,7 +7,7 @@ use super::*;
 use crate::boot::Boot;
 use crate::config::Config;
 use crate::drain::{Blocker, PodRef};
-use crate::facts::Effect;
+use crate::effect::Effect;
 use crate::gates::{Closed, Force};
 use crate::history::Past;
 use crate::record::{Backoff, Hold, Record};

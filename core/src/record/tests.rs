@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
+use crate::before::Before;
 use crate::booted::Booted;
+use crate::health::Marks;
+use crate::slot::{Lease, Take};
 use crate::trigger::{Latched, Reason};
 
 pub(super) fn boot(id: &str) -> Boot {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::boot::Boot;
 use crate::config::{self, Config};
-use crate::facts::Effect;
+use crate::effect::Effect;
 use crate::node::Node;
 use crate::record::{Hold, Record};
 use crate::slot::{Lease, Take};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::booted::Booted;
-use crate::facts::Effect;
+use crate::effect::Effect;
 use crate::gates::{Gate, Standing};
 use crate::reason::Reason as Short;
 use crate::record::Record;

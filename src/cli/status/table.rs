@@ -62,40 +62,12 @@ pub(super) fn table(status: &Status) -> String {
         }
     }
     if let Some(backoff) = status.backoff.as_ref().filter(|it| it.seconds_left > 0) {
-        let Later {
-            failures,
-            seconds_left,
-            why,
-        } = backoff;
-        line(
-            "back-off",
-            &format!(
-                "{} left after {failures} failed: {why}",
-                span(Duration::from_secs(*seconds_left))
-            ),
-        );
+        line("back-off", &later(backoff));
     }
     if let Some(why) = &status.kept_cordon {
         line("cordon", &format!("kept for a pause: {why}"));
     }
-    for past in &status.history {
-        line(
-            "rebooted",
-            &format!(
-                "{:.0}{} for {}{}",
-                past.at,
-                softly(past.kind),
-                past.reasons.join(", "),
-                of(&past.packages)
-            ),
-        );
-        if let Some(why) = &past.rolled_back {
-            line("missed", &did_not_take(why));
-        }
-        if let Some(times) = &past.times {
-            line("times", &times.words);
-        }
-    }
+    history(status, &mut line);
     for problem in &status.problems {
         line("problem", problem);
     }
@@ -117,6 +89,39 @@ fn waiting(status: &Status, line: &mut impl FnMut(&str, &str)) {
     }
     for holder in &status.holders {
         line("holder", &format!("{} holds {}", holder.node, holder.slot));
+    }
+}
+
+/// When the next attempt begins.
+fn later(backoff: &Later) -> String {
+    let Later {
+        failures,
+        seconds_left,
+        why,
+    } = backoff;
+    let left = span(Duration::from_secs(*seconds_left));
+    format!("{left} left after {failures} failed: {why}")
+}
+
+/// The reboots that were done, the newest first.
+fn history(status: &Status, line: &mut impl FnMut(&str, &str)) {
+    for past in &status.history {
+        line(
+            "rebooted",
+            &format!(
+                "{:.0}{} for {}{}",
+                past.at,
+                softly(past.kind),
+                past.reasons.join(", "),
+                of(&past.packages)
+            ),
+        );
+        if let Some(why) = &past.rolled_back {
+            line("missed", &did_not_take(why));
+        }
+        if let Some(times) = &past.times {
+            line("times", &times.words);
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kube_rebootd_core::budget::MaxUnavailable;
 use kube_rebootd_core::decide::{Policy, decide};
-use kube_rebootd_core::facts::Effect;
+use kube_rebootd_core::effect::Effect;
 use kube_rebootd_core::names;
 use kube_rebootd_core::now::Now;
 use kube_rebootd_core::record::Record;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kube_rebootd_core::drain::{Escalated, PodRef};
-use kube_rebootd_core::facts::{Effect, Tell};
+use kube_rebootd_core::effect::{Effect, Tell};
 use kube_rebootd_core::hook::Hook;
 use kube_rebootd_core::machine::Machine;
 use kube_rebootd_core::names;

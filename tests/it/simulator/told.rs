@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use kube_rebootd_core::drain::PodRef;
-use kube_rebootd_core::facts::{Effect, Waiters};
+use kube_rebootd_core::effect::Effect;
+use kube_rebootd_core::facts::Waiters;
 use kube_rebootd_core::hook;
 use kube_rebootd_core::machine::Machine;
 use kube_rebootd_core::node::Node;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kube_rebootd_core::decide::Step;
-use kube_rebootd_core::facts::Effect;
+use kube_rebootd_core::effect::Effect;
 use kube_rebootd_core::machine::Machine;
 use kube_rebootd_core::now::Now;
 use kube_rebootd_core::phase::Phase;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kube_rebootd_core::config::Mode;
-use kube_rebootd_core::facts::Effect;
+use kube_rebootd_core::effect::Effect;
 use kube_rebootd_core::names;
 use kube_rebootd_core::phase::Phase;
 use kube_rebootd_core::record::Record;

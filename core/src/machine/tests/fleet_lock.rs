@@ -4,7 +4,7 @@
 use super::*;
 use crate::config::Mode;
 use crate::decide::Step;
-use crate::facts::Effect;
+use crate::effect::Effect;
 use crate::fleet_lock::{Ask, BY, Kind};
 use crate::phase::Phase;
 use crate::reason::Reason;

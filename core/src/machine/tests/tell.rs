@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::condition::{Condition, Status};
-use crate::facts::{Effect, Tell};
+use crate::effect::{Effect, Tell};
 use crate::names;
 use crate::reason::Reason;
 use crate::scatter::share;

@@ -197,7 +197,7 @@ fn every_effect_is_among(points: &[&String]) {
 /// The variants of `Effect` that change something outside the process, by the source itself: Rust has
 /// no list of them at run time.
 fn outside() -> Vec<&'static str> {
-    let source = include_str!("../../../../core/src/facts.rs");
+    let source = include_str!("../../../../core/src/effect.rs");
     let (_, body) = source.split_once("pub fn outside(&self)").unwrap();
     let (arm, _) = body.split_once("=> true").unwrap();
     arm.split("Self::")
