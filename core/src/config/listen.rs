@@ -38,8 +38,9 @@ impl Listen {
         }
     }
 
-    /// Whether a client of this URL connects there; a name other than `localhost` may be anybody's. Before a Unix socket there must
-    /// be a proxy, which is on this host and has some port.
+    /// Whether a client of this URL connects there. A name may be anybody's; `localhost` is two addresses, and on the one where this
+    /// does not listen any user of the host may (I14). Before a Unix socket there must be a proxy, which is on this host and has
+    /// some port.
     pub(crate) fn is_at(&self, url: &str) -> bool {
         let Some(rest) = url.strip_prefix("http://") else {
             return false;
@@ -55,13 +56,10 @@ impl Listen {
             let local = ip.map_or(name == "localhost", |ip| ip.to_canonical().is_loopback());
             return local && port.is_some();
         };
+        // Whoever listens at all addresses listens at the loopback ones of the same family; another address may be another host's.
         let (own, all) = (address.ip(), address.ip().is_unspecified());
-        let is = match ip {
-            // Whoever listens at all addresses listens at the loopback ones; another address may be another host's.
-            Ok(ip) => ip == own || all && ip.is_loopback(),
-            Err(_) => name == "localhost" && (all || self.is_local()),
-        };
-        is && port == Some(address.port())
+        let is = |ip: IpAddr| ip == own || all && ip.is_loopback() && ip.is_ipv4() == own.is_ipv4();
+        ip.is_ok_and(is) && port == Some(address.port())
     }
 }
 
@@ -121,13 +119,11 @@ mod tests {
             ("127.0.0.1:3333", "http://127.0.0.1:3333/"),
             ("127.0.0.1:3333", "http://127.0.0.1:3333"),
             ("127.0.0.1:3333", "http://127.0.0.1:3333/x?y#z"),
-            ("127.0.0.1:3333", "http://localhost:3333/"),
             ("127.0.0.1:80", "http://127.0.0.1/"),
             ("[::1]:3333", "http://[::1]:3333/"),
             ("[::1]:80", "http://[::1]/"),
-            ("[::1]:3333", "http://localhost:3333/"),
             ("0.0.0.0:3333", "http://127.0.0.1:3333/"),
-            ("[::]:3333", "http://localhost:3333/"),
+            ("[::]:3333", "http://[::1]:3333/"),
             ("10.0.0.1:3333", "http://10.0.0.1:3333/"),
             ("unix:/run/x", "http://127.0.0.1:8080/"),
             ("unix:/run/x", "http://[::1]/"),
@@ -148,6 +144,11 @@ mod tests {
             ("127.0.0.1:3333", "http://lock.example/127.0.0.1:3333/"),
             ("127.0.0.1:3333", "http://${stream}:3333/"),
             ("127.0.0.1:3333", "http://[::1]:3333/"),
+            // Found by review: at the other address of localhost any user may listen, and tell the updater to go on.
+            ("127.0.0.1:3333", "http://localhost:3333/"),
+            ("[::1]:3333", "http://localhost:3333/"),
+            ("[::]:3333", "http://localhost:3333/"),
+            ("0.0.0.0:3333", "http://[::1]:3333/"),
             ("10.0.0.1:3333", "http://localhost:3333/"),
             ("0.0.0.0:3333", "http://10.0.0.1:3333/"),
             ("unix:/run/x", "http://lock.example/"),
