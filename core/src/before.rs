@@ -81,16 +81,29 @@ fn bounded(units: &BTreeSet<String>) -> BTreeSet<String> {
     kept.cloned().collect()
 }
 
-/// Why these failed units speak against the boot; none: each had failed before it.
+/// A unit that logind makes for a user who logs in, or who lingers: the user alone can make it fail, by killing the own
+/// service manager for one, and nobody's node is to be kept by that (I14).
+fn of_user(unit: &str) -> bool {
+    let named = |start: &str, end: &str| unit.starts_with(start) && unit.ends_with(end);
+    named("user@", ".service")
+        || named("user-runtime-dir@", ".service")
+        || named("session-", ".scope")
+}
+
+/// Nothing but units of users has failed, and something has.
+pub(crate) fn users_alone(failed: Option<&BTreeSet<String>>) -> bool {
+    failed.is_some_and(|failed| !failed.is_empty() && failed.iter().all(|unit| of_user(unit)))
+}
+
+/// Why these failed units speak against the boot; none: each had failed before it, or is a user's.
 pub(crate) fn failed_anew(now: Option<&BTreeSet<String>>, before: &Before) -> Option<String> {
     let Some(now) = now else {
         return Some("systemd does not say which units have failed".to_owned());
     };
     let before = before.failed.as_ref();
-    let new: Vec<&str> = match before {
-        Some(before) => now.difference(before).map(String::as_str).collect(),
-        None => now.iter().map(String::as_str).collect(),
-    };
+    let known = |unit: &String| before.is_some_and(|before| before.contains(unit));
+    let new = (now.iter()).filter(|unit| !known(unit) && !of_user(unit));
+    let new: Vec<&str> = new.map(String::as_str).collect();
     if new.is_empty() {
         return None;
     }
@@ -118,6 +131,39 @@ mod tests {
 
     fn units(names: &[&str]) -> BTreeSet<String> {
         names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    /// Found by review: whoever may log in could keep the slot after each reboot, by killing their own service manager.
+    #[test]
+    fn i14_no_user_keeps_a_node_by_a_unit_that_users_make_fail() {
+        let users = units(&[
+            "session-4.scope",
+            "user-runtime-dir@1000.service",
+            "user@1000.service",
+        ]);
+        for before in [None, Some(BTreeSet::new())] {
+            let before = Before {
+                failed: before,
+                ..Before::default()
+            };
+            assert_eq!(failed_anew(Some(&users), &before), None);
+        }
+        assert!(users_alone(Some(&users)));
+        // Of one that root has written the name alone begins so.
+        for of_root in [
+            "users.service",
+            "systemd-user-sessions.service",
+            "a.service",
+        ] {
+            let mut all = users.clone();
+            all.insert(of_root.to_owned());
+            let said = failed_anew(Some(&all), &Before::of(Some(&BTreeSet::new())));
+            let words = format!("units have failed that had not failed before: {of_root}");
+            assert_eq!(said, Some(words));
+            assert!(!users_alone(Some(&all)));
+        }
+        assert!(!users_alone(Some(&BTreeSet::new())), "what failed is gone");
+        assert!(!users_alone(None), "nobody knows");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::before::{Before, failed_anew};
+use crate::before::{Before, failed_anew, users_alone};
 use crate::boot::Boot;
 use crate::config::is_subdomain;
 use crate::node::Seen;
@@ -78,9 +78,10 @@ impl DaemonSet {
         !pod.mirror && Self::of(pod).is_some_and(same)
     }
 
-    /// Its pods here. One that is on its way out is none: whoever made it may keep it so with a finalizer (I14).
+    /// Its pods here. One that is on its way out, or has ended, is none: whoever made it may keep it so, with a finalizer or
+    /// by an owner that no garbage collector knows (I14).
     fn here<'a>(&'a self, pods: &'a [Pod]) -> impl Iterator<Item = &'a Pod> {
-        (pods.iter()).filter(|pod| self.has(pod) && !pod.terminating)
+        (pods.iter()).filter(|pod| self.has(pod) && !pod.terminating && !pod.finished())
     }
 
     /// `namespace/name`, or its UID.
@@ -128,7 +129,6 @@ pub enum Found {
 
 /// What ran here before the reboot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
-#[serde(deny_unknown_fields)]
 pub struct Marks {
     /// DaemonSets whose pod here was ready.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -401,6 +401,7 @@ pub(crate) fn host_healthy(
         Some("degraded") if policy.allow_degraded => {
             missing.extend(failed_anew(host.failed.as_ref(), &host.was));
         }
+        Some("degraded") if users_alone(host.failed.as_ref()) => {}
         Some(state) => missing.push(format!("systemd is {state}")),
         None => missing.push("systemd does not say its state".to_owned()),
     }
@@ -460,10 +461,16 @@ fn mirrors_absent(marks: &Marks, pods: &[Pod]) -> Vec<String> {
         .collect()
 }
 
-/// The marked DaemonSets that have no pod here and can be asked for.
-pub(crate) fn absent<'a>(marks: &'a Marks, pods: &[Pod]) -> Vec<&'a DaemonSet> {
-    let absent = |set: &&DaemonSet| !set.name.is_empty() && set.here(pods).next().is_none();
-    marks.daemon_sets.iter().filter(absent).collect()
+/// The marked DaemonSets that are to be looked at: those that have no pod here; and once `health.timeout` has passed (`late`), those
+/// whose pod is here and not ready, as the owner that a pod names need not exist (I14). One without a name cannot be asked for.
+pub(crate) fn looked_at<'a>(marks: &'a Marks, pods: &[Pod], late: bool) -> Vec<&'a DaemonSet> {
+    let absent = |set: &DaemonSet| {
+        let mut here = set.here(pods).peekable();
+        here.peek().is_none() || late && !here.any(|pod| marks.back(pod))
+    };
+    let sets = marks.daemon_sets.iter();
+    sets.filter(|set| !set.name.is_empty() && absent(set))
+        .collect()
 }
 
 /// What has been missing until `health.timeout` and is not demanded after it, in words: nobody can say whether it is
@@ -499,7 +506,9 @@ pub(crate) fn pods_healthy(
         let Some(first) = here.peek().copied() else {
             return no_pod(set, found.get(set), late);
         };
-        let ready = here.any(|pod| marks.back(pod));
+        // Whoever may make pods may name any owner: one that does not exist keeps no slot for ever.
+        let made_up = late && found.get(set) == Some(&Found::Gone);
+        let ready = made_up || here.any(|pod| marks.back(pod));
         (!ready).then(|| format!("DaemonSet pod {} is not ready", first.path()))
     };
     let missing: Vec<_> = marks.daemon_sets.iter().filter_map(missing).collect();

@@ -106,8 +106,9 @@ impl Machine {
             Some((read, _)) => now.since(*read) >= ABSENT,
             None => true,
         };
-        let absent = health::absent(marks, pods);
-        absent.into_iter().filter(due).cloned().collect()
+        let late = self.facts.verifying > self.config.health.timeout;
+        let asked = health::looked_at(marks, pods, late);
+        asked.into_iter().filter(due).cloned().collect()
     }
 
     /// Something asks for a reboot, no slot is held, and pods would stop the drain, are protected, or reboot hosts themselves.

@@ -209,6 +209,7 @@ fn stops(me: &str, other: &str) -> Vec<Attempt> {
     let beat = format!("{BEATS}/{me}");
     let waits = json!({"metadata": {"labels": {"kube-rebootd/waiting": "g"},
         "annotations": {"kube-rebootd/since": "1970-01-01T00:00:00Z"}}});
+    let role = json!({"metadata": {"labels": {"node.kubernetes.io/microk8s-controlplane": ""}}});
     let lie = json!({"metadata": {"generateName": "lie-"}, "reason": "Rebooted", "message": "fine", "type": "Normal",
         "involvedObject": {"kind": "Node", "name": other, "apiVersion": "v1"}});
     vec![
@@ -239,6 +240,14 @@ fn stops(me: &str, other: &str) -> Vec<Attempt> {
             MERGE,
             &own,
             label("none"),
+        ),
+        patch(
+            Stops,
+            "call itself a control-plane node, as those of MicroK8s are called",
+            Itself,
+            MERGE,
+            &own,
+            role,
         ),
         patch(
             Stops,

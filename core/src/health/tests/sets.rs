@@ -1,6 +1,7 @@
 //! Which DaemonSets and static pods are marked before the drain, and when they are back (I4, I8, I14).
 
 use super::*;
+use crate::pod::PodPhase;
 
 /// Proved with a real kubelet and `GracefulNodeShutdown`: the slot was given up with none of two pods here.
 #[test]
@@ -40,11 +41,11 @@ fn i4_a_daemon_set_without_a_pod_is_missing_as_long_as_it_exists() {
         let waived = waived(&marks, &[], &known);
         assert_eq!(waived.len(), usize::from(before != after), "{found:?}");
     }
-    assert_eq!(absent(&marks, &[]), [&set("net")]);
+    assert_eq!(looked_at(&marks, &[], false), [&set("net")]);
     // Whatever was found while it was absent: a pod here is judged by itself.
     let mut new = pod("q", "net");
     assert_eq!(
-        absent(&marks, std::slice::from_ref(&new)),
+        looked_at(&marks, std::slice::from_ref(&new), true),
         [] as [&DaemonSet; 0]
     );
     let unwanted = BTreeMap::from([(set("net"), Found::Unwanted(why()))]);
@@ -61,9 +62,39 @@ fn i14_a_pod_that_is_on_its_way_out_stands_for_no_daemon_set() {
     (held.terminating, held.ready) = (true, false);
     held.finalizers = vec!["a.b/c".to_owned()];
     let here = std::slice::from_ref(&held);
-    assert_eq!(absent(&marks, here), [&set("net")], "it is asked for");
+    assert_eq!(
+        looked_at(&marks, here, false),
+        [&set("net")],
+        "it is asked for"
+    );
     let gone = BTreeMap::from([(set("net"), Found::Gone)]);
     assert!(pods_healthy(&marks, here, &gone, false).is_ok());
+}
+
+/// Found by review: whoever may make one pod, and no DaemonSet, kept the slot for ever: no garbage collector takes a pod away whose
+/// owner it cannot look for.
+#[test]
+fn i14_a_pod_that_names_a_daemon_set_of_no_existence_is_waited_for_until_the_timeout() {
+    let marks = Marks::take(&[pod("p", "net")]);
+    let mut ended = pod("p", "net");
+    (ended.phase, ended.ready) = (PodPhase::Failed, false);
+    assert_eq!(
+        looked_at(&marks, std::slice::from_ref(&ended), false),
+        [&set("net")]
+    );
+    let gone = BTreeMap::from([(set("net"), Found::Gone)]);
+    assert!(pods_healthy(&marks, &[ended], &gone, false).is_ok());
+    let mut broken = pod("p", "net");
+    broken.ready = false;
+    let here = std::slice::from_ref(&broken);
+    assert_eq!(looked_at(&marks, here, false), [] as [&DaemonSet; 0]);
+    assert_eq!(looked_at(&marks, here, true), [&set("net")]);
+    assert!(pods_healthy(&marks, here, &gone, false).is_err());
+    assert!(pods_healthy(&marks, here, &gone, true).is_ok());
+    for there in [Found::Wanted, Found::Unwanted(String::new())] {
+        let there = BTreeMap::from([(set("net"), there)]);
+        assert!(pods_healthy(&marks, here, &there, true).is_err());
+    }
 }
 
 /// Found by an attacker: the name of an owner is any text, and became part of the path of a request.
@@ -73,7 +104,11 @@ fn i14_an_owner_whose_name_no_daemon_set_can_have_is_not_asked_for() {
         let mut odd = pod("p", "net");
         odd.controller.as_mut().unwrap().name = name.to_owned();
         let marks = Marks::take(&[odd]);
-        assert_eq!(absent(&marks, &[]), [] as [&DaemonSet; 0], "{name}");
+        assert_eq!(
+            looked_at(&marks, &[], false),
+            [] as [&DaemonSet; 0],
+            "{name}"
+        );
         assert!(pods_healthy(&marks, &[], &BTreeMap::new(), true).is_ok());
     }
 }
@@ -84,7 +119,7 @@ fn a_daemon_set_that_cannot_be_asked_for_is_missing_until_the_timeout() {
     let owner = advanced.controller.as_mut().unwrap();
     owner.api = "apps.kruise.io/v1alpha1".to_owned();
     let marks = Marks::take(&[advanced]);
-    assert!(absent(&marks, &[]).is_empty());
+    assert!(looked_at(&marks, &[], false).is_empty());
     let words = ["DaemonSet with UID net has no pod here (it cannot be asked for)".to_owned()];
     assert_eq!(healthy(&marks, &[]), Err(words.to_vec()));
     assert_eq!(pods_healthy(&marks, &[], &BTreeMap::new(), true), Ok(()));
@@ -109,7 +144,11 @@ fn i14_a_pod_that_copies_the_uid_of_a_daemon_set_is_not_its_pod() {
         Err(vec![words])
     );
     let here = [forged.clone(), unserved];
-    assert_eq!(absent(&marks, &here), [&set("net")], "it is asked for");
+    assert_eq!(
+        looked_at(&marks, &here, false),
+        [&set("net")],
+        "it is asked for"
+    );
     // Marked beside the real one, and found to be none.
     let marks = Marks::take(&[pod("p", "net"), forged.clone()]);
     let copied = DaemonSet::of(&forged).unwrap();
@@ -237,7 +276,7 @@ fn any_fate() -> impl Strategy<Value = (u8, Option<Found>)> {
 }
 
 /// Only a pod that is ready in this boot, or the word that the DaemonSet is gone, settles it; after the timeout also
-/// that nobody can say whether it is to come. Both outcomes are met often.
+/// that nobody can say whether it is to come, and of a pod that is here and not ready that its DaemonSet does not exist. Both outcomes are met often.
 #[test]
 fn i4_i8_nothing_but_evidence_settles_a_daemon_set() {
     use std::cell::Cell;
@@ -268,9 +307,12 @@ fn i4_i8_nothing_but_evidence_settles_a_daemon_set() {
                 _ => {}
             }
             let vague = matches!(said, Some(Found::Unwanted(_) | Found::Unreadable(_)));
-            let absent = kind >= 3;
-            good &= kind == 0 || (absent && (said == Some(Found::Gone) || (vague && late)));
-            by_time |= absent && vague && late;
+            let (absent, gone) = (kind >= 3, said == Some(Found::Gone));
+            let broken = kind == 1 || kind == 2;
+            // A pod whose DaemonSet does not exist is passed over after the timeout alone.
+            let in_time = late && (absent && vague || broken && gone);
+            good &= kind == 0 || absent && gone || in_time;
+            by_time |= in_time;
             found.extend(said.map(|said| (set(&old.name), said)));
         }
         prop_assert_eq!(pods_healthy(&marks, &here, &found, late).is_ok(), good);
