@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 ///
 /// A soft-reboot keeps the boot id and changes the timestamp; daemon-reexec changes neither.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Boot {
     /// `/proc/sys/kernel/random/boot_id`.
     pub id: String,

@@ -78,7 +78,6 @@ pub enum RestartPolicy {
 /// The three values of which one changes when a container starts again (docs/design.md 9); compared, never
 /// ordered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Container {
     pub name: String,
     pub id: String,

@@ -2,7 +2,8 @@
 //!
 //! One record, written whole before every outside effect. Either copy alone is enough to finish: the
 //! annotation carries all that the rest of a cycle needs, the file has the history and the back-off
-//! besides.
+//! besides. What is not known is passed over, as a newer daemon may have been here before; what an older one
+//! must not pass over raises the [`VERSION`].
 
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use crate::backoff::remembered;
 use crate::boot::Boot;
 use crate::history::Past;
 use crate::kind::Kind;
+use crate::now::Now;
 use crate::slot::Waiting;
 use crate::text::{self, MESSAGE, NAME, WORDS};
 use crate::times::Times;
@@ -94,7 +96,6 @@ impl Default for Record {
 
 /// A cordon of ours that a person's pause turned into theirs, until `resume` or an uncordon.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Kept {
     pub node_uid: String,
     pub since: Timestamp,
@@ -103,7 +104,6 @@ pub struct Kept {
 
 /// For how long autoscalers are kept from the Node after a hold.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Guard {
     /// It ends with this boot, or at `until` on its clock.
     pub boot: Boot,
@@ -121,7 +121,6 @@ const FORGOTTEN: Duration = Duration::from_secs(6 * 3600);
 
 /// After a failed attempt: when the next may begin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Backoff {
     pub failures: u32,
     /// The back-off ends with this boot, or at `until` on its clock.
@@ -287,12 +286,13 @@ impl Record {
         serde_json::to_string(&carried).ok()
     }
 
-    /// This record with its hold ordered back in `boot`, at wall time `now`; none when there is nothing
-    /// to turn: no hold, one that goes back already, or a take that must first be answered.
+    /// This record with its hold ordered back in `boot`; none when there is nothing to turn: no hold, one that goes back
+    /// already, or a take that must first be answered.
     ///
-    /// A person's order waits for no health: after a new boot the hold counts as one of this boot, and
-    /// the reboot that was asked for goes into the history unproved, as `max_per_day` counts it (I10).
-    pub fn give_back(&self, boot: &Boot, now: Timestamp) -> Option<Self> {
+    /// A person's order waits for no health: after a new boot the hold counts as one of this boot. The reboot that was asked
+    /// for goes into the history unproved, as `max_per_day` counts it, and settles what it was for, which asks for no second
+    /// one (I10).
+    pub fn give_back(&self, boot: &Boot, now: Now) -> Option<Self> {
         let hold = self.hold.as_ref()?;
         let rebooted = hold.boot != *boot;
         match &hold.stage {
@@ -307,15 +307,21 @@ impl Record {
         // From Uncordoned on it is settled and counted already, or no reboot of ours.
         let counted = matches!(hold.stage, Stage::Releasing);
         if rebooted && hold.asked() && !counted {
+            let done = Kind::between(&hold.boot, boot);
             let times = self.times.clone().unwrap_or_default();
             let past = Past {
-                kind: Kind::between(&hold.boot, boot),
-                ..Past::of(self.request.as_ref(), now)
+                kind: done,
+                ..Past::of(self.request.as_ref(), now.wall)
             };
             let past = past.took(times, hold.take.acquire_time);
             record.history.insert(0, past);
             record.history.truncate(HISTORY_MAX);
             record.times = None;
+            let request = record.request.take();
+            let (served, left) = request.map_or((None, None), |it| it.served_by(done));
+            let settled = Settled::by(done, served.as_ref(), boot, now.boot);
+            record.settled = Some(settled.after(record.settled.take()));
+            record.request = Request::with(served.and_then(Request::after_reboot), left);
         }
         record.hold = Some(Hold {
             step: hold.step + 1,

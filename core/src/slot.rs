@@ -52,7 +52,6 @@ pub struct Lease {
 /// A take, exactly as it is sent and, if need be, repeated: what makes it safe to send twice is that
 /// nothing in it changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Take {
     /// Where the Lease is: the configured namespace may change while it is held.
     pub namespace: String,
@@ -94,7 +93,6 @@ pub struct Waiter {
 
 /// This node's place in the queue of a group. It is kept as long as the request lasts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Waiting {
     pub group: String,
     pub since: Timestamp,

@@ -119,13 +119,8 @@ impl Daemon {
 
     /// Turns the hold on record into one that goes back, durably if that is possible.
     fn order_back(&mut self) {
-        let wall = self.now().wall;
-        let Some(record) = self
-            .machine
-            .facts()
-            .record
-            .give_back(&self.machine.facts().boot, wall)
-        else {
+        let facts = self.machine.facts();
+        let Some(record) = facts.record.give_back(&facts.boot, self.now()) else {
             return;
         };
         self.durable(record);

@@ -16,7 +16,6 @@ const FORGOTTEN: Duration = Duration::from_secs(3600);
 
 /// How often a request ended without a reboot of late, and until when the next one waits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Flaps {
     pub times: u32,
     /// In another boot it is void.

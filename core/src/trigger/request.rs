@@ -26,7 +26,6 @@ pub(crate) const BY_SCHEDULE: &str = "scheduled shutdown";
 
 /// Why a reboot is wanted; never without a reason or a latched wish.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Request {
     pub since: Timestamp,
     pub reasons: Vec<Reason>,
@@ -127,7 +126,6 @@ impl Request {
 /// One trigger's part of the request. It is the same reason as long as its trigger wants a reboot: a list of
 /// packages or processes that changes meanwhile begins no new time to settle. `words` are for people only.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Reason {
     pub trigger: String,
     pub pkgs: BTreeSet<String>,
@@ -171,7 +169,6 @@ impl Reason {
 
 /// A wish that only a reboot or `cancel` ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Latched {
     pub by: String,
     pub reason: String,

@@ -17,7 +17,6 @@ const AGAIN: Duration = Duration::from_secs(15 * 60);
 
 /// What the last proved reboot settled, by trigger.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Settled {
     pub boot: Boot,
     /// When that boot was proved healthy, on its boot clock.
@@ -33,7 +32,6 @@ pub struct Settled {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct SettledReason {
     pub pkgs: BTreeSet<String>,
     /// The trigger said no since.
