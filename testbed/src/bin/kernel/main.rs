@@ -40,6 +40,7 @@ RequiredBy=boot-complete.target
 const CONFIG: &str = "[triggers]
 builtin = [\"kernel\"]
 builtin_settle = \"0s\"
+settle = \"0s\"
 period = \"10s\"
 [health]
 boot_complete = true
