@@ -36,6 +36,6 @@ pub mod update_engine;
 pub mod view;
 pub mod zone;
 
-pub use bus::{Bus, BusError};
+pub use bus::{Bus, BusError, DescriptorError, Descriptors};
 pub use logind::RebootError;
 pub use store::{Store, Stored};

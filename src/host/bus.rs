@@ -11,7 +11,11 @@ use zbus::{Address, Connection, connection::Builder};
 
 use kube_rebootd_core::text::{self, MESSAGE};
 
+mod descriptors;
 mod socket;
+
+pub use descriptors::{DescriptorError, Descriptors};
+use descriptors::{Kept, Stream};
 
 /// For one method call. D-Bus' own default is 25 s; the calls here answer in milliseconds, and the
 /// main loop must reach its watchdog (3 min) with several of them stuck.
@@ -119,11 +123,12 @@ impl Bus {
         self.connect_for(CALL_TIMEOUT).await
     }
 
-    /// A new connection on which answers bring file descriptors; for one call, as anybody on the bus may send some then
-    /// (`socket` says what that could cost).
-    pub async fn connect_for_descriptors(&self) -> Result<Connection, BusError> {
+    /// A new connection on which answers bring file descriptors, and anybody on the bus may send some: what comes is kept.
+    async fn connect_for_descriptors(&self, kept: &Kept) -> Result<Connection, BusError> {
         let connection = async {
-            let builder = Builder::address(self.address()?);
+            let stream = socket::stream(&self.address()?).await?;
+            let kept = kept.clone();
+            let builder = Builder::socket(Stream { stream, kept });
             builder.method_timeout(CALL_TIMEOUT).build().await
         };
         within_limit(connection).await

@@ -20,7 +20,7 @@ use zbus::{
     names::OwnedUniqueName, proxy, proxy::CacheProperties,
 };
 
-use super::bus::{Bus, BusError, CALL_TIMEOUT, bounded};
+use super::bus::{Bus, BusError, CALL_TIMEOUT, DescriptorError, Descriptors, bounded};
 
 const NAME: &str = "org.freedesktop.login1";
 const PATH: &str = "/org/freedesktop/login1";
@@ -147,17 +147,21 @@ pub async fn heeds_root(bus: &Bus) -> Result<bool, BusError> {
 }
 
 /// Takes a lock that blocks every shutdown while the returned descriptor is open.
-pub async fn inhibit(bus: &Bus, why: &str) -> Result<fd::OwnedFd, BusError> {
-    // Not on the connection that all calls share: that one takes no descriptors from anybody.
-    let connection = bus.connect_for_descriptors().await?;
-    let taken = async {
-        let login = login(&connection).await?;
-        (login.inhibit("shutdown", inhibitor::OWN, why, "block")).await
-    };
-    let taken = bounded("inhibiting every other shutdown", taken).await;
+pub async fn inhibit(
+    bus: &Bus,
+    descriptors: &Descriptors,
+    why: &'static str,
+) -> Result<fd::OwnedFd, DescriptorError> {
     // The lock is the descriptor's, and not the connection's.
-    let _ = bounded("closing a connection to the bus", connection.close()).await;
-    taken.map(Into::into)
+    let take = async move |connection: Connection| {
+        let login = login(&connection).await?;
+        let taken = login
+            .inhibit("shutdown", inhibitor::OWN, why, "block")
+            .await?;
+        Ok(fd::OwnedFd::from(taken))
+    };
+    let what = "inhibiting every other shutdown";
+    descriptors.call(bus, what, take).await
 }
 
 /// Whether a shutdown or reboot has begun and may no longer be undone.

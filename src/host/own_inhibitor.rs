@@ -4,12 +4,13 @@
 //! descriptors, so that a restart or a crash of the daemon opens the door for nobody; `systemctl stop` empties the store.
 //! The daemon lets go before it reboots the host (I2), and waits until logind has seen that, as it refuses otherwise (I7).
 
+use std::fmt::Display;
 use std::os::fd::{AsFd as _, OwnedFd, RawFd};
 use std::time::Duration;
 
 use tracing::{info, warn};
 
-use super::bus::{Bus, BusError};
+use super::bus::{Bus, Descriptors};
 use super::logind;
 use super::notify::Notify;
 
@@ -28,10 +29,15 @@ const GONE_WITHIN: Duration = Duration::from_secs(5);
 /// Between two looks meanwhile.
 const LOOK: Duration = Duration::from_millis(20);
 
+fn not_inhibited(why: impl Display) -> String {
+    format!("other shutdowns are not inhibited: {why}")
+}
+
 /// The lock, as far as it is held.
 #[derive(Debug)]
 pub struct OwnInhibitor {
     bus: Bus,
+    descriptors: Descriptors,
     held: Option<OwnedFd>,
     /// systemd has it as well.
     stored: bool,
@@ -50,6 +56,7 @@ impl OwnInhibitor {
         let ours = |(fd, name): (RawFd, String)| (name == NAME).then_some(fd);
         Self {
             bus: bus.clone(),
+            descriptors: Descriptors::default(),
             held: None,
             stored: false,
             inherited: given.map_or_else(|_| Vec::new(), |given| given.filter_map(ours).collect()),
@@ -101,14 +108,14 @@ impl OwnInhibitor {
     }
 
     async fn taken(&self) -> Result<OwnedFd, String> {
-        let words = |err: BusError| format!("other shutdowns are not inhibited: {err}");
         let taken = async {
-            if !logind::heeds_root(&self.bus).await.map_err(words)? {
+            if !logind::heeds_root(&self.bus).await.map_err(not_inhibited)? {
                 return Err(OLD.to_owned());
             }
-            logind::inhibit(&self.bus, WHY).await.map_err(words)
+            let taken = logind::inhibit(&self.bus, &self.descriptors, WHY);
+            taken.await.map_err(not_inhibited)
         };
-        let late = || "other shutdowns are not inhibited: logind does not answer".to_owned();
+        let late = || not_inhibited("logind does not answer");
         let taken = tokio::time::timeout(TAKEN_WITHIN, taken).await;
         taken.unwrap_or_else(|_| Err(late()))
     }

@@ -72,6 +72,8 @@ pub(crate) struct Knobs {
     pub(crate) inhibitors: Vec<InhibitorRow>,
     /// Those that were taken by `Inhibit`, each with logind's end.
     pub(crate) locks: Vec<(File, InhibitorRow)>,
+    /// `Inhibit` is answered; else that is waited for.
+    pub(crate) inhibits: bool,
     /// Times `Inhibit` was asked for.
     pub(crate) inhibited: usize,
     /// Root is refused beside a lock: systemd 257 and newer.
@@ -144,6 +146,7 @@ impl Default for Knobs {
         Self {
             inhibitors: Vec::new(),
             locks: Vec::new(),
+            inhibits: true,
             inhibited: 0,
             heeds_root: true,
             sessions: Vec::new(),

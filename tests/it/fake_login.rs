@@ -247,6 +247,9 @@ impl FakeLogin {
         mode: String,
     ) -> fdo::Result<zbus::OwnedFd> {
         self.heard().await;
+        while !self.state.lock().unwrap().inhibits {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
         let (ours, theirs) = nix::unistd::pipe().unwrap();
         let mut state = self.state.lock().unwrap();
         state.inhibited += 1;

@@ -8,7 +8,7 @@ use std::os::unix::net::{
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use kube_rebootd::host::Bus;
+use kube_rebootd::host::{Bus, DescriptorError, Descriptors, logind};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
@@ -122,6 +122,70 @@ async fn i14_nobody_can_send_a_descriptor() {
     let closed = tokio::task::spawn_blocking(move || (&near).read(&mut [0])).await;
     assert_eq!(closed.expect("run").expect("read"), 0, "one is still open");
     asks(&ours).await.expect("an answer");
+}
+
+/// A TCP connection whose last closing takes `seconds`, with the end that does not read.
+fn lingering(seconds: i32) -> (std::net::TcpStream, std::net::TcpStream) {
+    use std::io::Write as _;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let near = std::net::TcpStream::connect(listener.local_addr().expect("bound"));
+    let (mut near, far) = (near.expect("connected"), listener.accept().expect("came").0);
+    let linger = nix::libc::linger {
+        l_onoff: 1,
+        l_linger: seconds,
+    };
+    nix::sys::socket::setsockopt(&near, nix::sys::socket::sockopt::Linger, &linger).expect("set");
+    near.set_nonblocking(true).expect("set");
+    while near.write(&[0; 65536]).is_ok() {}
+    (near, far)
+}
+
+/// Found by review: with `reboot.guard` any user of the host could stop the daemon by a descriptor again, sent to the connection on which
+/// the lock is taken.
+#[tokio::test]
+async fn i7_i14_a_descriptor_of_somebody_else_stops_neither_the_loop_nor_the_lock() {
+    let bus = FakeHostBus::start().await;
+    bus.knobs().inhibits = false;
+    let others = zbus::connection::Builder::address(bus.address().as_str());
+    let others = others.build().await.expect("theirs");
+    let names = zbus::fdo::DBusProxy::new(&others).await.expect("a proxy");
+    let mut came = names.receive_name_owner_changed().await.expect("signals");
+    let ours = Bus::at(bus.address());
+    let taken = tokio::spawn(async move {
+        let descriptors = Descriptors::default();
+        let taken = logind::inhibit(&ours, &descriptors, "why").await;
+        (taken, descriptors, ours)
+    });
+    let new = tokio::time::timeout(PATIENCE, came.next()).await;
+    let new = new.expect("in time").expect("a name");
+    let to = new.args().expect("arguments").name().to_string();
+    let (near, far) = lingering(120);
+    let body = zbus::Fd::from(std::os::fd::AsFd::as_fd(&near));
+    let sent = others.emit_signal(Some(to.as_str()), "/a", "a.b", "C", &body);
+    sent.await.expect("sent");
+    // An answer to this says that the bus has passed the signal on.
+    names.get_id().await.expect("an answer");
+    drop(near);
+    bus.knobs().inhibits = true;
+    let taken = tokio::time::timeout(PATIENCE, taken).await;
+    let (taken, descriptors, ours) = taken.expect("the loop turns").expect("run");
+    let taken = taken.expect("the lock");
+    assert_eq!(bus.knobs().inhibitors_now().len(), 1);
+    drop(taken);
+    assert!(
+        bus.knobs().inhibitors_now().is_empty(),
+        "it is open somewhere"
+    );
+    // Somebody else's is being closed as long as the sender likes.
+    let again = logind::inhibit(&ours, &descriptors, "why").await;
+    assert!(matches!(again, Err(DescriptorError::Busy)), "{again:?}");
+    drop(far);
+    let again = async {
+        while logind::inhibit(&ours, &descriptors, "why").await.is_err() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, again).await.expect("ended");
 }
 
 /// Two connections of ours to a bus.

@@ -4,8 +4,8 @@
 //! the end of the stream. Any user of the host may send one to any connection, so that the daemon would lose logind's
 //! answers whenever somebody likes. Here a message is read as a whole, and dropped where zbus refuses it.
 //!
-//! No file descriptors go this way: the bus is not asked to pass any on, and refuses what others would send (dbus-daemon:
-//! `host_bus`; seen with dbus-broker 33). Closing one may take as long as its sender likes, as of a TCP connection that
+//! No file descriptors go this way (`descriptors` is the other): the bus is not asked to pass any on, and refuses what others
+//! would send (dbus-daemon: `host_bus`; seen with dbus-broker 33). Closing one may take as long as its sender likes, as of a TCP connection that
 //! lingers over what it has not sent (socket(7)).
 
 use std::io::{self, Cursor, ErrorKind};
@@ -66,6 +66,17 @@ async fn connect(unix: &Unix) -> io::Result<UnixStream> {
             Err(full) if full.kind() == ErrorKind::WouldBlock => tokio::time::sleep(FULL).await,
             Ok(stream) => return Ok(stream),
             Err(why) => return Err(io::Error::new(why.kind(), format!("{place}: {why}"))),
+        }
+    }
+}
+
+/// The socket of the bus at `address`; the caller bounds how long it is tried.
+pub(super) async fn stream(address: &Address) -> io::Result<UnixStream> {
+    match address.transport() {
+        Transport::Unix(unix) => connect(unix).await,
+        other => {
+            let what = format!("{other:?} passes on no file descriptors");
+            Err(io::Error::new(ErrorKind::Unsupported, what))
         }
     }
 }
@@ -206,7 +217,7 @@ impl ReadHalf for Whole {
 }
 
 #[derive(Debug)]
-struct Writer(OwnedWriteHalf);
+pub(super) struct Writer(pub(super) OwnedWriteHalf);
 
 #[async_trait]
 impl WriteHalf for Writer {

@@ -193,7 +193,9 @@ fn other_kernel(machine: &Machine, old: &str) -> Result<String> {
     step(
         "a boot that is not good: the slot is kept until it is",
         || {
-            machine.waits_for("boot-complete.target is not active")?;
+            machine.waits_for(
+                "units have failed that had not failed before: good.service; boot-complete.target is not active",
+            )?;
             host.touch("/var/lib/good")?;
             machine.sh("systemctl start systemd-bless-boot.service")?;
             machine.idle()?;

@@ -106,7 +106,8 @@ impl Machine {
     pub(crate) fn waits_for(&self, what: &str) -> Result<()> {
         self.wait(what, || {
             let status = self.host.status()?;
-            if !status.ends_with(what) || status.contains(';') || status.contains(',') {
+            let alone = status.strip_suffix(what);
+            if alone.is_none_or(|before| before.contains([';', ','])) {
                 bail!("it says {status:?}");
             }
             Ok(true)
