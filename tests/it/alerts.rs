@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use kube_rebootd::alerts::Asker;
 use kube_rebootd::root::Root;
 use kube_rebootd_core::config;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 /// Far above what either needs to start, also on a busy machine.
@@ -45,6 +45,11 @@ fn start(dir: &Path, program: &str, arguments: &[String]) -> Program {
 
 /// With the alerts Fires, Waits (for ever pending) and `KubeRebootdOwn`.
 fn prometheus(dir: &Path, alertmanager: u16, more: &[String]) -> (Program, u16) {
+    let manager = json!({"static_configs": [{"targets": [format!("127.0.0.1:{alertmanager}")]}]});
+    prometheus_with(dir, &manager, more)
+}
+
+fn prometheus_with(dir: &Path, manager: &Value, more: &[String]) -> (Program, u16) {
     let rules = json!({"groups": [{"name": "g", "interval": "1s", "rules": [
         {"alert": "Fires", "expr": "vector(1)", "labels": {"severity": "critical"}},
         {"alert": "Waits", "expr": "vector(1)", "for": "1h"},
@@ -54,7 +59,7 @@ fn prometheus(dir: &Path, alertmanager: u16, more: &[String]) -> (Program, u16) 
     let config = json!({
         "global": {"evaluation_interval": "1s", "external_labels": {"cluster": "prod"}},
         "rule_files": ["rules.yml"],
-        "alerting": {"alertmanagers": [{"static_configs": [{"targets": [format!("127.0.0.1:{alertmanager}")]}]}]},
+        "alerting": {"alertmanagers": [manager]},
     });
     fs::write(dir.join("prometheus.yml"), config.to_string()).unwrap();
     let port = free_port();
@@ -67,6 +72,21 @@ fn prometheus(dir: &Path, alertmanager: u16, more: &[String]) -> (Program, u16) 
     ];
     arguments.extend_from_slice(more);
     (start(dir, "prometheus", &arguments), port)
+}
+
+/// One that tells nobody.
+fn alertmanager(dir: &Path, more: &[String]) -> (Program, u16) {
+    let config = json!({"route": {"receiver": "none"}, "receivers": [{"name": "none"}]});
+    fs::write(dir.join("alertmanager.yml"), config.to_string()).unwrap();
+    let port = free_port();
+    let mut arguments = vec![
+        "--config.file=alertmanager.yml".to_owned(),
+        "--storage.path=silences".to_owned(),
+        format!("--web.listen-address=127.0.0.1:{port}"),
+        "--cluster.listen-address=".to_owned(),
+    ];
+    arguments.extend_from_slice(more);
+    (start(dir, "prometheus-alertmanager", &arguments), port)
 }
 
 fn asker(root: &Path, keys: &str) -> Asker {
@@ -95,22 +115,7 @@ async fn until(root: &Path, keys: &str, wanted: Option<&str>) {
 async fn i8_the_real_prometheus_and_alertmanager_are_understood() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path();
-    let manager = free_port();
-    fs::write(
-        path.join("alertmanager.yml"),
-        json!({"route": {"receiver": "none"}, "receivers": [{"name": "none"}]}).to_string(),
-    )
-    .unwrap();
-    let _alertmanager = start(
-        path,
-        "prometheus-alertmanager",
-        &[
-            "--config.file=alertmanager.yml".to_owned(),
-            "--storage.path=silences".to_owned(),
-            format!("--web.listen-address=127.0.0.1:{manager}"),
-            "--cluster.listen-address=".to_owned(),
-        ],
-    );
+    let (_alertmanager, manager) = alertmanager(path, &[]);
     let (server, port) = prometheus(path, manager, &[]);
     let url = format!("url = \"http://127.0.0.1:{port}\"");
     let fires = Some("active alerts: Fires");
@@ -223,7 +228,7 @@ fn certificate(dir: &Path) {
 }
 
 #[tokio::test]
-async fn the_real_prometheus_is_asked_by_tls_with_a_password() {
+async fn the_real_prometheus_and_alertmanager_are_asked_by_tls_with_a_password() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path();
     certificate(path);
@@ -235,7 +240,14 @@ async fn the_real_prometheus_is_asked_by_tls_with_a_password() {
     });
     fs::write(path.join("web.yml"), web.to_string()).unwrap();
     let tls = ["--web.config.file=web.yml".to_owned()];
-    let (_server, port) = prometheus(path, free_port(), &tls);
+    let (_alertmanager, manager) = alertmanager(path, &tls);
+    let told = json!({
+        "scheme": "https",
+        "tls_config": {"ca_file": "ca.pem"},
+        "basic_auth": {"username": "n1", "password": "test"},
+        "static_configs": [{"targets": [format!("127.0.0.1:{manager}")]}],
+    });
+    let (_server, port) = prometheus_with(path, &told, &tls);
     let url = format!("url = \"https://127.0.0.1:{port}\"");
     let user = |file: &str| format!("username = \"n1\"\npassword_file = \"/{file}\"");
     let believed = format!("{url}\nca = \"/ca.pem\"");
@@ -253,6 +265,24 @@ async fn the_real_prometheus_is_asked_by_tls_with_a_password() {
         let why = look(path, &keys).await.unwrap_err();
         assert!(why.contains(wanted), "{keys}: {why}");
     }
+    // The same certificates and the same password for both.
+    let with = format!("{all}\nalertmanager = \"https://127.0.0.1:{manager}\"");
+    until(path, &with, Some("active alerts: Fires")).await;
+    let web = json!({
+        "tls_config": {"ca_file": "ca.pem"},
+        "basic_auth": {"username": "n1", "password": "test"},
+    });
+    fs::write(path.join("amtool.yml"), web.to_string()).unwrap();
+    let words =
+        "silence add --author=test --comment=test --http.config.file=amtool.yml cluster=prod";
+    let silenced = Command::new("amtool")
+        .args(words.split_whitespace())
+        .arg(format!("--alertmanager.url=https://127.0.0.1:{manager}"))
+        .current_dir(path)
+        .output()
+        .expect("it runs");
+    assert!(silenced.status.success(), "{silenced:?}");
+    until(path, &with, None).await;
 }
 
 /// A proxy before the server at `behind`, by TLS, which lets nobody through but who has the token "secret": Prometheus itself knows

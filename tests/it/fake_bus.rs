@@ -74,6 +74,8 @@ pub(crate) struct Knobs {
     pub(crate) locks: Vec<(File, InhibitorRow)>,
     /// `Inhibit` is answered; else that is waited for.
     pub(crate) inhibits: bool,
+    /// It is being waited for.
+    pub(crate) inhibits_later: bool,
     /// Times `Inhibit` was asked for.
     pub(crate) inhibited: usize,
     /// Root is refused beside a lock: systemd 257 and newer.
@@ -147,6 +149,7 @@ impl Default for Knobs {
             inhibitors: Vec::new(),
             locks: Vec::new(),
             inhibits: true,
+            inhibits_later: false,
             inhibited: 0,
             heeds_root: true,
             sessions: Vec::new(),

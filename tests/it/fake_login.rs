@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use std::fs::File;
 
+use nix::fcntl::OFlag;
 use nix::time::{ClockId, clock_gettime};
 use zbus::{
     BoxDBusError, DBusError, OwnedObjectPath, fdo, interface, object_server::SignalEmitter,
@@ -248,9 +249,10 @@ impl FakeLogin {
     ) -> fdo::Result<zbus::OwnedFd> {
         self.heard().await;
         while !self.state.lock().unwrap().inhibits {
+            self.state.lock().unwrap().inhibits_later = true;
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        let (ours, theirs) = nix::unistd::pipe().unwrap();
+        let (ours, theirs) = nix::unistd::pipe2(OFlag::O_CLOEXEC).unwrap();
         let mut state = self.state.lock().unwrap();
         state.inhibited += 1;
         state

@@ -9,9 +9,9 @@ use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt as _;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use thiserror::Error;
@@ -19,7 +19,8 @@ use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
 use tokio::runtime;
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::timeout;
 use zbus::Connection;
 use zbus::connection::socket::{ReadHalf, Socket, Split};
 use zbus::export::async_trait::async_trait;
@@ -29,6 +30,8 @@ use super::{Bus, BusError, bounded};
 
 /// The kernel passes on no more with one message (`SCM_MAX_FD`, unix(7)).
 const AT_ONCE: usize = 253;
+/// A thread ends as soon as its connection is closed, which takes milliseconds.
+const ENDS_WITHIN: Duration = Duration::from_secs(2);
 /// So many in one call are nothing that this daemon has asked for.
 const KEPT: usize = 1024;
 
@@ -44,9 +47,17 @@ pub enum DescriptorError {
 }
 
 /// Whoever makes such calls, one at a time.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Descriptors {
-    under_way: Arc<AtomicBool>,
+    /// Goes with the thread, and comes back when that ends.
+    turn: Arc<Semaphore>,
+}
+
+impl Default for Descriptors {
+    fn default() -> Self {
+        let turn = Arc::new(Semaphore::new(1));
+        Self { turn }
+    }
 }
 
 impl Descriptors {
@@ -63,26 +74,22 @@ impl Descriptors {
     where
         F: Future<Output = zbus::Result<OwnedFd>>,
     {
-        if self.under_way.swap(true, Ordering::AcqRel) {
+        let turn = timeout(ENDS_WITHIN, Arc::clone(&self.turn).acquire_owned()).await;
+        let Ok(Ok(turn)) = turn else {
             return Err(DescriptorError::Busy);
-        }
+        };
         let (answer, answered) = oneshot::channel();
-        let (bus, under_way) = (bus.clone(), Arc::clone(&self.under_way));
-        let begun = thread::Builder::new()
-            .name("descriptors".to_owned())
-            .spawn(move || {
-                apart(&bus, what, call, answer);
-                under_way.store(false, Ordering::Release);
-            });
+        let bus = bus.clone();
         let failed = |error: io::Error| DescriptorError::Bus(BusError::Connect(error.into()));
-        if let Err(error) = begun {
-            self.under_way.store(false, Ordering::Release);
-            return Err(failed(error));
-        }
-        let gone = || failed(io::ErrorKind::BrokenPipe.into());
+        let thread = thread::Builder::new().name("descriptors".to_owned());
+        let begun = thread.spawn(move || {
+            apart(&bus, what, call, answer);
+            drop(turn);
+        });
+        begun.map_err(failed)?;
         match answered.await {
             Ok(answer) => answer.map_err(DescriptorError::Bus),
-            Err(_) => Err(gone()),
+            Err(_) => Err(failed(io::ErrorKind::BrokenPipe.into())),
         }
     }
 }

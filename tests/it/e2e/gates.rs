@@ -115,6 +115,17 @@ users_delay = "20s"
 name = "main"
 url = "http://127.0.0.1:{PORT}"
 
+# The same server is asked for something else, which says nothing against it; and one that is away may be.
+[[gates.prometheus]]
+name = "budget"
+url = "http://127.0.0.1:{PORT}"
+query = "vector(0) > 1"
+
+[[gates.prometheus]]
+name = "away"
+url = "http://127.0.0.1:9"
+on_error = "open"
+
 [[gates.command]]
 name = "storage"
 command = ["{COMMAND}"]
