@@ -136,7 +136,7 @@ fn lingering(seconds: i32) -> (std::net::TcpStream, std::net::TcpStream) {
     };
     nix::sys::socket::setsockopt(&near, nix::sys::socket::sockopt::Linger, &linger).expect("set");
     near.set_nonblocking(true).expect("set");
-    while near.write(&[0; 65536]).is_ok() {}
+    while near.write(&[0; 4096]).is_ok() {}
     (near, far)
 }
 
