@@ -41,7 +41,7 @@ const PROXY: &str = "nginx";
 /// xtask/tests/packages/programs.rs fails when something is called that neither this list has nor every machine with
 /// Rust.
 #[rustfmt::skip]
-const PROGRAMS: [(Use, &str, &str, &str, &str); 54] = [
+const PROGRAMS: [(Use, &str, &str, &str, &str); 55] = [
     (Use::Bed, "systemd-nspawn", "systemd-container", "systemd-container", "systemd"),
     (Use::Bed, "mmdebstrap", "mmdebstrap", "mmdebstrap", "mmdebstrap"),
     (Use::Bed, "ip", "iproute2", "iproute", "iproute2"),
@@ -82,6 +82,7 @@ const PROGRAMS: [(Use, &str, &str, &str, &str); 54] = [
     (Use::Test, "pgrep", "procps", "procps-ng", "procps-ng"),
     (Use::Test, "prometheus", MONITORING, "golang-github-prometheus", "prometheus"),
     (Use::Test, "promtool", MONITORING, "golang-github-prometheus", "prometheus"),
+    (Use::Test, "amtool", ALERTING, "golang-github-prometheus-alertmanager", "alertmanager"),
     // As Debian calls it.
     (Use::Test, "prometheus-alertmanager", ALERTING, "golang-github-prometheus-alertmanager", "alertmanager"),
     (Use::Test, "etcdctl", "etcd-client", "etcd", "etcd"),

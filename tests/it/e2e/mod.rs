@@ -311,27 +311,30 @@ impl Site {
         let path = format!("{HEARTBEATS}/{}", host.name());
         // The kubelet makes it some seconds after its start.
         self.wait("the heartbeat Lease", || Ok(self.bed.get(&path).is_ok()));
-        let beat = self.bed.get(&path).unwrap();
-        Self::no_keys(&beat["metadata"], &[]);
+        // Whoever is idle says so first, and takes the waiting record away then.
+        self.wait("nothing to be left on the heartbeat Lease", || {
+            let beat = self.bed.get(&path)?;
+            let left = Self::left(&beat["metadata"], &[]);
+            anyhow::ensure!(left.is_none(), "{left:?}");
+            Ok(true)
+        });
         for lease in self.leases() {
             assert_ne!(self.holder(&lease), host.name(), "still holding {lease}");
         }
     }
 
     fn no_keys(metadata: &Value, but: &[&str]) {
-        for kind in ["labels", "annotations"] {
-            let keys = metadata[kind]
-                .as_object()
-                .into_iter()
-                .flat_map(serde_json::Map::keys);
-            for key in keys.filter(|key| key.starts_with("kube-rebootd/")) {
-                assert!(
-                    but.contains(&key.as_str()),
-                    "{kind} of {}: {key} is left",
-                    metadata["name"]
-                );
-            }
-        }
+        assert_eq!(Self::left(metadata, but), None, "on {}", metadata["name"]);
+    }
+
+    /// A label or an annotation of ours that is there.
+    fn left(metadata: &Value, but: &[&str]) -> Option<String> {
+        let kinds = [&metadata["labels"], &metadata["annotations"]];
+        let mut keys = (kinds.into_iter())
+            .filter_map(Value::as_object)
+            .flat_map(serde_json::Map::keys);
+        let left = |key: &&String| key.starts_with("kube-rebootd/") && !but.contains(&key.as_str());
+        keys.find(left).cloned()
     }
 }
 
