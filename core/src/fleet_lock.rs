@@ -244,6 +244,17 @@ pub fn body(text: &[u8], client: &Client) -> Result<(), No> {
     Ok(())
 }
 
+/// How the client sends an id: of a UUID, in whatever spelling it is written, Zincati sends 32 lower-case digits.
+pub fn sent_of(id: &str) -> String {
+    let digits: String = id.chars().filter(|c| !"-{}".contains(*c)).collect();
+    let uuid = digits.len() == 32 && digits.chars().all(|c| c.is_ascii_hexdigit());
+    if uuid {
+        digits.to_ascii_lowercase()
+    } else {
+        id.to_owned()
+    }
+}
+
 /// What one process knows of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Heard {

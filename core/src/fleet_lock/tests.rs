@@ -163,3 +163,26 @@ fn each_no_has_a_word_and_a_status_of_its_own() {
         assert_eq!(&kind.status()[..3], status, "{name}");
     }
 }
+
+/// Found by review: an id that was copied from Zincati's configuration was nobody's, and its host got no update any more.
+#[test]
+fn an_id_is_known_in_each_spelling_of_a_uuid() {
+    let sent = "27e3ac02af3743278ad9a21e8fb0ac71";
+    for written in [
+        "27e3ac02-af37-4327-8ad9-a21e8fb0ac71",
+        "27E3AC02-AF37-4327-8AD9-A21E8FB0AC71",
+        "{27e3ac02-af37-4327-8ad9-a21e8fb0ac71}",
+        sent,
+    ] {
+        assert_eq!(sent_of(written), sent, "{written}");
+    }
+    for other in [
+        "n1",
+        "a-b",
+        "27e3ac02-af37",
+        "zze3ac02af3743278ad9a21e8fb0ac71",
+        "",
+    ] {
+        assert_eq!(sent_of(other), other);
+    }
+}

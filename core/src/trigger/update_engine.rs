@@ -10,6 +10,8 @@ use crate::text::{self, NAME, quote};
 pub const TRIGGER: &str = "update_engine";
 /// The update is installed, and waits for the reboot.
 const WAITS: &str = "UPDATE_STATUS_UPDATED_NEED_REBOOT";
+/// The version as it says it once it was restarted, which is all that it still knows of the update.
+const UNKNOWN: &str = "0.0.0";
 /// It is at something else.
 const OTHERS: [&str; 8] = [
     "UPDATE_STATUS_IDLE",
@@ -25,6 +27,12 @@ const OTHERS: [&str; 8] = [
 /// What `current_operation` and `new_version` of an answer to `GetStatus` come to. A version that the reboot did not bring is the
 /// same reason again.
 pub fn verdict(operation: &str, version: &str) -> Verdict {
+    if operation == WAITS && version == UNKNOWN {
+        return Verdict::Reboot {
+            words: "an update is installed".to_owned(),
+            pkgs: BTreeSet::new(),
+        };
+    }
     if operation == WAITS {
         let version = text::clean(version, NAME);
         return Verdict::Reboot {
@@ -56,6 +64,11 @@ mod tests {
         };
         assert_eq!(pkgs, BTreeSet::from(["4459.2.0".to_owned()]));
         assert_eq!(words, "version 4459.2.0 is installed");
+        let restarted = verdict(WAITS, "0.0.0");
+        assert!(
+            matches!(&restarted, Verdict::Reboot { pkgs, words } if pkgs.is_empty() && words == "an update is installed"),
+            "{restarted:?}"
+        );
     }
 
     /// I14: whoever answers is root, and words of another release are not believed.

@@ -106,8 +106,10 @@ fn transactional(root: &Root, rebootmgr: bool) -> Reboots {
         "auto" if rebootmgr && root.path(REBOOTMGRCTL).exists() => {
             return Err(Check::warn(
                 TRANSACTIONAL,
-                "it reboots this host by itself whenever kube-rebootd does not run (REBOOT_METHOD=auto)",
-                "set REBOOT_METHOD=rebootmgr in /etc/transactional-update.conf",
+                "it reboots this host by itself whenever kube-rebootd does not run, and at any time where rebootmgr is older than 3.0 \
+                 (REBOOT_METHOD=auto)",
+                "set REBOOT_METHOD=rebootmgr in /etc/transactional-update.conf, or kured where `rebootmgrctl --version` is older \
+                 than 3.0",
             ));
         }
         _ => false,

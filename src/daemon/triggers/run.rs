@@ -18,6 +18,8 @@ use crate::root::Root;
 const FIRST_RUN: Duration = Duration::from_secs(2);
 /// A built-in check reads all of /proc: `triggers.period` may be shorter, for the sentinels' sake.
 const BUILTIN_PERIOD: Duration = Duration::from_secs(10);
+/// While `update_engine` asks for a reboot: that an admin has reset its update is told by no signal.
+const RESET_PERIOD: Duration = Duration::from_secs(30);
 /// While a package manager works: its end should not wait for a whole period.
 const BUSY_PERIOD: Duration = Duration::from_secs(30);
 
@@ -93,7 +95,14 @@ impl Run {
     async fn once(&self, bus: &Bus) -> (Verdict, Duration) {
         match &self.work {
             Work::Command(root, check) => (command(root, bus, check).await, self.period),
-            Work::UpdateEngine => (host::update_engine::ask(bus).await, self.period),
+            Work::UpdateEngine => {
+                let verdict = host::update_engine::ask(bus).await;
+                let period = match verdict {
+                    Verdict::Reboot { .. } => self.period.min(RESET_PERIOD),
+                    Verdict::No | Verdict::Unknown { .. } => self.period,
+                };
+                (verdict, period)
+            }
             Work::Builtin(root, builtin) => {
                 let answer = match check::program() {
                     Ok(program) => check::ask(bus, &program, root, *builtin).await,

@@ -20,7 +20,7 @@ keys! {
     /// `kubectl port-forward` to a pod with `hostNetwork` connects to an address of the host as root.
     CLIENT "user": Word = Word { default: "zincati", rule: USER, optional: false };
 
-    /// The id that the client sends: that of `identity.node_uuid` in the configuration of Zincati, where it is set.
+    /// The id that the client sends: that of `identity.node_uuid` in the configuration of Zincati, where it is set, in any spelling of a UUID.
     /// Empty, it is what Zincati makes of this host's `/etc/machine-id`.
     ID "id": Word = Word { default: "", rule: FLEET_ID, optional: true };
 

@@ -29,13 +29,13 @@ keys! {
     SCHEDULED_SHUTDOWN "scheduled_shutdown": Choice<Adoption> =
         choice(&[("warn", Adoption::Warn), ("adopt", Adoption::Adopt), ("ignore", Adoption::Ignore)]);
 
-    /// Whether `update_engine` of Flatcar Linux is asked over D-Bus if an update waits for a reboot; `systemctl stop update-engine` and
-    /// `update_engine_client -reset_status` end that.
+    /// Whether `update_engine` of Flatcar Linux is asked over D-Bus if an update waits for a reboot; `update_engine_client -reset_status`
+    /// ends that within half a minute. One that is stopped says nothing, so that what it said last counts.
     /// locksmithd must not run beside it: `REBOOT_STRATEGY=off` in `/etc/flatcar/update.conf`.
     UPDATE_ENGINE "update_engine": bool = false;
 
     /// Whether rebootmgr's varlink interface is served at `/run/rebootmgr/rebootmgrd.socket`, so that `rebootmgrctl reboot`, and
-    /// transactional-update with `REBOOT_METHOD=rebootmgr`, wait for the turn of this node.
+    /// transactional-update with `REBOOT_METHOD=rebootmgr`, wait for the turn of this node; from rebootmgr 3.0 on, as older ones ask over D-Bus.
     /// Only root may ask for a reboot there.
     /// rebootmgr must not run beside it: `systemctl mask --now rebootmgr.service`.
     REBOOTMGR "rebootmgr": bool = false;

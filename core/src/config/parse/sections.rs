@@ -13,6 +13,7 @@ use super::super::{
     Metrics, Node, Notify, Reboot, Webhook,
 };
 use crate::drain::Policy;
+use crate::fleet_lock::sent_of;
 use crate::gates::Force;
 use crate::protected::Protection;
 use crate::windows::Windows;
@@ -237,6 +238,7 @@ pub(super) fn fleet_lock(r: &mut Reader<'_>) -> Option<FleetLock> {
     let listen = r.maybe(&fleet_lock::LISTEN_ON);
     let user = r.word(&fleet_lock::CLIENT);
     let (id, group) = (r.maybe(&fleet_lock::ID), r.word(&fleet_lock::GROUP));
+    let id = id.map(|id| sent_of(&id));
     let reboot_within = r.duration(&fleet_lock::REBOOT_WITHIN);
     let listen = listen.as_deref().and_then(Listen::new);
     listen.map(|listen| FleetLock {
